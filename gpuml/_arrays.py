@@ -1,0 +1,225 @@
+"""The one door to array libraries: which library, which device, and the only mover of data.
+
+Arithmetic is done on NumPy, CuPy, torch and array-api-strict arrays. Everything else that holds
+numbers is turned into one of them by `as_array`. No array library but NumPy is imported here
+before somebody hands in one of its arrays or the GPU is asked for.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import array_api_compat
+import numpy as np
+
+Array = Any
+
+# Below this many bytes a GPU does not repay the import of CuPy, the trip and the kernel launches.
+WORTH_MOVING_BYTES = 64 * 2**20
+
+
+class Place(NamedTuple):
+    """An array library and one of its devices."""
+
+    xp: Any
+    device: Any
+
+    @property
+    def is_host(self) -> bool:
+        """Whether plain NumPy can read memory of this place without a copy between devices."""
+        return _is_host_device(self.device)
+
+    @property
+    def kind(self) -> str:
+        """Name of the array library: "numpy", "cupy", "torch" or "array_api_strict"."""
+        return _library_name(self.xp.__name__)
+
+    def __str__(self):
+        return f"{self.kind}:{self.device}"
+
+
+HOST = Place(array_api_compat.array_namespace(np.empty(0)), "cpu")
+
+
+def _library_name(module_name):
+    parts = module_name.split(".")
+    return parts[1] if parts[0] == "array_api_compat" else parts[0]
+
+
+def _is_host_device(device):
+    name = getattr(device, "type", None) or str(device)
+    return name == "cpu" or "CPU_DEVICE" in name
+
+
+def is_array(x: Any) -> bool:
+    """Whether gpuml does arithmetic on `x` as it is."""
+    return (
+        array_api_compat.is_numpy_array(x)
+        or array_api_compat.is_cupy_array(x)
+        or array_api_compat.is_torch_array(x)
+        or type(x).__module__.startswith("array_api_strict")
+    )
+
+
+def is_numpy(x: Any) -> bool:
+    """Whether `x` is a NumPy array."""
+    return array_api_compat.is_numpy_array(x)
+
+
+def namespace(*arrays: Any) -> Any:
+    """The array-API namespace of `arrays`; None and Python numbers have none and are passed over."""
+    return array_api_compat.array_namespace(*[x for x in arrays if is_array(x)])
+
+
+def device_of(x: Array) -> Any:
+    """The device of an array."""
+    return array_api_compat.device(x)
+
+
+def place_of(x: Array) -> Place:
+    """Library and device of an array."""
+    return Place(namespace(x), device_of(x))
+
+
+def as_array(x: Any) -> Any:
+    """Turn what only *holds* an array into an array, without a copy where the protocol allows it.
+
+    Arrays come back as they are; so does everything that scikit-learn's own validation reads
+    (lists, pandas, polars, Arrow, scipy.sparse). CUDA data of other libraries becomes CuPy.
+    """
+    if is_array(x) or x is None:
+        return x
+    if hasattr(x, "to_cupy"):  # cuDF
+        return x.to_cupy()
+    if hasattr(x, "__cuda_array_interface__"):
+        return _cupy().asarray(x)
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return x
+
+
+def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
+    """Where rows `x` are to be worked on.
+
+    Parameters
+    ----------
+    x : array
+        The rows.
+    work_bytes : int
+        Bytes that the job reads, all its passes counted.
+    setting : {"auto", "cpu", "cuda"}
+        The configured device.
+
+    Raises
+    ------
+    RuntimeError
+        If a GPU is asked for and there is none.
+    """
+    home = place_of(x)
+    if not home.is_host or home.kind == "array_api_strict" or setting == "cpu":
+        return home
+    if setting == "auto" and (work_bytes < WORTH_MOVING_BYTES or not has_gpu()):
+        return home
+    if not has_gpu():
+        raise RuntimeError(
+            "device='cuda' was asked for, but CuPy is not installed or sees no GPU. Install "
+            "gpuml[gpu-cu13] (or gpu-cu12) on a machine with an NVIDIA driver, or use "
+            "gpuml.set_config(device='auto')."
+        )
+    return gpu_place()
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether CuPy is installed and sees a GPU (CuPy also imports without one)."""
+    return importlib.util.find_spec("cupy") is not None and _cupy().is_available()
+
+
+def gpu_place() -> Place:
+    """CuPy on its current device."""
+    return place_of(_cupy().empty(0))
+
+
+def _cupy():
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            "CUDA arrays need CuPy. Install gpuml[gpu-cu13] or gpuml[gpu-cu12]."
+        ) from error
+    return cupy
+
+
+# ---------------------------------------------------------------- moving
+
+# Called with ("to_device" | "to_host", bytes) at every move between host and device; see
+# gpuml.testing.count_transfers, which is the only one to put anything here.
+transfer_observers: list[Callable[[str, int], None]] = []
+
+
+def move(x: Array, place: Place) -> Array:
+    """`x` as an array of the library and on the device of `place`; the same object if it is there."""
+    if x is None:
+        return None
+    here = place_of(x)
+    if here == place:
+        return x
+    if here.is_host != place.is_host:
+        _report("to_device" if here.is_host else "to_host", nbytes(x))
+    if here.xp is place.xp:
+        return array_api_compat.to_device(x, place.device)
+    if here.kind == "numpy" and place.kind == "cupy":
+        return _upload(x, place)
+    if here.kind == "cupy" and place.kind == "torch" and not place.is_host:
+        return place.xp.from_dlpack(x)
+    return place.xp.asarray(_numpy_view(x), device=place.device)
+
+
+def to_host(x: Array) -> np.ndarray:
+    """`x` as a NumPy array; without a copy if it is in host memory already."""
+    return move(x, HOST)
+
+
+def nbytes(x: Array) -> int:
+    """Bytes that the elements of an array take."""
+    return int(np.prod(x.shape)) * itemsize(x.dtype)
+
+
+def itemsize(dtype: Any) -> int:
+    """Bytes of one element of a dtype of any library."""
+    size = getattr(dtype, "itemsize", None)
+    return size if size is not None else np.dtype(str(dtype).rpartition(".")[2]).itemsize
+
+
+def _report(direction, size):
+    for observer in transfer_observers:
+        observer(direction, size)
+
+
+def _numpy_view(x):
+    here = place_of(x)
+    if here.kind == "numpy":
+        return x
+    if here.kind == "cupy":
+        return _cupy().asnumpy(x)
+    if here.kind == "torch":
+        return x.detach().cpu().numpy()
+    # array-api-strict lets NumPy read its first device only.
+    return np.asarray(x if here.is_host else x.to_device(here.xp.Device("CPU_DEVICE")))
+
+
+def _upload(x, place):
+    from gpuml._staging import upload
+
+    with _cupy().cuda.Device(place.device.id):
+        return upload(x)
+
+
+def synchronize(place: Place) -> None:
+    """Wait until the work queued on a GPU is done; nothing to wait for elsewhere."""
+    if place.kind == "cupy":
+        _cupy().cuda.get_current_stream().synchronize()
+    elif place.kind == "torch" and not place.is_host:
+        sys.modules["torch"].cuda.synchronize()

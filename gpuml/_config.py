@@ -1,0 +1,118 @@
+"""Settings of the library: where host data is worked on, and how much memory one block may take."""
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, fields, replace
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `set_config` and `config_context` change; each field is described in `set_config`."""
+
+    device: str = "auto"
+    block_bytes: int | None = None
+    progress: bool = False
+
+    def __post_init__(self):
+        if self.device not in DEVICES:
+            raise ValueError(f"device must be one of {DEVICES}, got {self.device!r}.")
+        bad_size = isinstance(self.block_bytes, bool) or not isinstance(self.block_bytes, int | None)
+        if bad_size or (self.block_bytes is not None and self.block_bytes < 1):
+            raise ValueError(
+                f"block_bytes must be None or a positive number of bytes, got {self.block_bytes!r}."
+            )
+        if not isinstance(self.progress, bool):
+            raise ValueError(f"progress must be True or False, got {self.progress!r}.")
+
+
+# The process-wide settings are one mutable cell; a context lays its own on top for the current
+# thread or task only, so that two searches in two threads can differ.
+_process_wide = [Settings()]
+_in_context: ContextVar[Settings | None] = ContextVar("gpuml_settings", default=None)
+
+
+def current_settings() -> Settings:
+    """The settings that hold here."""
+    return _in_context.get() or _process_wide[0]
+
+
+def get_config() -> dict:
+    """Return the current settings as a dict.
+
+    Returns
+    -------
+    config : dict
+        The names and values that `set_config` takes.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> gpuml.get_config()["device"]
+    'auto'
+    """
+    return asdict(current_settings())
+
+
+def set_config(**settings) -> None:
+    """Change settings for the whole process.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where *host* data (NumPy, pandas, polars, lists) is worked on. "auto" takes the GPU if
+        there is one and the work repays the trip. Data that is already on a device is always
+        worked on there.
+    block_bytes : int or None, default=None
+        Bytes of workspace that one block of rows may take while the rows are read. None chooses
+        a size that suits the device: small enough for the cache of a CPU, large enough to keep a
+        GPU busy. Lower it when a device runs out of memory.
+    progress : bool, default=False
+        Whether searches draw a progress bar (on standard error).
+
+    Raises
+    ------
+    TypeError
+        If a setting is unknown.
+    ValueError
+        If a value is not one of those above.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> gpuml.set_config(device="cpu")
+    >>> gpuml.set_config(device="auto")
+    """
+    _process_wide[0] = _changed(_process_wide[0], settings)
+
+
+@contextmanager
+def config_context(**settings):
+    """Change settings inside a ``with`` block, for the current thread.
+
+    Parameters
+    ----------
+    **settings
+        As for `set_config`.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> with gpuml.config_context(device="cpu"):
+    ...     gpuml.get_config()["device"]
+    'cpu'
+    """
+    token = _in_context.set(_changed(current_settings(), settings))
+    try:
+        yield
+    finally:
+        _in_context.reset(token)
+
+
+def _changed(settings, changes):
+    known = [field.name for field in fields(Settings)]
+    unknown = sorted(set(changes) - set(known))
+    if unknown:
+        raise TypeError(f"Unknown setting(s) {unknown}; gpuml knows {known}.")
+    return replace(settings, **changes)

@@ -1,0 +1,1 @@
+"""Searches and estimators over many devices, through Dask (not part of this release yet)."""
