@@ -142,6 +142,16 @@ def gpu_place() -> Place:
     return place_of(_cupy().empty(0))
 
 
+def fits(size: int, place: Place) -> bool:
+    """Whether `size` bytes leave room to work in the memory of a GPU (host memory always does)."""
+    if place.kind != "cupy":
+        return True
+    cupy = _cupy()
+    free, total = cupy.cuda.Device(place.device.id).mem_info
+    free += cupy.get_default_memory_pool().free_bytes()
+    return size < free - total // 8
+
+
 def _cupy():
     try:
         import cupy

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, place_of
+from gpuml._arrays import Array, Place, compute_place, fits, move, nbytes, place_of
 
 # Rows are named by a slice where they are neighbours (a view) and by host indices where not.
 Rows = slice | np.ndarray
@@ -18,16 +18,19 @@ def count_rows(rows: Rows) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to fit: features (n, p), targets (n,) or (n, t), and non-negative weights (n,) or None.
+    """Rows to fit: features (n, p), targets (n, t), and non-negative weights (n,) or None.
 
-    The three live in one place. `home` is the place that the user's X came from: results go back
-    there.
+    The three live in one place. `work` is where to compute: the same place, or a device that the
+    rows are brought to block by block because all of them would not fit. `home` is the place that
+    the user's X came from: results go back there. `y_is_flat` says that the user's y had one axis.
     """
 
     X: Array
     y: Array
     weight: Array | None
+    work: Place
     home: Place
+    y_is_flat: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -36,10 +39,6 @@ class Batch:
     @property
     def n_features(self) -> int:
         return self.X.shape[1]
-
-    @property
-    def place(self) -> Place:
-        return place_of(self.X)
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,25 @@ def whole(batch: Batch) -> Folds:
     rows = slice(0, batch.n_rows)
     atom = Partition(0, (rows,), np.ones((1, 1), dtype=int), np.zeros((1, 1), dtype=int))
     return Folds(batch, (Split(rows, slice(0, 0)),), (atom,))
+
+
+def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
+    """A batch at the place where the settings want it worked on, moved there if it fits.
+
+    Parameters
+    ----------
+    X, y, weight : arrays (n, p), (n,) or (n, t), (n,) or None
+        Of one library and device.
+    setting : {"auto", "cpu", "cuda"}
+        The configured device for host data.
+    """
+    home = place_of(X)
+    work = compute_place(X, nbytes(X), setting)
+    y_is_flat = y.ndim == 1
+    y = y[:, None] if y_is_flat else y
+    if work != home and fits(sum(nbytes(a) for a in (X, y, weight) if a is not None), work):
+        X, y, weight = move(X, work), move(y, work), move(weight, work)
+    return Batch(X, y, weight, work, home, y_is_flat)
 
 
 def take(x: Any, rows: Rows, xp: Any) -> Array:

@@ -1,0 +1,73 @@
+# Needs GNU make and Python >= 3.11. Everything is installed into $(VENV); nothing else is touched.
+#
+#   make demo     grid search over Ridge on real data; table on the screen, plot in out/
+#   make test     lint, types, tests and doctests
+#   make lint     ruff and mypy only
+#   make bench    this library and its rivals, timed in one run; results in out/
+#   make clean    remove the environment and whatever was made
+#
+#   On a machine with an NVIDIA GPU add EXTRAS=gpu-cu13 (CUDA 13) or EXTRAS=gpu-cu12.
+
+# The first Python that is new enough; `make PYTHON=/path/to/python ...` takes another.
+PYTHON ?= $(shell for p in python3 python python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+OUT ?= out
+EXTRAS ?=
+
+comma := ,
+MORE := $(if $(EXTRAS),$(comma)$(EXTRAS))
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+EXAMPLES := $(VENV)/.examples$(EXTRAS)
+TEST := $(VENV)/.test$(EXTRAS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types pytest bench clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(EXAMPLES)
+	$(BIN)/python examples/grid_search_ridge.py --out $(OUT)
+
+test: lint pytest
+
+lint: $(TEST)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# scikit-learn's array-API checks run only if SciPy was told so before its import.
+pytest: $(TEST)
+	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(EXAMPLES)
+	$(BIN)/python benchmarks/ridge_search.py --out $(OUT)
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	find gpuml gpuml_dask tests examples benchmarks -name __pycache__ -type d -prune \
+		-exec rm -rf {} +
+
+# ------------------------------------------------------------------------------- environment
+# A stamp file says what is installed; it is made again when pyproject.toml changes.
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { \
+		echo "gpuml needs Python 3.11 or newer, and none was found."; \
+		echo "Install one, or name it: make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(EXAMPLES): $(VENV)/.made pyproject.toml
+	@echo "Installing gpuml and what its examples need into $(VENV) (about a minute) ..."
+	@$(PIP) install --editable '.[examples$(MORE)]'
+	@touch $@
+
+$(TEST): $(VENV)/.made pyproject.toml
+	@echo "Installing gpuml and what its tests need into $(VENV) (a few minutes) ..."
+	@$(PIP) install --editable '.[test$(MORE)]'
+	@$(PIP) install --editable '.[test-torch]' \
+		|| echo "torch could not be installed: its tests will be skipped."
+	@touch $@ $(EXAMPLES)

@@ -1,0 +1,150 @@
+"""The few numerics that the array standard lacks or that a library does much better natively.
+
+Each function has a body in standard operations and a short list of fast paths. All take the
+namespace `xp` from their caller.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from gpuml._arrays import Array, device_of, is_numpy
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
+    """Float64 zeros on the device of `like`."""
+    return xp.zeros(shape, dtype=xp.float64, device=device_of(like))
+
+
+def constant(values: Any, *, like: Array, xp: Any) -> Array:
+    """Host numbers as a float64 array on the device of `like` (a small copy upwards)."""
+    return xp.asarray(np.asarray(values, dtype=np.float64), device=device_of(like))
+
+
+def design(X: Array, y: Array, weight: Array | None, shift: Array, xp: Any) -> Array:
+    """Rows ``sqrt(w) [X - shift_x, y - shift_y, 1]`` in float64, shape (n, p + t + 1)."""
+    n_rows, p, q = X.shape[0], X.shape[1], shift.shape[0] + 1
+    if is_numpy(X) or type(X).__module__.startswith("cupy"):
+        # One read and one write: the subtraction also casts.
+        Z = xp.empty((n_rows, q), dtype=xp.float64)
+        xp.subtract(X, shift[:p], out=Z[:, :p])
+        xp.subtract(y, shift[p:], out=Z[:, p:-1])
+        Z[:, -1] = 1.0
+        if weight is not None:
+            Z *= xp.sqrt(xp.astype(weight, xp.float64))[:, None]
+        return Z
+    f64 = xp.float64
+    ones = xp.ones((n_rows, 1), dtype=f64, device=device_of(X))
+    parts = [xp.astype(X, f64) - shift[:p], xp.astype(y, f64) - shift[p:], ones]
+    Z = xp.concat(parts, axis=1)
+    return Z if weight is None else Z * xp.sqrt(xp.astype(weight, f64))[:, None]
+
+
+def add_gram(total: Array, Z: Array) -> Array:
+    """``total + Z' Z``; NumPy updates the lower triangle of `total` in place (see `full_symmetric`)."""
+    if is_numpy(Z):
+        # C-ordered Z and total are Fortran-ordered transposes to BLAS: nothing is copied, half of
+        # the products are skipped. The upper triangle of total.T is the lower one of total.
+        blas.dsyrk(1.0, Z.T, beta=1.0, c=total.T, overwrite_c=1)
+        return total
+    return total + Z.T @ Z
+
+
+def full_symmetric(total: Array, xp: Any) -> Array:
+    """Both triangles of a matrix that was summed by `add_gram`."""
+    if not is_numpy(total):
+        return total
+    lower = np.tril(total, -1)
+    return np.tril(total) + np.swapaxes(lower, -1, -2)
+
+
+def triangular_factor(Z: Array, xp: Any) -> Array:
+    """Upper triangular (or trapezoidal) R with ``R' R = Z' Z``, by Householder QR; shape (min(n, q), q)."""
+    if is_numpy(Z):
+        factored, *_ = lapack.dgeqrf(np.asfortranarray(Z), overwrite_a=1, lwork=64 * Z.shape[1])
+        return np.triu(factored[: min(Z.shape)])
+    if type(Z).__module__.startswith("cupy"):
+        import cupy
+
+        return cupy.linalg.qr(Z, mode="r")
+    return xp.linalg.qr(Z)[1]
+
+
+def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
+    """Solve symmetric positive definite systems, and say how sensitive each one was.
+
+    The systems are scaled to a unit diagonal first: the error of the solution is then that of the
+    best diagonal scaling within a factor of the order (van der Sluis 1969), so features of very
+    different scales do no harm.
+
+    Parameters
+    ----------
+    A : array (..., p, p), float64
+        Matrices with a positive diagonal.
+    B : array (..., p, t), float64
+
+    Returns
+    -------
+    X : array (..., p, t)
+    condition : array (...)
+        1-norm condition numbers of the scaled matrices; inf or nan where a factorisation broke
+        down, and then X holds nothing of use.
+    """
+    diagonal = xp.linalg.diagonal(A)
+    positive = diagonal > 0
+    scale = 1.0 / xp.sqrt(xp.where(positive, diagonal, 1.0))
+    A = A * scale[..., :, None] * scale[..., None, :]
+    B = B * scale[..., :, None]
+    X, condition = _solve_scaled_lapack(A, B) if is_numpy(A) else _solve_scaled(A, B, xp)
+    broken = ~xp.all(positive, axis=-1)
+    inf = xp.full_like(condition, float("inf"))
+    return X * scale[..., :, None], xp.where(broken, inf, condition)
+
+
+def _solve_scaled_lapack(A, B):
+    p, t = B.shape[-2:]
+    lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    matrices = np.broadcast_to(A, (*lead, p, p)).reshape(-1, p, p)
+    sides = np.broadcast_to(B, (*lead, p, t)).reshape(-1, p, t)
+    X = np.full(sides.shape, np.nan)
+    condition = np.full(len(X), np.inf)
+    for i, (matrix, side) in enumerate(zip(matrices, sides, strict=True)):
+        factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
+        if info == 0:
+            norm = np.abs(matrix).sum(axis=0).max(initial=0.0)
+            reciprocal, _ = lapack.dpocon(factor, norm, uplo="U")
+            condition[i] = 1.0 / reciprocal if reciprocal > 0 else np.inf
+            X[i], _ = lapack.dpotrs(factor, side)
+    return X.reshape(*lead, p, t), condition.reshape(lead)
+
+
+def _solve_scaled(A, B, xp):
+    # The batched inverse costs more products than a factorisation but is one call everywhere, and
+    # gives the condition number exactly. The correction step restores a small residual.
+    inverse = _inverse(A, xp)
+    X = inverse @ B
+    X = X + inverse @ (B - A @ X)
+    return X, _norm1(A, xp) * _norm1(inverse, xp)
+
+
+def _inverse(A, xp):
+    try:
+        return xp.linalg.inv(A)
+    except Exception as error:  # each library has its own name for a singular matrix
+        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+            raise
+        if A.ndim == 2:
+            return xp.full_like(A, float("inf"))
+        return xp.stack([_inverse(A[i, ...], xp) for i in range(A.shape[0])])
+
+
+def _norm1(A, xp):
+    return xp.max(xp.sum(xp.abs(A), axis=-2), axis=-1)
+
+
+def all_finite(x: Array, xp: Any) -> bool:
+    """Whether no element is nan or infinite; one number comes to the host."""
+    return bool(xp.all(xp.isfinite(x)))

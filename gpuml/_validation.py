@@ -1,0 +1,196 @@
+"""The one door for what users pass to estimators: arrays come out, or a clear error.
+
+Host input goes through scikit-learn's own `validate_data`. Arrays that live in another library or
+on a device are checked here, where they are, with the same types of error.
+"""
+
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_consistent_length,
+    validate_data,
+)
+
+from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of
+from gpuml._ops import all_finite
+
+
+class FitData(NamedTuple):
+    """Checked input of `fit`, all in the library and on the device of X."""
+
+    X: Array
+    y: Array
+    weight: Array | None
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any):
+    """Whatever was fitted before stays as it was if the block fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def is_foreign(X: Any) -> bool:
+    """Whether X is an array that scikit-learn would have to copy to the host."""
+    return is_array(X) and not is_numpy(X)
+
+
+def check_fit(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, finite_X: bool = True
+) -> FitData:
+    """Check what was passed to `fit`; sets `n_features_in_` and `feature_names_in_`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in messages.
+    X : array-like (n, p)
+    y : array-like (n,) or (n, t)
+    sample_weight : array-like (n,), number or None
+    finite_X : bool, default=True
+        Whether to look for nan and inf in X here. A solver that notices them for free passes
+        False and calls `check_finite` when it does.
+
+    Raises
+    ------
+    ValueError
+        Wrong number of axes, no rows or columns, lengths that differ, complex, nan or inf values,
+        weights that are negative or all zero.
+    TypeError
+        Sparse X.
+    """
+    X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
+    if not is_foreign(X):
+        return _check_fit_host(estimator, X, y, sample_weight, finite_X)
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    place = place_of(X)
+    X = _check_matrix(X, estimator)
+    y = _check_target(y if is_array(y) else np.asarray(y), place)
+    check_consistent_length(X, y)
+    if finite_X:
+        check_finite(X, "X", estimator)
+    check_finite(y, "y", estimator)
+    weight = _check_weight(sample_weight, X, place)
+    _check_feature_names(estimator, X, reset=True)
+    _check_n_features(estimator, X, reset=True)
+    return FitData(X, y, weight)
+
+
+def check_predict(estimator: Any, X: Any) -> Array:
+    """Check what was passed to `predict`, and its number and names of features."""
+    X = as_array(X)
+    if not is_foreign(X):
+        return validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+    X = _check_matrix(X, estimator)
+    check_finite(X, "X", estimator)
+    _check_feature_names(estimator, X, reset=False)
+    _check_n_features(estimator, X, reset=False)
+    return X
+
+
+def check_finite(x: Array, name: str, estimator: Any) -> None:
+    """Raise scikit-learn's ValueError if an array holds nan or inf."""
+    xp = namespace(x)
+    if not xp.isdtype(x.dtype, "real floating") or all_finite(x, xp):
+        return
+    if bool(xp.any(xp.isnan(x))):
+        what = "NaN"
+    else:
+        what = f"infinity or a value too large for {x.dtype!r}"
+    raise ValueError(
+        f"Input {name} contains {what}.\n{type(estimator).__name__} does not accept missing or "
+        "infinite values. Drop such rows, or impute them in a Pipeline step before it."
+    )
+
+
+def _check_fit_host(estimator, X, y, sample_weight, finite_X):
+    y = y if not is_foreign(y) else move(y, place_of(np.empty(0)))
+    X, y = validate_data(
+        estimator,
+        X,
+        y,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=finite_X,
+        multi_output=True,
+        y_numeric=True,
+    )
+    if sample_weight is not None:
+        if is_foreign(sample_weight):
+            sample_weight = move(sample_weight, place_of(X))
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=X.dtype, ensure_non_negative=True
+        )
+    if sparse.issparse(y):
+        y = y.toarray()
+    return FitData(X, y, sample_weight)
+
+
+def _check_matrix(X, estimator):
+    xp = namespace(X)
+    if X.ndim != 2:
+        hint = (
+            "Reshape your data either using array.reshape(-1, 1) if your data has a single feature "
+            "or array.reshape(1, -1) if it contains a single sample."
+        )
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead for X.\n{hint}")
+    X = _as_float(X, "X", xp)
+    for axis, what in enumerate(("sample", "feature")):
+        if X.shape[axis] < 1:
+            raise ValueError(
+                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
+                f"minimum of 1 is required by {type(estimator).__name__}."
+            )
+    return X
+
+
+def _check_target(y, place):
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y should be a 1d or 2d array, got an array of shape {y.shape} instead.")
+    if is_numpy(y) and y.dtype.kind in "OSU":
+        y = y.astype(np.float64)  # ValueError for what is not a number, as scikit-learn does
+    return _as_float(move(y, place), "y", place.xp)
+
+
+def _as_float(x, name, xp):
+    if xp.isdtype(x.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported\n{name} has dtype {x.dtype}.")
+    if x.dtype in (xp.float64, xp.float32):
+        return x
+    return xp.astype(x, xp.float64)
+
+
+def _check_weight(weight, X, place):
+    if weight is None:
+        return None
+    xp, n = place.xp, X.shape[0]
+    if not is_array(weight):
+        weight = np.asarray(weight, dtype=np.float64)
+    if weight.ndim == 0:
+        return xp.full((n,), float(weight), dtype=X.dtype, device=place.device)
+    if weight.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got {weight.ndim}D array.")
+    if weight.shape[0] != n:
+        raise ValueError(f"sample_weight.shape == {tuple(weight.shape)}, expected {(n,)}!")
+    weight = xp.astype(_as_float(move(weight, place), "sample_weight", xp), X.dtype)
+    if not all_finite(weight, xp):
+        raise ValueError("Input sample_weight contains NaN or infinity.")
+    if bool(xp.any(weight < 0)):
+        raise ValueError("Negative values in data passed to `sample_weight`")
+    if not bool(xp.any(weight > 0)):
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weight

@@ -1,0 +1,110 @@
+"""What the linear regressors share: prediction, score, and fitting as a batch of one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils._array_api import check_same_namespace
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, move, namespace, place_of
+from gpuml._config import current_settings
+from gpuml._validation import FitData, check_finite, check_fit, check_predict
+from gpuml.data import Batch, Folds, resident
+from gpuml.metrics.regression import r2_score
+from gpuml.solvers.ridge import Described, describe
+
+
+Advance = Callable[[int], None]
+
+
+class LinearPredictor:
+    """`predict` and `score` of a model with `coef_` and `intercept_`."""
+
+    def predict(self, X):
+        """Predict targets ``X coef_' + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            In the library and on the device of X.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
+        check_same_namespace(X, self, attribute="coef_", method="predict")
+        if sparse.issparse(X):
+            return super().predict(X)
+        X = check_predict(self, X)
+        return _linear(X, *_model_in_place_of(X, self.coef_, self.intercept_))
+
+    def score(self, X, y, sample_weight=None):
+        """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            At most 1; 0 for a model that always predicts the mean of y. Evaluated on the device of
+            X; only this number comes to the host.
+        """
+        return r2_score(y, self.predict(X), sample_weight=sample_weight)
+
+
+def multifit_batch(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Batch:
+    """Check what a search was given, and bring it to where it is worked on."""
+    data: FitData = check_fit(estimator, X, y, sample_weight, finite_X=False)
+    return resident(*data, current_settings().device)
+
+
+def describe_rows(
+    estimator: Any, folds: Folds, advance: Advance | None = None, *, careful: bool = False
+) -> Described:
+    """Describe rows whose finiteness was not looked at: sums over them tell for free.
+
+    `careful` asks for solutions from factors of the rows whatever the condition number.
+    """
+    settings = current_settings()
+    described = describe(
+        folds, block_bytes=settings.block_bytes, advance=advance, careful=careful
+    )
+    if not described.is_finite:
+        check_finite(folds.batch.X, "X", estimator)
+        raise ValueError(
+            "Squares of the values of X or y overflow float64. Scale the features and targets "
+            "(StandardScaler, or divide by a power of ten)."
+        )
+    return described
+
+
+def _model_in_place_of(X: Array, coef: Any, intercept: Any) -> tuple[Array, Any]:
+    place = place_of(X)
+    xp = place.xp
+    coef = coef if place_of(coef) == place else move(coef, place)
+    if not isinstance(intercept, float | np.floating):
+        intercept = xp.astype(move(intercept, place), X.dtype)
+    return xp.astype(coef, X.dtype, copy=False), intercept
+
+
+def _linear(X, coef, intercept):
+    xp = namespace(X)
+    if isinstance(intercept, np.floating):
+        intercept = float(intercept)  # keeps float32 predictions float32
+    return X @ (coef if coef.ndim == 1 else xp.matrix_transpose(coef)) + intercept

@@ -1,0 +1,95 @@
+"""Solvers that are not ours: scikit-learn's on host data, cuML's on a GPU."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, to_host
+from gpuml._validation import check_fit, is_foreign
+
+# gpuml's name -> cuML's
+CUML_SOLVERS = {"eig": "eig", "lsmr": "lsmr", "cuml-svd": "svd"}
+HOST_SOLVERS = ("lsqr", "sparse_cg", "sag", "saga", "lbfgs")
+
+
+def needs_host(estimator: Any, X: Any) -> str | None:
+    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
+    if sparse.issparse(X):
+        return "sparse X"
+    if estimator.positive:
+        return "positive=True"
+    solver = getattr(estimator, "solver", None)
+    return f"solver={solver!r}" if solver in HOST_SOLVERS else None
+
+
+def fit_on_host(estimator: Any, rival: type, reason: str, X: Any, y: Any, sample_weight: Any):
+    """Fit with scikit-learn's class of the same name and take over what it fitted.
+
+    Raises
+    ------
+    ValueError
+        If X is on a device or of another array library: it is never copied behind one's back.
+    """
+    if is_foreign(X):
+        name = type(estimator).__name__
+        raise ValueError(
+            f"{name} with {reason} runs scikit-learn's solver, which needs host data, and got X in "
+            f"{place_of(X)}. Use solver='auto', 'cholesky' or 'svd' and positive=False, or pass "
+            "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy())."
+        )
+    y, sample_weight = (to_host(a) if is_foreign(a) else a for a in (y, sample_weight))
+    model = rival(**estimator.get_params(deep=False)).fit(X, y, sample_weight=sample_weight)
+    fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    fitted.pop("n_iter_" if fitted.get("n_iter_", 0) is None else "", None)
+    vars(estimator).update({"n_iter_": 1, **fitted})
+
+
+def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+    """Attributes of a ridge model fitted by cuML on the GPU."""
+    cuml_solver = CUML_SOLVERS[estimator.solver]
+    if not has_gpu():
+        raise RuntimeError(
+            f"solver={estimator.solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none was "
+            "found. Use solver='auto', 'cholesky' or 'svd', which run anywhere."
+        )
+    try:
+        from cuml.linear_model import Ridge as CumlRidge
+    except ImportError as error:
+        raise ImportError(
+            f"solver={estimator.solver!r} is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], or "
+            "use solver='auto'."
+        ) from error
+    data = check_fit(estimator, X, y, sample_weight)
+    home = place_of(data.X)
+    gpu = _gpu_of(home)
+    model = CumlRidge(
+        alpha=estimator.alpha,
+        fit_intercept=estimator.fit_intercept,
+        solver=cuml_solver,
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        output_type="cupy",
+    )
+    model.fit(*(move(a, gpu) for a in (data.X, data.y)), sample_weight=move(data.weight, gpu))
+    coef = move(as_array(model.coef_), home)
+    intercept = as_array(model.intercept_) if estimator.fit_intercept else 0.0
+    return {
+        "coef_": coef,
+        "intercept_": _scalar_or_array(intercept, home, data.y.ndim),
+        "n_iter_": 1 if model.n_iter_ is None else model.n_iter_,
+        "solver_": estimator.solver,
+    }
+
+
+def _gpu_of(home: Place) -> Place:
+    return home if home.kind == "cupy" else gpu_place()
+
+
+def _scalar_or_array(value, home, y_ndim):
+    if isinstance(value, float | int | np.floating):
+        return float(value)
+    value = move(value, home)
+    return value.reshape(()) if y_ndim == 1 else value
+
+

@@ -1,0 +1,175 @@
+"""Least-squares models of all candidates on all splits, as a search sees them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, move, namespace
+from gpuml.data import Batch, count_rows
+from gpuml.metrics.residuals import ResidualMoments
+from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers.moments import Moments
+from gpuml.solvers.ridge import Described, solve_all_rows, solve_splits
+
+# The share of a sum of squared residuals that rounding may take before rows are predicted instead.
+SCORE_PRECISION = 1e-10
+
+
+@dataclass(frozen=True)
+class LeastSquaresStack:
+    """What `multifit` of a least-squares estimator returns.
+
+    Attributes
+    ----------
+    described : Described
+        The rows, as the solver knows them.
+    models : LinearModels
+        Coefficients (C, S, t, p) of candidate and split, on the compute device.
+    alphas : ndarray (C, t) or (C, 1)
+        Penalties of the candidates.
+    fit_intercept : sequence of C bools
+    attributes : callable
+        ``(stack, status, fit_intercept, counts) -> dict``: attributes of a model that its
+        estimator has beside `coef_` and `intercept_`; counts (1, A) names its training atoms.
+    rcond : float or None
+        As for `solvers.ridge.solve_splits`.
+    """
+
+    described: Described
+    models: LinearModels
+    alphas: np.ndarray
+    fit_intercept: Sequence[bool]
+    attributes: Callable[..., dict[str, Any]]
+    rcond: float | None = None
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
+        xp = namespace(X)
+        coef = self.models.coef[candidates, split, ...]  # (C, t, p)
+        n_candidates, t, p = coef.shape
+        flat = xp.astype(X, xp.float64) @ xp.reshape(coef, (n_candidates * t, p)).T
+        out = xp.reshape(flat.T, (n_candidates, t, X.shape[0]))
+        out = out + self.models.intercept[candidates, split, ..., None]
+        if self.described.folds.batch.y_is_flat:
+            return out[:, 0, :]
+        return xp.matrix_transpose(out)
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        fit_intercept = self.fit_intercept[candidate]
+        if split is None:
+            counts = None
+            alpha = self.alphas[candidate : candidate + 1]
+            models = solve_all_rows(self.described, alpha, fit_intercept, self.rcond)
+            candidate = split = 0
+        else:
+            models, counts = self.models, split
+        status = Status(int(models.status[candidate, split]))
+        return {
+            **_fitted(self.described.folds.batch, models, candidate, split, fit_intercept),
+            "status_": status,
+            **self.attributes(self, status, fit_intercept, counts),
+        }
+
+    def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
+        """Weighted sums of the residuals of every model over its "train" or "test" rows.
+
+        Returns
+        -------
+        moments : ResidualMoments
+            With leading axes (C, S).
+        reliable : bool array (C, S)
+            Whether rounding leaves the sum of squares its digits.
+
+        None where the rows were not described by moments.
+        """
+        if self.described.moments is None:
+            return None
+        found = []
+        for partition, moments in zip(
+            self.described.folds.partitions, self.described.moments, strict=True
+        ):
+            stop = partition.first_split + partition.n_splits
+            coef = self.models.coef[:, partition.first_split : stop, ...]
+            intercept = self.models.intercept[:, partition.first_split : stop, ...]
+            sums = moments.combine(getattr(partition, part))
+            found.append(_residual_sums(sums, coef, intercept))
+        xp = namespace(self.models.coef)
+        weight, residual, squared, target, reliable = (
+            items[0] if len(items) == 1 else xp.concat(items, axis=axis)
+            for items, axis in zip(zip(*found, strict=True), (0, 1, 1, 0, 1), strict=True)
+        )
+        n_rows = np.asarray([count_rows(getattr(s, part)) for s in self.described.folds.splits])
+        return ResidualMoments(weight, residual, squared, target, n_rows), reliable
+
+
+def _residual_sums(moments: Moments, coef: Array, intercept: Array):
+    """Sums for residuals ``r = v'z``, z = [x - c, y - d, 1], v = [-coef, e_t, -b]."""
+    xp = namespace(coef)
+    gram, p = moments.gram, moments.n_features  # (S, q, q)
+    n_candidates, n_splits, t, _ = coef.shape
+    shift_x, shift_y = moments.shift[:p], moments.shift[p:]
+    offset = intercept - shift_y + xp.sum(coef * shift_x, axis=-1)
+    unit = xp.broadcast_to(
+        xp.eye(t, dtype=xp.float64, device=gram.device), (n_candidates, n_splits, t, t)
+    )
+    v = xp.concat([-coef, unit, -offset[..., None]], axis=-1)  # (C, S, t, q)
+    image = v @ gram[None, ...]  # (C, S, t, q)
+    squared = xp.sum(image * v, axis=-1)
+    residual = image[..., -1]
+    diagonal = xp.linalg.diagonal(gram)
+    size = xp.sum(xp.abs(v) * xp.sqrt(diagonal)[None, :, None, :], axis=-1) ** 2
+    rounding = 4 * float(np.finfo(np.float64).eps) * size
+    reliable = xp.all(rounding <= SCORE_PRECISION * squared, axis=-1)
+    weight = gram[:, -1, -1]
+    y_sum = gram[:, p:-1, -1]
+    safe = xp.where(weight > 0, weight, xp.ones_like(weight))
+    target = diagonal[:, p:-1] - y_sum**2 / safe[:, None]
+    return weight, residual, squared, target, reliable
+
+
+def stack_candidates(
+    described: Described,
+    alphas: np.ndarray,
+    fit_intercept: Sequence[bool],
+    attributes: Callable[..., dict[str, Any]],
+    rcond: float | None = None,
+) -> LeastSquaresStack:
+    """Solve all candidates, those with and those without an intercept in one call each."""
+    flags = np.asarray(fit_intercept, dtype=bool)
+    kinds = [flag for flag in (True, False) if (flags == flag).any()]
+    solved = [solve_splits(described, alphas[flags == flag], flag, rcond) for flag in kinds]
+    if len(solved) == 1:
+        models = solved[0]
+    else:
+        order = np.argsort(np.concatenate([np.flatnonzero(flags == flag) for flag in kinds]))
+        models = _reorder(solved, order)
+    return LeastSquaresStack(described, models, alphas, list(fit_intercept), attributes, rcond)
+
+
+def _reorder(solved: list[LinearModels], order: np.ndarray) -> LinearModels:
+    coef = [models.coef for models in solved]
+    intercept = [models.intercept for models in solved]
+    xp = namespace(*coef)
+    index = xp.asarray(order, device=device_of(coef[0]))
+    return LinearModels(
+        coef=xp.take(xp.concat(coef), index, axis=0),
+        intercept=xp.take(xp.concat(intercept), index, axis=0),
+        status=np.concatenate([models.status for models in solved])[order],
+    )
+
+
+def _fitted(batch: Batch, models: LinearModels, candidate: int, split: int, fit_intercept: bool):
+    """`coef_` and `intercept_` of one model, in the library and dtype of the user's X."""
+    xp = namespace(models.coef)
+    coef, intercept = (
+        move(xp.astype(values[candidate, split, ...], batch.X.dtype), batch.home)
+        for values in (models.coef, models.intercept)
+    )
+    if batch.y_is_flat:
+        coef, intercept = coef[0, ...], intercept[0, ...]
+    if batch.home.kind == "numpy" and batch.y_is_flat:
+        intercept = intercept[()]
+    return {"coef_": coef, "intercept_": intercept if fit_intercept else 0.0}

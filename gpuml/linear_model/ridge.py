@@ -1,0 +1,208 @@
+"""Ridge regression on the device of its data."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn import linear_model as sk
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from gpuml._arrays import as_array, is_array, to_host
+from gpuml._validation import unchanged_on_error
+from gpuml.data import Batch, Folds, whole
+from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
+from gpuml.linear_model._engines import (
+    CUML_SOLVERS,
+    HOST_SOLVERS,
+    fit_cuml_ridge,
+    fit_on_host,
+    needs_host,
+)
+from gpuml.linear_model._stack import LeastSquaresStack, stack_candidates
+from gpuml.solvers._result import Status
+
+NATIVE_SOLVERS = ("auto", "cholesky", "svd")
+
+
+class Ridge(LinearPredictor, sk.Ridge):
+    """Linear least squares with an l2 penalty.
+
+    Minimises, over W of shape (n_targets, n_features) and b,
+
+    .. math:: \\sum_i w_i \\, |y_i - W x_i - b|^2 + \\sum_k \\alpha_k |W_k|^2
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
+    float64 whatever the dtype of X, so float32 data needs no widening in memory.
+
+    In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on
+    all splits from one pass over the rows.
+
+    Parameters
+    ----------
+    alpha : float >= 0 or array-like of shape (n_targets,), default=1.0
+        Strength of the penalty, in units of ``sum w x^2``. 0 gives least squares; of several
+        solutions the one of minimum norm.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    copy_X : bool, default=True
+        Only for scikit-learn's solvers; ours never write to X.
+    max_iter : int, default=None
+        Only for iterative solvers of scikit-learn and cuML.
+    tol : float, default=1e-4
+        Only for iterative solvers of scikit-learn and cuML.
+    solver : str, default="auto"
+        - "auto", "cholesky": from second moments, in one pass over the rows. Where their condition
+          number would cost more than 1e-8 (float64 data) or 1e-5 (float32 data) of the
+          coefficients, the rows are factored instead; see `status_`.
+        - "svd": always from factors of the rows; slower, and accurate for nearly dependent features.
+        - "eig", "lsmr", "cuml-svd": cuML's solvers ("eig", "lsmr", "svd"), on a GPU.
+        - "lsqr", "sparse_cg", "sag", "saga", "lbfgs": scikit-learn's, for host data.
+    positive : bool, default=False
+        Whether W must be non-negative; scikit-learn's solver, for host data.
+    random_state : int, RandomState instance, default=None
+        Only for "sag" and "saga".
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,) or (n_targets, n_features)
+        W, in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape () or (n_targets,)
+        b; 0.0 without an intercept.
+    n_iter_ : int or ndarray of shape (n_targets,)
+        Iterations; 1 for direct solvers.
+    solver_ : str
+        The solver that did the work: "cholesky" and "svd" are ours.
+    status_ : gpuml.solvers.Status
+        How the solve went, for our solvers; ``status_.advice`` says it in a sentence.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    LinearRegression : Without a penalty.
+
+    References
+    ----------
+    A. E. Hoerl, R. W. Kennard, "Ridge regression: biased estimation for nonorthogonal problems",
+    Technometrics 12 (1970).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import Ridge
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 3.0]])
+    >>> model = Ridge(alpha=0.5).fit(X, X @ [1.0, 2.0] + 3.0)
+    >>> model.predict([[1.0, 1.0]]).round(1)
+    array([6.])
+    """
+
+    _parameter_constraints: dict = {
+        **sk.Ridge._parameter_constraints,
+        "solver": [
+            StrOptions({*NATIVE_SOLVERS, *HOST_SOLVERS, *CUML_SOLVERS}),
+        ],
+    }
+
+    # Hyper-parameters that may differ between candidates of one pass over the rows.
+    multifit_params = ("alpha", "fit_intercept")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights w.
+
+        Returns
+        -------
+        self : Ridge
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's Ridge rejects, and for device data with a solver that
+            needs host data. A failed fit leaves the estimator as it was.
+        MemoryError
+            If a device has no room for even small blocks of rows.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if self.solver in CUML_SOLVERS and not self.positive:
+                vars(self).update(fit_cuml_ridge(self, X, y, sample_weight))
+                return self
+            reason = needs_host(self, X)
+            if reason is not None:
+                fit_on_host(self, sk.Ridge, reason, X, y, sample_weight)
+                return self
+            batch = self.multifit_batch(X, y, sample_weight)
+            vars(self).update(self.multifit(whole(batch), [{}]).pick(0, 0))
+        return self
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch | None:
+        """Check the rows of a search and bring them to where they are worked on.
+
+        None where this estimator's parameters ask for a solver that fits one model at a time.
+        """
+        if self.solver not in NATIVE_SOLVERS or needs_host(self, X) is not None:
+            return None
+        return multifit_batch(self, X, y, sample_weight)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> LeastSquaresStack:
+        """Fit every candidate on the training part of every split, in one pass over the rows.
+
+        Parameters
+        ----------
+        folds : Folds
+        candidates : sequence of dicts
+            Values of `multifit_params`; what one leaves out is as on this estimator.
+        advance : callable, optional
+            Called with the number of rows read since the last call.
+
+        Returns
+        -------
+        LeastSquaresStack
+        """
+        n_targets = folds.batch.y.shape[1]
+        alphas = [_alphas(c.get("alpha", self.alpha), n_targets) for c in candidates]
+        width = max(len(alpha) for alpha in alphas)
+        return stack_candidates(
+            described=describe_rows(self, folds, advance, careful=self.solver == "svd"),
+            alphas=np.stack([np.broadcast_to(alpha, (width,)) for alpha in alphas]),
+            fit_intercept=[c.get("fit_intercept", self.fit_intercept) for c in candidates],
+            attributes=_ridge_attributes,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+def _ridge_attributes(stack: LeastSquaresStack, status: Status, fit_intercept: bool, counts) -> dict:
+    solver = "cholesky" if status is Status.MOMENTS else "svd"
+    return {"n_iter_": 1, "solver_": solver}
+
+
+def _alphas(alpha: Any, n_targets: int) -> np.ndarray:
+    """Penalties as a host array of length 1 or n_targets."""
+    alpha = np.atleast_1d(np.asarray(to_host(alpha) if is_array(alpha) else alpha, dtype=float))
+    if alpha.ndim != 1 or len(alpha) not in (1, n_targets):
+        raise ValueError(
+            "Number of targets and number of penalties do not correspond: "
+            f"{alpha.size} != {n_targets}. alpha must be one number or one per target."
+        )
+    if not (alpha >= 0).all() or not np.isfinite(alpha).all():
+        raise ValueError(f"alpha must be finite and >= 0, got {alpha}.")
+    return alpha

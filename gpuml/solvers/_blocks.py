@@ -1,0 +1,190 @@
+"""Reading rows block by block: bounded memory, threads on a CPU, smaller blocks when memory is short."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+
+from gpuml._arrays import Array, Place, move, namespace
+from gpuml.data import Batch, Rows, count_rows, take
+
+# A block of float64 workspace on a CPU stays in the cache of one core; on a GPU it is long
+# enough to hide launches and short enough to leave memory alone.
+CPU_BLOCK_BYTES = 2**20
+GPU_BLOCK_BYTES = 2**28
+# Threads get a run of blocks at a time. The boundaries follow the data alone, so sums are the
+# same to the last bit for any number of threads.
+CHUNK_ROWS = 2**15
+# Below so many multiplications waking threads costs more than it saves.
+THREADED_FROM_PRODUCTS = 2e8
+# Every thread sums into a matrix of its own; above this size BLAS threads do better.
+THREAD_TOTAL_BYTES = 2**25
+SMALLEST_BLOCK_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How to read the rows of a batch: where to, and in pieces of what size."""
+
+    batch: Batch
+    n_columns: int
+    block_bytes: int | None = None
+    advance: Callable[[int], None] | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.batch.work
+
+    @property
+    def rows_per_block(self) -> int:
+        row_bytes = 8 * self.n_columns
+        if self.block_bytes is not None:
+            return max(1, self.block_bytes // row_bytes)
+        if self.place.is_host:
+            # At least twice as many rows as columns: fewer would spend the time on the total.
+            return max(CPU_BLOCK_BYTES // row_bytes, 2 * self.n_columns, SMALLEST_BLOCK_ROWS)
+        return max(GPU_BLOCK_BYTES // row_bytes, SMALLEST_BLOCK_ROWS)
+
+    def read(self, rows: Rows) -> tuple[Array, Array, Array | None]:
+        """One block of X, y and weight, on `place`."""
+        batch = self.batch
+        xp = namespace(batch.X)
+        parts = [None if a is None else take(a, rows, xp) for a in (batch.X, batch.y, batch.weight)]
+        return tuple(move(a, self.place) for a in parts)
+
+    def done(self, n_rows: int) -> None:
+        if self.advance is not None:
+            self.advance(n_rows)
+
+
+def cut(rows: Rows, size: int) -> Iterator[Rows]:
+    """Pieces of at most `size` rows, in order."""
+    n = count_rows(rows)
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        if isinstance(rows, slice):
+            yield slice(rows.start + start, rows.start + stop)
+        else:
+            yield rows[start:stop]
+
+
+def sum_blocks(
+    blocks: Blocks,
+    atoms: tuple[Rows, ...],
+    start: Callable[[], Any],
+    add: Callable[..., Any],
+    merge: Callable[[Any, Any], Any],
+) -> list[Any]:
+    """For each atom, ``add(... add(add(start(), block 1), block 2) ...)`` over its rows.
+
+    Threads do this on runs of blocks, and `merge` joins two such sums. When memory runs out, everything is started again with blocks of a quarter of the size.
+
+    Raises
+    ------
+    MemoryError
+        If not even the smallest block fits.
+    """
+    while True:
+        try:
+            return _sum_blocks(blocks, atoms, start, add, merge)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            smaller = blocks.rows_per_block // 4 * 8 * blocks.n_columns
+            if blocks.rows_per_block // 4 < SMALLEST_BLOCK_ROWS:
+                raise MemoryError(
+                    f"Not enough memory on {blocks.place} for blocks of {blocks.rows_per_block} rows "
+                    f"x {blocks.n_columns} columns and their {blocks.n_columns} x "
+                    f"{blocks.n_columns} moments. Free memory there, set a smaller "
+                    "gpuml.set_config(block_bytes=...), or use gpuml.set_config(device='cpu')."
+                ) from error
+            free_memory(blocks.place)
+            blocks = replace(blocks, block_bytes=smaller)
+
+
+def _sum_blocks(blocks, atoms, start, add, merge):
+    n_rows = sum(count_rows(atom) for atom in atoms)
+    threads = _thread_count(blocks, n_rows)
+    if threads == 1:
+        return [_sum_rows(blocks, atom, start(), add) for atom in atoms]
+    chunks = [(i, chunk) for i, atom in enumerate(atoms) for chunk in cut(atom, CHUNK_ROWS)]
+    totals = [start() for _ in atoms]
+    with one_blas_thread():
+        parts = ordered_map(lambda c: _sum_rows(blocks, c[1], start(), add), chunks, threads)
+        for (i, _), part in zip(chunks, parts, strict=True):
+            totals[i] = merge(totals[i], part)
+    return totals
+
+
+def _sum_rows(blocks, rows, total, add):
+    for piece in cut(rows, blocks.rows_per_block):
+        total = add(total, *blocks.read(piece))
+        blocks.done(count_rows(piece))
+    return total
+
+
+def _thread_count(blocks, n_rows):
+    if blocks.place.kind != "numpy":
+        return 1
+    q = blocks.n_columns
+    if n_rows * q * q < THREADED_FROM_PRODUCTS or 8 * q * q > THREAD_TOTAL_BYTES:
+        return 1
+    return blas_threads()
+
+
+def ordered_map(function: Callable, items: Iterable, threads: int) -> Iterator:
+    """``map`` over a pool of threads, in order, with only a few results waiting at a time."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque = deque()
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@cache
+def _controller():
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def blas_threads() -> int:
+    """Threads that BLAS would use here: what the user, the container or joblib allowed."""
+    allowed = [
+        library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
+    ]
+    return max(1, min(allowed, default=os.cpu_count() or 1))
+
+
+@contextmanager
+def one_blas_thread():
+    """BLAS calls inside run on their caller's thread alone."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of any library says that memory ran out."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def free_memory(place: Place) -> None:
+    """Give the unused blocks of a GPU memory pool back."""
+    if place.kind == "cupy":
+        import cupy
+
+        cupy.get_default_memory_pool().free_all_blocks()
+    elif place.kind == "torch" and not place.is_host:
+        import torch
+
+        torch.cuda.empty_cache()
+
+

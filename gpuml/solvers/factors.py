@@ -1,0 +1,191 @@
+"""Triangular factors of rows: second moments without squaring the condition number.
+
+For rows ``Z = sqrt(w) [X - c, y - d, 1]`` of an atom, R with ``R' R = Z' Z`` comes from Householder
+QR of the rows, block after block [1]_. Such factors merge by stacking: a training part is described
+by the stacked factors of its atoms. Their relative error is of the order eps x condition(X), where
+that of moments is eps x condition(X)^2.
+
+References
+----------
+.. [1] J. Demmel, L. Grigori, M. Hoemmen, J. Langou, "Communication-optimal parallel and sequential
+   QR and LU factorizations", SIAM J. Sci. Comput. 34 (2012).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuml._arrays import Array, namespace
+from gpuml._ops import EPS, design, triangular_factor, zeros
+from gpuml.data import Batch, Rows
+from gpuml.solvers._blocks import Blocks, sum_blocks
+from gpuml.solvers.moments import row_shift
+
+
+@dataclass(frozen=True)
+class Factors:
+    """One factor (r_a, q) per atom, of ``sqrt(w) [X - c, y - d, 1]``, with the shift (c, d)."""
+
+    atoms: tuple[Array, ...]
+    shift: Array
+    n_features: int
+
+    def stack(self, counts: np.ndarray) -> Array:
+        """Rows (m, q) that describe the part in which atom a occurs ``counts[a]`` times."""
+        xp = namespace(self.shift)
+        chosen = [
+            float(np.sqrt(count)) * factor
+            for count, factor in zip(counts, self.atoms, strict=True)
+            if count
+        ]
+        return xp.concat(chosen, axis=0)
+
+
+@dataclass(frozen=True)
+class LeastSquaresRows:
+    """Rows A (m, p), b (m, t) with ``min |A w - b|^2`` the problem at hand, and the means removed."""
+
+    A: Array
+    b: Array
+    x_mean: Array
+    y_mean: Array
+
+
+def atom_factors(
+    batch: Batch,
+    atoms: tuple[Rows, ...],
+    *,
+    block_bytes: int | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Factors:
+    """Factors of each atom of rows, in one pass; arguments as for `moments.atom_moments`."""
+    shift = row_shift(batch)
+    q = shift.shape[0] + 1
+    xp = batch.work.xp
+    blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
+    # Blocks much longer than wide waste little on factoring the running factor again.
+    if block_bytes is None:
+        rows = max(blocks.rows_per_block, 8 * q)
+        blocks = replace(blocks, block_bytes=8 * q * rows)
+
+    def merge(upper, lower):
+        if upper.shape[0] == 0:
+            return lower
+        return triangular_factor(xp.concat([upper, lower], axis=0), xp)
+
+    def add(total, X, y, weight):
+        Z = design(X, y, weight, shift, xp)
+        if total.shape[0] == 0:
+            # Fewer rows than columns are their own best description.
+            return triangular_factor(Z, xp) if Z.shape[0] > q else Z
+        return merge(total, Z)
+
+    def start():
+        return zeros((0, q), like=shift, xp=xp)
+
+    factors = sum_blocks(blocks, atoms, start, add, merge)
+    return Factors(tuple(factors), shift, batch.n_features)
+
+
+def centred_rows(stacked: Array, factors: Factors, fit_intercept: bool) -> LeastSquaresRows:
+    """Take the mean out of stacked factors, or the shift where no intercept is fitted."""
+    xp = namespace(stacked)
+    p, shift = factors.n_features, factors.shift
+    ones, values = stacked[:, -1], stacked[:, :-1]
+    if fit_intercept:
+        mean = (ones @ values) / (ones @ ones)
+        values = values - ones[:, None] * mean
+        mean = mean + shift
+        norms = xp.sqrt(xp.sum(values**2, axis=0))
+        # What is left of a constant column is rounding; it must not pass for a direction.
+        rounding = 8 * EPS * xp.abs(mean) * xp.sqrt(ones @ ones)
+        values = xp.where(norms > rounding, values, xp.zeros_like(values))
+    else:
+        values = values + ones[:, None] * shift
+        mean = xp.zeros_like(shift)
+    return LeastSquaresRows(values[:, :p], values[:, p:], mean[:p], mean[p:])
+
+
+def solve_rows(
+    problem: LeastSquaresRows, alphas: np.ndarray, rcond: float | None = None
+) -> tuple[Array, np.ndarray]:
+    """Minimise ``|A w - b|^2 + alpha |w|^2`` for each alpha.
+
+    Where the augmented rows ``[A; sqrt(alpha) I]`` have full rank, by their QR factorisation, which
+    does not mind features of different scales; otherwise, the solution of minimum norm by an SVD.
+
+    Parameters
+    ----------
+    problem : LeastSquaresRows
+    alphas : ndarray (U,), host
+    rcond : float, optional
+        Given, singular values up to rcond x the largest count as zero, whatever alpha is. None
+        leaves out only what rounding has made.
+
+    Returns
+    -------
+    coef : array (U, t, p)
+    unique : bool ndarray (U,), host
+        False where the minimum-norm solution was taken.
+    """
+    xp = namespace(problem.A)
+    p = problem.A.shape[1]
+    rows = xp.concat([problem.A, problem.b], axis=1)
+    if rows.shape[0] > rows.shape[1]:
+        rows = triangular_factor(rows, xp)
+    solutions: list = []
+    svd = None
+    # With fewer rows than features each QR would cost p^3; one SVD serves every alpha.
+    try_qr = rows.shape[0] >= p and rcond is None
+    for alpha in alphas:
+        solution = _solve_augmented(rows, p, float(alpha), xp) if try_qr else None
+        if solution is None:
+            svd = svd or xp.linalg.svd(rows[:, :p], full_matrices=False)
+            solution = _solve_svd(svd, rows[:, p:], float(alpha), rcond, xp)
+        solutions.append(solution)
+    unique = np.asarray([unique for _, unique in solutions], dtype=bool)
+    return xp.stack([coef.T for coef, _ in solutions]), unique
+
+
+def _solve_augmented(rows, p, alpha, xp):
+    """Coefficients (p, t) from a QR of [A b; sqrt(alpha) I 0]; None where that is near singular."""
+    if alpha > 0:
+        penalty = xp.concat(
+            [
+                float(np.sqrt(alpha)) * xp.eye(p, dtype=xp.float64, device=rows.device),
+                zeros((p, rows.shape[1] - p), like=rows, xp=xp),
+            ],
+            axis=1,
+        )
+        rows = triangular_factor(xp.concat([rows, penalty], axis=0), xp)
+    R, side = rows[:p, :p], rows[:p, p:]
+    norms = xp.sqrt(xp.sum(R**2, axis=0))
+    smallest = float(xp.min(norms)) if p else 1.0
+    if not smallest > 0:
+        return None
+    R = R / norms
+    if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= p * EPS:
+        return None
+    singular = xp.linalg.svdvals(R)
+    if not float(singular[-1]) > max(rows.shape) * EPS * float(singular[0]):
+        return None
+    return xp.linalg.solve(R, side) / norms[:, None], True
+
+
+def _solve_svd(svd, b, alpha, rcond, xp):
+    U, s, Vt = svd
+    if rcond is None:
+        rcond = max(U.shape[0], Vt.shape[1]) * EPS
+    kept = s > rcond * float(s[0])
+    safe = xp.where(kept, s, xp.ones_like(s))
+    gain = xp.where(kept, safe / (safe**2 + alpha), xp.zeros_like(s))
+    full_rank = bool(xp.all(kept)) and U.shape[0] >= Vt.shape[1]
+    return Vt.T @ (gain[:, None] * (U.T @ b)), full_rank or alpha > 0
+
+
+def singular_values(problem: LeastSquaresRows) -> Array:
+    """Singular values of A, in descending order."""
+    return namespace(problem.A).linalg.svdvals(problem.A)
+
+

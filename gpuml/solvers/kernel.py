@@ -1,0 +1,101 @@
+"""Ridge regression through inner products of rows, for more features than rows.
+
+With rows ``A = sqrt(w) (X - mean)`` and targets b, ``W' = A' d`` where ``(A A' + alpha I) d = b``.
+The inner products of all rows are formed once; a split gives weight zero to the rows it holds out,
+and its mean is removed algebraically.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuml._arrays import Array, move, namespace
+from gpuml._ops import constant
+from gpuml.data import Batch
+from gpuml.solvers.moments import row_shift
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Rows less a shift: X (n, p), y (n, t), all float64, with ``K = X X'`` (n, n) and weights (n,)."""
+
+    X: Array
+    y: Array
+    K: Array
+    weight: Array | None
+    shift: Array
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Centred and weighted systems of each split: K (S, n, n), b (S, n, t), root weights (S, n)."""
+
+    K: Array
+    b: Array
+    root: Array
+    x_mean: Array
+    y_mean: Array
+
+
+def row_kernel(batch: Batch) -> Kernel:
+    """Inner products of all rows; X is taken to the place of work whole, for it has few rows."""
+    place = batch.work
+    xp = place.xp
+    shift = row_shift(batch)
+    p = batch.n_features
+    X = xp.astype(move(batch.X, place), xp.float64) - shift[:p]
+    y = xp.astype(move(batch.y, place), xp.float64) - shift[p:]
+    weight = move(batch.weight, place)
+    weight = None if weight is None else xp.astype(weight, xp.float64)
+    return Kernel(X, y, X @ X.T, weight, shift)
+
+
+def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> Dual:
+    """The dual system of each split; row_counts (S, n) says how often each row is in training."""
+    xp = namespace(kernel.K)
+    p = kernel.X.shape[1]
+    weight = constant(row_counts, like=kernel.K, xp=xp)
+    if kernel.weight is not None:
+        weight = weight * kernel.weight
+    if fit_intercept:
+        share = weight / xp.sum(weight, axis=1)[:, None]  # (S, n), sums to one
+        x_mean, y_mean = share @ kernel.X, share @ kernel.y
+        cross = share @ kernel.K  # (S, n): inner products with the mean
+        square = xp.sum(cross * share, axis=1)
+        K = kernel.K[None, ...] - cross[:, :, None] - cross[:, None, :] + square[:, None, None]
+        y = kernel.y[None, ...] - y_mean[:, None, :]
+    else:
+        # Without an intercept the shift must come out again: K of X + shift.
+        along = kernel.X @ kernel.shift[:p]
+        K = kernel.K + along[:, None] + along[None, :] + xp.sum(kernel.shift[:p] ** 2)
+        K = K[None, ...]
+        y = (kernel.y + kernel.shift[p:])[None, ...]
+        x_mean = xp.zeros_like(weight[:, :1]) * kernel.shift[None, :p]
+        y_mean = xp.zeros_like(weight[:, :1]) * kernel.shift[None, p:]
+    root = xp.sqrt(weight)
+    if fit_intercept:
+        x_mean, y_mean = x_mean + kernel.shift[:p], y_mean + kernel.shift[p:]
+    return Dual(
+        K=K * root[:, :, None] * root[:, None, :],
+        b=y * root[:, :, None],
+        root=root,
+        x_mean=x_mean,
+        y_mean=y_mean,
+    )
+
+
+def coefficients(kernel: Kernel, dual: Dual, solution: Array) -> Array:
+    """Coefficients (U, S, t, p) of dual solutions (U, S, n, t)."""
+    xp = namespace(kernel.K)
+    p = kernel.X.shape[1]
+    U, S, n, t = solution.shape
+    weighted = xp.matrix_transpose(solution * dual.root[None, :, :, None])  # (U, S, t, n)
+    flat = xp.reshape(weighted, (U * S * t, n))
+    # With an intercept the shift and the mean drop out, since the weighted solution sums to zero;
+    # subtracting that sum's part keeps this true after rounding.
+    total = xp.sum(flat, axis=1)[:, None]
+    mean = xp.reshape(
+        xp.broadcast_to((dual.x_mean - kernel.shift[:p])[None, :, None, :], (U, S, t, p)),
+        (U * S * t, p),
+    )
+    return xp.reshape(flat @ kernel.X - total * mean, (U, S, t, p))

@@ -1,0 +1,330 @@
+"""Ridge regression of every alpha on every split from one pass over the rows.
+
+For each split s and each alpha the models minimise
+
+    sum_{i in train(s)} w_i |y_i - W x_i - b|^2 + alpha |W|^2 .
+
+What depends on the data only is done once (`describe`): second moments of the atoms of rows, or,
+with more features than rows, their inner products. What depends on alpha is small and batched over
+(alpha, split): a Cholesky factorisation of the scaled system each or, for many alphas, one
+eigendecomposition per split. Where the condition number leaves fewer digits than asked, the rows
+themselves are factored (`factors`). The status of each model says which.
+
+References
+----------
+A. E. Hoerl, R. W. Kennard, "Ridge regression: biased estimation for nonorthogonal problems",
+Technometrics 12 (1970). N. J. Higham, "Accuracy and stability of numerical algorithms", 2nd ed.
+(2002), chapters 10 and 20.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuml._arrays import Array, Place, device_of, itemsize, namespace, to_host
+from gpuml._ops import EPS, all_finite, constant, solve_spd
+from gpuml.data import Folds, Partition, count_rows
+from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers.factors import Factors, atom_factors, centred_rows, solve_rows
+from gpuml.solvers.kernel import Kernel, centred_kernel, coefficients, row_kernel
+from gpuml.solvers.moments import Moments, Normal, atom_moments, normal_equations
+
+# Relative error of the coefficients that a route may cost beyond rounding of the data itself.
+ASKED_PRECISION = {8: 1e-8, 4: 1e-5}
+# One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
+EIGEN_FROM_ALPHAS = 32
+
+
+@dataclass(frozen=True)
+class Described:
+    """All that the solves need to know of the rows: per partition, moments or else one kernel."""
+
+    folds: Folds
+    moments: tuple[Moments, ...] | None
+    kernel: Kernel | None
+    block_bytes: int | None = None
+    careful: bool = False
+    # Factors are needed for hard problems only, and then by the splits and by the refit.
+    factors: dict[int, Factors] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        """Where the work is done."""
+        return self.folds.batch.work
+
+    @property
+    def precision(self) -> float:
+        """Relative error that a solve from moments may leave."""
+        if self.careful:
+            return 0.0
+        return ASKED_PRECISION[itemsize(self.folds.batch.X.dtype)]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: they are not if any row is not, or if squares overflow."""
+        xp = self.place.xp
+        if self.kernel is not None:
+            sums = [self.kernel.K, self.kernel.y]
+        else:
+            sums = [moments.gram for moments in self.moments]
+        return all(all_finite(part, xp) for part in sums)
+
+    def factors_of(self, index: int) -> Factors:
+        """Triangular factors of the atoms of a partition; the rows are read at the first call."""
+        if index not in self.factors:
+            atoms = self.folds.partitions[index].atoms
+            self.factors[index] = atom_factors(
+                self.folds.batch, atoms, block_bytes=self.block_bytes
+            )
+        return self.factors[index]
+
+
+def describe(
+    folds: Folds,
+    *,
+    block_bytes: int | None = None,
+    advance: Callable[[int], None] | None = None,
+    careful: bool = False,
+) -> Described:
+    """Read the rows: once for each partition of the splits.
+
+    Parameters
+    ----------
+    folds : Folds
+        Rows that lie elsewhere than ``folds.batch.work`` are moved there block by block.
+    block_bytes : int, optional
+        Bound on the workspace of a block.
+    advance : callable, optional
+        Called with the number of rows read since the last call.
+    careful : bool, default=False
+        Whether every model is to be solved from factors of the rows.
+
+    Raises
+    ------
+    MemoryError
+        If not even small blocks fit.
+    """
+    options = {"block_bytes": block_bytes, "advance": advance}
+    batch = folds.batch
+    if batch.n_features > batch.n_rows:
+        return Described(folds, None, row_kernel(batch), block_bytes, careful)
+    moments = tuple(atom_moments(batch, part.atoms, **options) for part in folds.partitions)
+    return Described(folds, moments, None, block_bytes, careful)
+
+
+def solve_splits(
+    described: Described, alphas: np.ndarray, fit_intercept: bool, rcond: float | None = None
+) -> LinearModels:
+    """Models of every alpha on the training part of every split.
+
+    Parameters
+    ----------
+    described : Described
+    alphas : ndarray (C, t) or (C, 1), host
+        Non-negative penalties, per target where there are t columns.
+    fit_intercept : bool
+    rcond : float, optional
+        Singular values of the training rows up to rcond x the largest count as zero (what
+        scikit-learn's LinearRegression calls tol). None leaves out only what rounding has made.
+
+    Returns
+    -------
+    LinearModels
+        With leading axes (C, S).
+    """
+    parts = [
+        _solve_part(described, i, part.train, alphas, fit_intercept, rcond)
+        for i, part in enumerate(described.folds.partitions)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    xp = described.place.xp
+    return LinearModels(
+        coef=xp.concat([models.coef for models in parts], axis=1),
+        intercept=xp.concat([models.intercept for models in parts], axis=1),
+        status=np.concatenate([models.status for models in parts], axis=1),
+    )
+
+
+def solve_all_rows(
+    described: Described, alphas: np.ndarray, fit_intercept: bool, rcond: float | None = None
+) -> LinearModels:
+    """Models of every alpha on all rows: leading axes (C, 1), and no further pass."""
+    return _solve_part(described, 0, _all_atoms(described), alphas, fit_intercept, rcond)
+
+
+def spectrum(described: Described, fit_intercept: bool, split: int | None) -> Array:
+    """Singular values of the centred, weighted training rows of a split (None: of all rows).
+
+    Descending; as many as the smaller of the number of rows and of features.
+    """
+    index, counts = _counts_of(described, split)
+    xp = described.place.xp
+    n_rows = sum(
+        count_rows(atom)
+        for atom, count in zip(described.folds.partitions[index].atoms, counts[0], strict=True)
+        if count
+    )
+    if described.moments is not None and n_rows >= described.folds.batch.n_features:
+        normal = normal_equations(described.moments[index].combine(counts), fit_intercept)
+        squares = xp.flip(xp.linalg.eigvalsh(normal.xx[0, ...]))
+        if float(squares[-1]) > EPS / ASKED_PRECISION[8] * float(squares[0]):
+            return xp.sqrt(squares)
+    factors = described.factors_of(index)
+    problem = centred_rows(factors.stack(counts[0]), factors, fit_intercept)
+    return xp.linalg.svdvals(problem.A)[: min(n_rows, described.folds.batch.n_features)]
+
+
+def _counts_of(described, split):
+    if split is None:
+        return 0, _all_atoms(described)
+    for index, part in enumerate(described.folds.partitions):
+        local = split - part.first_split
+        if 0 <= local < part.n_splits:
+            return index, part.train[local : local + 1]
+    raise IndexError(f"There is no split {split}.")
+
+
+def _all_atoms(described):
+    return np.ones((1, len(described.folds.partitions[0].atoms)))
+
+
+def _solve_part(described, index, counts, alphas, fit_intercept, rcond):
+    distinct, position = np.unique(alphas, return_inverse=True)
+    coef, x_mean, y_mean, error = _solve_cheaply(
+        described, index, counts, distinct, fit_intercept, rcond
+    )
+    status = np.full(error.shape, Status.MOMENTS, dtype=int)
+    poor = ~(error <= described.precision)
+    if poor.any():
+        redo = _Redo(described, index, counts, distinct, fit_intercept, rcond)
+        coef, unique = _redo_carefully(redo, coef, poor)
+        status[poor] = np.where(unique[poor], Status.ROWS, Status.MINIMUM_NORM)
+    return _spread(coef, x_mean, y_mean, status, position.reshape(alphas.shape))
+
+
+def _solve_cheaply(described, index, counts, alphas, fit_intercept, rcond):
+    """Coefficients (U, S, t, p), means (S, p) and (S, t), estimated errors (U, S) on the host."""
+    if described.kernel is not None:
+        return _solve_kernel(described, index, counts, alphas, fit_intercept)
+    moments = described.moments[index].combine(counts)
+    normal = normal_equations(moments, fit_intercept)
+    by_eigen = rcond is not None or len(alphas) >= EIGEN_FROM_ALPHAS
+    coef, error = (_solve_eigen if by_eigen else _solve_cholesky)(normal, alphas, rcond)
+    error = to_host(error)
+    if by_eigen and rcond is None and not (error <= described.precision).all():
+        # Scaling to a unit diagonal helps Cholesky where features differ in scale.
+        coef, error = _solve_cholesky(normal, alphas, None)
+        error = to_host(error)
+    return coef, normal.x_mean, normal.y_mean, error
+
+
+def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
+    xp = namespace(normal.xx)
+    p = normal.xx.shape[-1]
+    alpha = constant(alphas, like=normal.xx, xp=xp)[:, None]
+    eye = xp.eye(p, dtype=xp.float64, device=normal.xx.device)
+    A = normal.xx[None, ...] + alpha[:, :, None, None] * eye  # (U, S, p, p)
+    B = xp.broadcast_to(normal.xy[None, ...], (len(alphas), *normal.xy.shape))
+    coef, condition = solve_spd(A, B, xp)  # (U, S, p, t)
+    # A direction whose share of the diagonal is rounding is not known from moments at all.
+    known = xp.all(xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None] > normal.noise, axis=-1)
+    error = xp.where(known, EPS * condition, xp.full_like(condition, float("inf")))
+    return xp.matrix_transpose(coef), error
+
+
+def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
+    xp = namespace(normal.xx)
+    values, vectors = xp.linalg.eigh(normal.xx)  # (S, p), (S, p, p)
+    alpha = constant(alphas, like=normal.xx, xp=xp)[:, None, None]
+    values = xp.where(values > 0, values, xp.zeros_like(values))
+    damped = values + alpha  # (U, S, p)
+    rotated = xp.matrix_transpose(vectors) @ normal.xy  # (S, p, t)
+    coef = vectors @ (rotated / xp.where(damped > 0, damped, xp.ones_like(damped))[..., None])
+    smallest, largest = xp.min(damped, axis=-1), xp.max(damped, axis=-1)
+    inf = xp.full_like(largest, float("inf"))
+    safe = xp.where(smallest > 0, smallest, xp.ones_like(smallest))
+    # Directions near the cut must be judged by singular values, not by their squares.
+    floor = 4 * (rcond or 0.0) ** 2 * largest
+    error = xp.where(smallest > floor, EPS * largest / safe, inf)
+    return xp.matrix_transpose(coef), error
+
+
+def _solve_kernel(described, index, counts, alphas, fit_intercept):
+    part = described.folds.partitions[index]
+    kernel = described.kernel
+    row_counts = _counts_of_rows(part, counts, described.folds.batch.n_rows)
+    dual = centred_kernel(kernel, row_counts, fit_intercept)
+    xp = described.place.xp
+    alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
+    eye = xp.eye(dual.K.shape[-1], dtype=xp.float64, device=dual.K.device)
+    sides = xp.broadcast_to(dual.b[None, ...], (len(alphas), *dual.b.shape))
+    solution, condition = solve_spd(dual.K[None, ...] + alpha * eye, sides, xp)  # (U, S, n, t)
+    finite = xp.all(xp.isfinite(solution), axis=(-1, -2))[..., None, None]
+    solution = xp.where(finite, solution, xp.zeros_like(solution))
+    coef = coefficients(kernel, dual, solution)
+    return coef, dual.x_mean, dual.y_mean, to_host(EPS * condition)
+
+
+def _counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndarray:
+    out = np.zeros((len(counts), n_rows))
+    for atom, column in zip(part.atoms, counts.T, strict=True):
+        out[:, atom] = column[:, None]
+    return out
+
+
+@dataclass(frozen=True)
+class _Redo:
+    """A part of the splits whose hard models are to be solved from the rows."""
+
+    described: Described
+    index: int
+    counts: np.ndarray
+    alphas: np.ndarray
+    fit_intercept: bool
+    rcond: float | None
+
+    def solve(self, split, hard):
+        factors = self.described.factors_of(self.index)
+        problem = centred_rows(factors.stack(self.counts[split]), factors, self.fit_intercept)
+        return solve_rows(problem, self.alphas[hard], self.rcond)
+
+
+def _redo_carefully(redo, coef, poor):
+    """Replace the models marked `poor` (U, S) by ones solved from the rows."""
+    xp = namespace(coef)
+    unique = np.ones(poor.shape, dtype=bool)
+    columns = [coef[:, split, ...] for split in range(coef.shape[1])]
+    for split in np.flatnonzero(poor.any(axis=0)):
+        hard = np.flatnonzero(poor[:, split])
+        better, unique[hard, split] = redo.solve(split, hard)
+        # Every alpha of the column looks up some solution; the mask keeps only the hard ones.
+        position = np.searchsorted(hard, np.arange(len(poor))) % len(hard)
+        mask = xp.asarray(poor[:, split], device=device_of(coef))[:, None, None]
+        columns[split] = xp.where(mask, _take_first(better, position, xp), columns[split])
+    return xp.stack(columns, axis=1), unique
+
+
+def _spread(coef, x_mean, y_mean, status, position):
+    """From distinct alphas (U, S, t, p) to candidates: `position` (C, t) or (C, 1) says which."""
+    xp = namespace(coef)
+    n_candidates, width = position.shape
+    if width == 1:
+        chosen = _take_first(coef, position[:, 0], xp)
+        chosen_status = status[position[:, 0]]
+    else:
+        columns = [
+            _take_first(coef[:, :, k : k + 1, :], position[:, k], xp) for k in range(width)
+        ]
+        chosen = xp.concat(columns, axis=2)
+        chosen_status = status[position].max(axis=1)
+    intercept = y_mean - xp.sum(chosen * x_mean[:, None, :], axis=-1)
+    return LinearModels(chosen, intercept, chosen_status)
+
+
+def _take_first(array, index, xp):
+    index = xp.asarray(np.ascontiguousarray(index), device=array.device)
+    return xp.take(array, index, axis=0)
+
+

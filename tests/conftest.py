@@ -1,0 +1,42 @@
+"""What all tests share."""
+
+import os
+
+# Read by scipy and scikit-learn when they are imported, so before any import that might do so:
+# without it scikit-learn's own array-API checks skip.
+os.environ["SCIPY_ARRAY_API"] = "1"
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+from gpuml.testing import array_libraries
+
+
+@pytest.fixture(params=array_libraries())
+def library(request):
+    """Each array library in turn, as a `gpuml.testing.ArrayLibrary`."""
+    if request.param.name.startswith("torch"):
+        importlib.import_module("torch")
+        _limit_torch()
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    """A random generator with the same numbers in every run."""
+    return np.random.default_rng(20_240_229)
+
+
+@pytest.fixture(autouse=True)
+def one_torch_thread():
+    """Keep torch from starting a thread per core in each of several test processes."""
+    _limit_torch()
+
+
+def _limit_torch():
+    # Never imports torch: most tests do not need it, and it takes seconds.
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)

@@ -1,0 +1,93 @@
+"""What a user gets: version, licence, types, dependencies, and pages that say what is so."""
+
+import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import gpuml
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+EXTRAS = ("gpu-cu12", "gpu-cu13", "dask", "dask-ml", "examples", "test", "test-torch", "docs")
+# Where the name of a distribution is not that of its package.
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+def distribution_names(requirements):
+    return {re.match(r"[A-Za-z0-9-]+", line).group() for line in requirements}
+
+
+def imported_at_top():
+    """Third-party packages that some module of gpuml imports when it is imported itself."""
+    names = set()
+    for path in (ROOT / "gpuml").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names.add(node.module.split(".")[0])
+    return names - sys.stdlib_module_names - {"gpuml"}
+
+
+def test_the_installed_version_is_that_of_the_package():
+    assert importlib.metadata.version("gpuml") == gpuml.__version__
+
+
+def test_the_licence_is_whole_and_named():
+    text = (ROOT / "LICENSE").read_text()
+    assert PROJECT["license"] == "Apache-2.0"
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert re.search(r"Copyright 20\d\d gpuml developers", text)
+
+
+def test_the_package_is_marked_as_typed():
+    assert (ROOT / "gpuml" / "py.typed").exists()
+
+
+def test_what_an_import_needs_is_declared():
+    needed = {DISTRIBUTIONS.get(name, name).replace("_", "-") for name in imported_at_top()}
+    assert needed <= distribution_names(PROJECT["dependencies"])
+
+
+def test_every_dependency_is_used():
+    sources = "\n".join(path.read_text() for path in (ROOT / "gpuml").rglob("*.py"))
+    package = {distribution: name for name, distribution in DISTRIBUTIONS.items()}
+    for name in distribution_names(PROJECT["dependencies"]):
+        name = package.get(name, name.replace("-", "_"))
+        assert re.search(rf"^\s*(import|from) {name}\b", sources, re.MULTILINE), name
+
+
+def test_the_extras_are_there_and_bounded_below():
+    extras = PROJECT["optional-dependencies"]
+    assert set(EXTRAS) <= set(extras)
+    for line in (line for name in EXTRAS for line in extras[name]):
+        assert line.startswith("gpuml[") or ">=" in line or "==" in line, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" not in target and not target.startswith("#"):
+            assert (page.parent / target.split("#")[0]).exists(), target
+
+
+def test_modules_that_the_design_names_exist():
+    text = (ROOT / "docs" / "design.md").read_text()
+    names = set(re.findall(r"`((?:gpuml|gpuml_dask|tests)/[\w/.]+)`", text))
+    assert names
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+
+
+def test_the_python_in_the_readme_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})
+    assert "alpha" in capsys.readouterr().out
