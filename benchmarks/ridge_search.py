@@ -321,7 +321,7 @@ def as_row(contender):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--scenario", nargs="+", choices=[*SCENARIOS, "all"], default=["flights"])
+    add("--scenario", nargs="+", choices=[*SCENARIOS, "all"], default=["diabetes", "flights"])
     add("--rivals", nargs="*", choices=list(RIVALS), help="default: those that suit the scenario")
     add("--rows", type=int, help="default: all of the flights; 7,000,000 for device and host")
     add("--features", type=int, default=100, help="of device and host")

@@ -18,7 +18,9 @@ class Settings:
     def __post_init__(self):
         if self.device not in DEVICES:
             raise ValueError(f"device must be one of {DEVICES}, got {self.device!r}.")
-        bad_size = isinstance(self.block_bytes, bool) or not isinstance(self.block_bytes, int | None)
+        bad_size = isinstance(self.block_bytes, bool) or not isinstance(
+            self.block_bytes, int | None
+        )
         if bad_size or (self.block_bytes is not None and self.block_bytes < 1):
             raise ValueError(
                 f"block_bytes must be None or a positive number of bytes, got {self.block_bytes!r}."

@@ -22,6 +22,9 @@ Advance = Callable[[int], None]
 class LinearPredictor:
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
 
+    # What `score` returns, so that a search can score all models at once.
+    multifit_score = "r2"
+
     def predict(self, X):
         """Predict targets ``X coef_' + intercept_``.
 
@@ -82,9 +85,7 @@ def describe_rows(
     `careful` asks for solutions from factors of the rows whatever the condition number.
     """
     settings = current_settings()
-    described = describe(
-        folds, block_bytes=settings.block_bytes, advance=advance, careful=careful
-    )
+    described = describe(folds, block_bytes=settings.block_bytes, advance=advance, careful=careful)
     if not described.is_finite:
         check_finite(folds.batch.X, "X", estimator)
         raise ValueError(

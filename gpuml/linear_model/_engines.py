@@ -91,5 +91,3 @@ def _scalar_or_array(value, home, y_ndim):
         return float(value)
     value = move(value, home)
     return value.reshape(()) if y_ndim == 1 else value
-
-

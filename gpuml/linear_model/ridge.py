@@ -190,7 +190,9 @@ class Ridge(LinearPredictor, sk.Ridge):
         return tags
 
 
-def _ridge_attributes(stack: LeastSquaresStack, status: Status, fit_intercept: bool, counts) -> dict:
+def _ridge_attributes(
+    stack: LeastSquaresStack, status: Status, fit_intercept: bool, counts
+) -> dict:
     solver = "cholesky" if status is Status.MOMENTS else "svd"
     return {"n_iter_": 1, "solver_": solver}
 

@@ -186,5 +186,3 @@ def free_memory(place: Place) -> None:
         import torch
 
         torch.cuda.empty_cache()
-
-

@@ -187,5 +187,3 @@ def _solve_svd(svd, b, alpha, rcond, xp):
 def singular_values(problem: LeastSquaresRows) -> Array:
     """Singular values of A, in descending order."""
     return namespace(problem.A).linalg.svdvals(problem.A)
-
-

@@ -229,7 +229,9 @@ def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
     B = xp.broadcast_to(normal.xy[None, ...], (len(alphas), *normal.xy.shape))
     coef, condition = solve_spd(A, B, xp)  # (U, S, p, t)
     # A direction whose share of the diagonal is rounding is not known from moments at all.
-    known = xp.all(xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None] > normal.noise, axis=-1)
+    known = xp.all(
+        xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None] > normal.noise, axis=-1
+    )
     error = xp.where(known, EPS * condition, xp.full_like(condition, float("inf")))
     return xp.matrix_transpose(coef), error
 
@@ -314,9 +316,7 @@ def _spread(coef, x_mean, y_mean, status, position):
         chosen = _take_first(coef, position[:, 0], xp)
         chosen_status = status[position[:, 0]]
     else:
-        columns = [
-            _take_first(coef[:, :, k : k + 1, :], position[:, k], xp) for k in range(width)
-        ]
+        columns = [_take_first(coef[:, :, k : k + 1, :], position[:, k], xp) for k in range(width)]
         chosen = xp.concat(columns, axis=2)
         chosen_status = status[position].max(axis=1)
     intercept = y_mean - xp.sum(chosen * x_mean[:, None, :], axis=-1)
@@ -326,5 +326,3 @@ def _spread(coef, x_mean, y_mean, status, position):
 def _take_first(array, index, xp):
     index = xp.asarray(np.ascontiguousarray(index), device=array.device)
     return xp.take(array, index, axis=0)
-
-
