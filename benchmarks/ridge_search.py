@@ -182,18 +182,16 @@ def describe(X):
 
 
 def measure_all(scenario, X, y, repeats, args):
-    """Records of gpuml and of each rival; a rival on fewer rows has gpuml on those beside it."""
-    own, search = measure_ours(X, y, repeats)
-    records = [own]
+    """Records of gpuml and of each rival; a rival on fewer rows is compared with gpuml on those."""
+    own = {len(X): measure_ours(X, y, repeats)}
+    rivals = []
     for name in scenario.rivals if args.rivals is None else args.rivals:
         rows = min(args.rival_rows or scenario.rival_rows.get(name, len(X)), len(X))
         part = X[:rows], y[:rows]
-        own_part = own, search
-        if rows < len(X):
-            own_part = measure_ours(*part, repeats)
-            records.append(own_part[0])
-        records.append(measure_rival(name, *part, *own_part, scenario.rival_repeats))
-    return records
+        if rows not in own:
+            own[rows] = measure_ours(*part, repeats)
+        rivals.append(measure_rival(name, *part, *own[rows], scenario.rival_repeats))
+    return [record for record, _search in own.values()] + rivals
 
 
 def measure_ours(X, y, repeats):

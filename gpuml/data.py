@@ -1,5 +1,6 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,13 +8,42 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, compute_place, fits, move, nbytes, place_of
 
-# Rows are named by a slice where they are neighbours (a view) and by host indices where not.
-Rows = slice | np.ndarray
+# Rows are named by a slice where they are neighbours (a view), by a tuple of slices where they are
+# a few such runs, and by host indices where not.
+Rows = slice | tuple[slice, ...] | np.ndarray
 
 
 def count_rows(rows: Rows) -> int:
-    """Number of rows that a slice with bounds, or an index array, names."""
-    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+    """Number of rows that a set of rows names."""
+    if isinstance(rows, slice):
+        return rows.stop - rows.start
+    if isinstance(rows, tuple):
+        return sum(count_rows(run) for run in rows)
+    return len(rows)
+
+
+def row_indices(rows: Rows) -> np.ndarray:
+    """The same rows as an index array."""
+    if isinstance(rows, slice):
+        return np.arange(rows.start, rows.stop)
+    if isinstance(rows, tuple):
+        return np.concatenate([row_indices(run) for run in rows])
+    return rows
+
+
+def cut(rows: Rows, size: int) -> Iterator[Rows]:
+    """Pieces of at most `size` rows, in order."""
+    if isinstance(rows, tuple):
+        for run in rows:
+            yield from cut(run, size)
+        return
+    n = count_rows(rows)
+    for start in range(0, n, size):
+        stop = min(start + size, n)
+        if isinstance(rows, slice):
+            yield slice(rows.start + start, rows.start + stop)
+        else:
+            yield rows[start:stop]
 
 
 @dataclass(frozen=True)
@@ -108,8 +138,10 @@ def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
 
 
 def take(x: Any, rows: Rows, xp: Any) -> Array:
-    """The named rows of an array: a view for a slice, a gather for indices."""
+    """The named rows of an array: a view for a slice, else a copy."""
     if isinstance(rows, slice):
         return x[rows, ...]
+    if isinstance(rows, tuple):
+        return xp.concat([x[run, ...] for run in rows], axis=0)
     index = xp.asarray(rows, device=None if xp.__name__.endswith("numpy") else place_of(x).device)
     return xp.take(x, index, axis=0)

@@ -44,12 +44,16 @@ class LeastSquaresStack:
     attributes: Callable[..., dict[str, Any]]
     rcond: float | None = None
 
+    @property
+    def n_candidates(self) -> int:
+        return len(self.alphas)
+
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
         xp = namespace(X)
         coef = self.models.coef[candidates, split, ...]  # (C, t, p)
         n_candidates, t, p = coef.shape
-        flat = xp.astype(X, xp.float64) @ xp.reshape(coef, (n_candidates * t, p)).T
+        flat = xp.astype(X, xp.float64, copy=False) @ xp.reshape(coef, (n_candidates * t, p)).T
         out = xp.reshape(flat.T, (n_candidates, t, X.shape[0]))
         out = out + self.models.intercept[candidates, split, ..., None]
         if self.described.folds.batch.y_is_flat:

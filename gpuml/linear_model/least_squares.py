@@ -111,13 +111,12 @@ class LinearRegression(LinearPredictor, sk.LinearRegression):
             vars(self).update(self.multifit(whole(batch), [{}]).pick(0, None))
         return self
 
-    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch | None:
-        """Check the rows of a search and bring them to where they are worked on.
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether our own solver does the work, so that a search can fit all models at once."""
+        return needs_host(self, X) is None
 
-        None where this estimator's parameters ask for a solver that fits one model at a time.
-        """
-        if needs_host(self, X) is not None:
-            return None
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on."""
         return multifit_batch(self, X, y, sample_weight)
 
     def multifit(

@@ -11,7 +11,7 @@ from typing import Any
 
 
 from gpuml._arrays import Array, Place, move, namespace
-from gpuml.data import Batch, Rows, count_rows, take
+from gpuml.data import Batch, Rows, count_rows, cut, take
 
 # A block of float64 workspace on a CPU stays in the cache of one core; on a GPU it is long
 # enough to hide launches and short enough to leave memory alone.
@@ -60,17 +60,6 @@ class Blocks:
     def done(self, n_rows: int) -> None:
         if self.advance is not None:
             self.advance(n_rows)
-
-
-def cut(rows: Rows, size: int) -> Iterator[Rows]:
-    """Pieces of at most `size` rows, in order."""
-    n = count_rows(rows)
-    for start in range(0, n, size):
-        stop = min(start + size, n)
-        if isinstance(rows, slice):
-            yield slice(rows.start + start, rows.start + stop)
-        else:
-            yield rows[start:stop]
 
 
 def sum_blocks(

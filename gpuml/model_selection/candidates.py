@@ -1,0 +1,102 @@
+"""Candidates that can share one pass over the rows, and the plan that says so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Group:
+    """Candidates of one call: equal but for parameters that may differ within one pass.
+
+    Attributes
+    ----------
+    shared : dict
+        Parameters that all of them have.
+    varying : list of dicts
+        The rest of the parameters of each.
+    positions : list of int
+        Where each stands among all candidates.
+    """
+
+    shared: dict[str, Any]
+    varying: list[dict[str, Any]]
+    positions: list[int]
+
+
+def group_candidates(candidates: Sequence[Mapping], may_vary: Sequence[str]) -> list[Group]:
+    """Groups of candidates whose parameters other than `may_vary` are the same."""
+    groups: list[Group] = []
+    for position, candidate in enumerate(candidates):
+        shared = {name: value for name, value in candidate.items() if name not in may_vary}
+        varying = {name: value for name, value in candidate.items() if name in may_vary}
+        for group in groups:
+            if _equal(group.shared, shared):
+                group.varying.append(varying)
+                group.positions.append(position)
+                break
+        else:
+            groups.append(Group(shared, [varying], [position]))
+    return groups
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a plan: `n_fits` fits in `n_passes` passes over the rows on `place`."""
+
+    n_fits: int
+    n_passes: int
+    place: str
+    why: str
+
+    def __str__(self):
+        passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
+        fits = f"{self.n_fits} fit" + ("" if self.n_fits == 1 else "s")
+        return f"{fits} in {passes} on {self.place} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a search was carried out.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+    """
+
+    steps: tuple[Step, ...]
+
+    @property
+    def n_fits(self) -> int:
+        """Models fitted, the refit not counted."""
+        return sum(step.n_fits for step in self.steps)
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the rows; a fit of one model on its own counts as one."""
+        return sum(step.n_passes for step in self.steps)
+
+    @property
+    def place(self) -> str:
+        """Where the rows were worked on, such as "numpy:cpu"."""
+        return ", ".join(dict.fromkeys(step.place for step in self.steps))
+
+    def __str__(self):
+        return "; ".join(str(step) for step in self.steps)
+
+
+def _equal(first, second):
+    return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+
+
+def _same(a, b):
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except (TypeError, ValueError):  # arrays of other libraries, objects that do not compare
+        return False

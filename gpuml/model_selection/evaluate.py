@@ -1,0 +1,247 @@
+"""Fit and score candidates on splits: all of a group at once where the estimator can."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.parallel import Parallel, delayed
+
+from gpuml._arrays import as_array, is_array, place_of
+from gpuml._config import current_settings
+from gpuml._progress import progress_bar
+from gpuml.data import Folds, Split
+from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
+from gpuml.model_selection.multifit import MultifitEstimator, Stack, materialise
+from gpuml.model_selection.one_by_one import (
+    Progress,
+    Task,
+    announce_end,
+    fit_fold,
+    rows_of,
+    score_model,
+)
+from gpuml.model_selection.scores import Scored, score_stack
+from gpuml.model_selection.split import make_folds
+
+Results = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is searched over: an unfitted estimator, the user's rows, their splits, and the rest."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    splits: Sequence[Split]
+    task: Task
+    n_jobs: int | None = None
+    pre_dispatch: Any = "2*n_jobs"
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """A group that was fitted at once."""
+
+    estimator: Any
+    group: Group
+    stack: Stack
+
+
+class Evaluator:
+    """Evaluates candidates of a job, round after round; rows brought to a device stay there.
+
+    Attributes
+    ----------
+    steps : list of Step
+        What was done so far.
+    n_done : int
+        Number of candidates evaluated so far.
+    """
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.steps: list[Step] = []
+        self._folds: Folds | None = None
+        self._shared: list[tuple[int, _Shared]] = []
+        self.n_done = 0
+
+    @property
+    def plan(self) -> Plan:
+        """What was done so far, as a plan."""
+        return Plan(tuple(self.steps))
+
+    def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
+        """Results as scikit-learn's `_fit_and_score` gives them, split after split per candidate."""
+        table: list[Results | None] = [None] * len(candidates)
+        for group in self._groups(candidates):
+            rows = self._fit_at_once(group) or self._fit_one_by_one(group, len(candidates))
+            for position, results in zip(group.positions, rows, strict=True):
+                table[position] = results
+        self.n_done += len(candidates)
+        return [result for results in table for result in results]
+
+    def refit(self, candidate: int) -> Any | None:
+        """The model of a candidate on all rows from what is known of them, without a pass.
+
+        None where the candidate was not fitted together with others.
+        """
+        for first, shared in self._shared:
+            if candidate - first in shared.group.positions:
+                index = shared.group.positions.index(candidate - first)
+                params = {**shared.group.shared, **shared.group.varying[index]}
+                return materialise(shared.estimator, params, shared.stack.pick(index, None))
+        return None
+
+    def _groups(self, candidates):
+        names = getattr(self.job.estimator, "multifit_params", ())
+        return group_candidates(candidates, names)
+
+    # ------------------------------------------------------------ at once
+
+    def _fit_at_once(self, group: Group) -> list[Results] | None:
+        job = self.job
+        if not isinstance(job.estimator, MultifitEstimator) or not _only_weights(job.task):
+            return None
+        started = time.perf_counter()
+        try:
+            estimator = _with_params(job.estimator, group.shared)
+            for varying in group.varying:
+                _with_params(job.estimator, {**group.shared, **varying})
+            if not estimator.multifit_ready(job.X):
+                return None
+            folds = self._folds_for(estimator)
+            n_passes = len(folds.partitions)
+            with self._bar(n_passes * folds.batch.n_rows, group) as bar:
+                stack = estimator.multifit(folds, group.varying, bar.advance)
+            fitted = time.perf_counter()
+            scored = score_stack(
+                stack, folds, self._model_scores(estimator, group, stack), job.task
+            )
+        except (ValueError, TypeError, np.linalg.LinAlgError):
+            # One model at a time tells which of them fails, and how.
+            return None
+        fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
+        self._shared.append((self.n_done, _Shared(estimator, group, stack)))
+        n_fits = len(group.varying) * len(job.splits)
+        self.steps.append(Step(n_fits, n_passes, str(folds.batch.work), "all candidates together"))
+        times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
+        return self._results(group, stack, estimator, scored, times)
+
+    def _folds_for(self, estimator):
+        """The resident rows; brought there by the first group that can use them."""
+        job = self.job
+        if self._folds is None:
+            batch = estimator.multifit_batch(job.X, job.y, job.task.fit_params.get("sample_weight"))
+            self._folds = make_folds(batch, job.splits)
+            self._seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
+        vars(estimator).update(self._seen)
+        return self._folds
+
+    def _bar(self, total, group):
+        text = f"{len(group.varying)} candidates x {len(self.job.splits)} splits"
+        return progress_bar(total, text, enabled=current_settings().progress)
+
+    def _model_scores(self, estimator, group, stack):
+        """A function that scores one model the way scikit-learn does, for one scorer."""
+        job = self.job
+
+        def score(candidate: int, split: int, part: str, scorer: Any, task: Task) -> Any:
+            params = {**group.shared, **group.varying[candidate]}
+            model = materialise(estimator, params, stack.pick(candidate, split))
+            rows = getattr(job.splits[split], part)
+            weight = job.task.score_params.get("sample_weight")
+            weighted = weight is not None and _takes_weights(scorer)
+            kwargs = {"sample_weight": rows_of(weight, rows)} if weighted else {}
+            X, y = rows_of(job.X, rows), rows_of(job.y, rows)
+            return score_model(model, X, y, kwargs, task)
+
+        return score
+
+    def _results(self, group, stack, estimator, scored: Scored, times):
+        job, rows = self.job, []
+        for c, varying in enumerate(group.varying):
+            params = {**group.shared, **varying}
+            results = []
+            for s, split in enumerate(job.splits):
+                result = {"fit_error": None, **scored.of(c, s), **times}
+                if job.task.return_estimator:
+                    result["estimator"] = materialise(estimator, params, stack.pick(c, s))
+                where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
+                announce_end(params, where, job.task, result)
+                results.append(result)
+            rows.append(results)
+        return rows
+
+    # --------------------------------------------------------- one by one
+
+    def _fit_one_by_one(self, group: Group, n_candidates: int) -> list[Results]:
+        job, n_splits = self.job, len(self.job.splits)
+        params = [{**group.shared, **varying} or None for varying in group.varying]
+        parallel = Parallel(n_jobs=job.n_jobs, pre_dispatch=job.pre_dispatch)
+        chunks = _chunks(len(params), n_splits, parallel)
+        work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
+
+        def candidates_of(split, chunk):
+            return [
+                (params[c], Progress(split, n_splits, group.positions[c], n_candidates))
+                for c in chunk
+            ]
+
+        done = parallel(
+            delayed(fit_fold)(
+                job.estimator, job.X, job.y, job.splits[s], candidates_of(s, chunk), job.task
+            )
+            for s, chunk in work
+        )
+        rows: list[Results] = [[None] * n_splits for _ in params]
+        for (s, chunk), results in zip(work, done, strict=True):
+            for c, result in zip(chunk, results, strict=True):
+                rows[c][s] = result
+        n_fits = len(params) * n_splits
+        self.steps.append(Step(n_fits, n_fits, _place_name(job.X), "one by one"))
+        return rows
+
+
+def _with_params(estimator, params):
+    out = clone(estimator).set_params(**clone(params, safe=False))
+    if hasattr(out, "_validate_params"):
+        out._validate_params()
+    return out
+
+
+def _only_weights(task: Task) -> bool:
+    """Whether nothing but sample weights, the same for fits and scores, goes with the rows."""
+    fit, score = dict(task.fit_params), dict(task.score_params)
+    weight = fit.pop("sample_weight", None)
+    score_weight = score.pop("sample_weight", weight)
+    several = isinstance(task.scorer, _MultimetricScorer)
+    if several and score_weight is not None and _routing_enabled():
+        return False
+    return not fit and not score and (score_weight is weight)
+
+
+def _takes_weights(scorer):
+    if hasattr(scorer, "_accept_sample_weight"):
+        return scorer._accept_sample_weight()
+    return "sample_weight" in signature(scorer).parameters
+
+
+def _place_name(X):
+    X = as_array(X)
+    return str(place_of(X)) if is_array(X) else "numpy:cpu"
+
+
+def _chunks(n_candidates, n_splits, parallel):
+    """Candidates that share the rows of a split: all of them, or fewer where workers would idle."""
+    from joblib import effective_n_jobs
+
+    n_jobs = effective_n_jobs(parallel.n_jobs)
+    per_split = min(n_candidates, max(1, -(-n_jobs // n_splits)))
+    return [list(part) for part in np.array_split(np.arange(n_candidates), per_split)]

@@ -1,0 +1,69 @@
+"""The multifit protocol: what an estimator offers so that a search can fit all candidates at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from sklearn.base import clone
+
+from gpuml._arrays import Array
+from gpuml.data import Batch, Folds
+from gpuml.metrics.residuals import ResidualMoments
+
+
+class Stack(Protocol):
+    """All models of a group, on the compute device."""
+
+    n_candidates: int
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m) or (C, m, t) of some candidates of one split for rows X (m, p)."""
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+
+    def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
+        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
+
+        None where they are not to be had without predictions.
+        """
+
+
+@runtime_checkable
+class MultifitEstimator(Protocol):
+    """An estimator that fits many candidates on many splits in one call.
+
+    A law holds for every one: `multifit` and one fit at a time agree.
+    """
+
+    multifit_params: Sequence[str]
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether these parameters and this kind of data can be fitted at once."""
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check rows and bring them to where they are worked on.
+
+        The batch serves estimators with other parameters too.
+        """
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> Stack:
+        """Fit every candidate on the training part of every split."""
+
+
+def materialise(estimator: Any, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+    """A fitted copy of an estimator from attributes that `Stack.pick` gave.
+
+    `estimator` is the one whose `multifit_batch` looked at the rows: number and names of features
+    are its.
+    """
+    model = clone(estimator).set_params(**params)
+    seen = {
+        n: v for n, v in vars(estimator).items() if n in ("n_features_in_", "feature_names_in_")
+    }
+    vars(model).update({**seen, **attributes})
+    return model

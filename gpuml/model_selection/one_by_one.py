@@ -1,0 +1,231 @@
+"""Fitting and scoring one model at a time, on folds that are taken out of the rows once.
+
+For estimators without `multifit`. All candidates share the rows of a split; what they share is a
+view or is marked read-only, so that an estimator that works in place cannot spoil it for the next.
+"""
+
+import numbers
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from traceback import format_exc
+from typing import Any
+
+import numpy as np
+from joblib.logger import short_format_time
+from sklearn.base import clone
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection._validation import _score
+from sklearn.utils import _safe_indexing
+from sklearn.utils._tags import get_tags
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from gpuml._arrays import is_array, is_numpy, namespace
+from gpuml.data import Rows, Split, count_rows, row_indices, take
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all fits of a search have in common, besides rows and candidate."""
+
+    scorer: Any
+    fit_params: Mapping[str, Any]
+    score_params: Mapping[str, Any]
+    return_train_score: bool
+    error_score: Any
+    verbose: int
+    return_estimator: bool = False
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows of one split, taken out of X, y and of the parameters that have one value a row."""
+
+    X_train: Any
+    y_train: Any
+    X_test: Any
+    y_test: Any
+    fit_params: Mapping[str, Any]
+    train_score_params: Mapping[str, Any]
+    test_score_params: Mapping[str, Any]
+    n_test: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit stands: split and candidate, each of how many."""
+
+    split: int
+    n_splits: int
+    candidate: int
+    n_candidates: int
+
+
+def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
+    """Rows of anything that scikit-learn can index or gpuml works on.
+
+    `shared` marks a NumPy copy read-only; views always are.
+    """
+    if x is None:
+        return None
+    if is_array(x) and not is_numpy(x):
+        return take(x, rows, namespace(x))
+    if is_numpy(x) and isinstance(rows, slice):
+        out = x[rows]
+    else:
+        out = _safe_indexing(x, row_indices(rows))
+    if isinstance(out, np.ndarray) and (shared or out.base is not None):
+        out = out.view()
+        out.flags.writeable = False
+    return out
+
+
+def take_fold(estimator: Any, X: Any, y: Any, split: Split, task: Task, *, shared: bool) -> Fold:
+    """Take the rows of a split, once for all candidates."""
+    if get_tags(estimator).input_tags.pairwise:
+        train, test = row_indices(split.train), row_indices(split.test)
+        X_train, y_train = _safe_split(estimator, X, y, train)
+        X_test, y_test = _safe_split(estimator, X, y, test, train)
+    else:
+        X_train, y_train = (rows_of(a, split.train, shared=shared) for a in (X, y))
+        X_test, y_test = (rows_of(a, split.test, shared=shared) for a in (X, y))
+    return Fold(
+        X_train,
+        y_train,
+        X_test,
+        y_test,
+        fit_params=_params_of(X, task.fit_params, split.train),
+        train_score_params=_params_of(X, task.score_params, split.train),
+        test_score_params=_params_of(X, task.score_params, split.test),
+        n_test=count_rows(split.test),
+    )
+
+
+def fit_fold(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    split: Split,
+    candidates: list[tuple[Mapping[str, Any] | None, Progress]],
+    task: Task,
+) -> list[dict[str, Any]]:
+    """Fit and score candidates on one split; a result as scikit-learn's `_fit_and_score` for each."""
+    fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
+    return [_fit_one(estimator, fold, params, where, task) for params, where in candidates]
+
+
+def _fit_one(estimator, fold, params, where, task):
+    _announce_start(params, where, task)
+    model = clone(estimator)
+    if params is not None:
+        model.set_params(**clone(params, safe=False))
+    started = time.perf_counter()
+    train_scores = None
+    try:
+        if fold.y_train is None:
+            model.fit(fold.X_train, **fold.fit_params)
+        else:
+            model.fit(fold.X_train, fold.y_train, **fold.fit_params)
+        error = None
+    except Exception:
+        if task.error_score == "raise":
+            raise
+        fit_seconds, score_seconds = time.perf_counter() - started, 0.0
+        error = format_exc()
+        test_scores = train_scores = _failed_scores(task)
+    else:
+        fit_seconds = time.perf_counter() - started
+        test_scores = score_model(model, fold.X_test, fold.y_test, fold.test_score_params, task)
+        score_seconds = time.perf_counter() - started - fit_seconds
+        if task.return_train_score:
+            train_scores = score_model(
+                model, fold.X_train, fold.y_train, fold.train_score_params, task
+            )
+    result = {
+        "fit_error": error,
+        "test_scores": test_scores,
+        "n_test_samples": fold.n_test,
+        "fit_time": fit_seconds,
+        "score_time": score_seconds,
+    }
+    if task.return_train_score:
+        result["train_scores"] = train_scores
+    if task.return_estimator:
+        result["estimator"] = model
+    announce_end(params, where, task, result)
+    return result
+
+
+def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:
+    """Score with scikit-learn's treatment of errors and of what is not a number."""
+    return _score(model, X, y, task.scorer, dict(params), task.error_score)
+
+
+def _params_of(X, params, rows):
+    """fit or score parameters of some rows: those with one value a row are cut, others passed on."""
+    foreign = {n: v for n, v in params.items() if is_array(v) and not is_numpy(v)}
+    plain = {name: value for name, value in params.items() if name not in foreign}
+    out = _check_method_params(X, params=plain, indices=row_indices(rows)) if plain else {}
+    return {**out, **{name: rows_of(value, rows) for name, value in foreign.items()}}
+
+
+def _failed_scores(task):
+    if isinstance(task.scorer, _MultimetricScorer):
+        return dict.fromkeys(task.scorer._scorers, task.error_score)
+    return task.error_score
+
+
+def check_error_score(error_score: Any) -> None:
+    """Raise scikit-learn's error for an error_score that is neither a number nor "raise"."""
+    if error_score != "raise" and not isinstance(error_score, numbers.Number):
+        raise ValueError(
+            "error_score must be the string 'raise' or a numeric value. (Hint: if using 'raise', "
+            "please make sure that it has been spelled correctly.)"
+        )
+
+
+# ------------------------------------------------- what verbose > 1 prints
+
+
+def _announce_start(params, where, task):
+    if task.verbose > 9:
+        text = f"[CV{_position(where, task)}] START {_describe(params)}"
+        print(text.ljust(80, "."))
+
+
+def announce_end(params: Any, where: Progress, task: Task, result: Mapping[str, Any]) -> None:
+    """Print the line of a finished fit, in the form scikit-learn's users know."""
+    if task.verbose <= 1:
+        return
+    head = f"[CV{_position(where, task)}] END "
+    tail = _describe(params) + (";" if params else "")
+    if task.verbose > 2:
+        tail += _describe_scores(result)
+    tail += f" total time={short_format_time(result['fit_time'] + result['score_time'])}"
+    print(head + tail.rjust(max(len(tail), 80 - len(head)), "."))
+
+
+def _position(where, task):
+    text = ""
+    if task.verbose > 2:
+        text += f" {where.split + 1}/{where.n_splits}"
+    if task.verbose > 9:
+        text += f"; {where.candidate + 1}/{where.n_candidates}"
+    return text
+
+
+def _describe(params):
+    return ", ".join(f"{name}={params[name]}" for name in sorted(params or {}))
+
+
+def _describe_scores(result):
+    test, train = result["test_scores"], result.get("train_scores")
+    if not isinstance(test, dict):
+        inner = f"{test:.3f}" if train is None else f"(train={train:.3f}, test={test:.3f})"
+        return f", score={inner}"
+    text = ""
+    for name in sorted(test):
+        before = "" if train is None else f"train={train[name]:.3f}, "
+        text += f" {name}: ({before}test={test[name]:.3f})"
+    return text

@@ -1,0 +1,150 @@
+"""Scores of all models of a stack: on the device, and down to the host in one copy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.metrics._scorer import _MultimetricScorer
+
+from gpuml._arrays import Array, move, namespace, to_host
+from gpuml.data import Folds, count_rows, cut, take
+from gpuml.metrics.scorer import BatchScorer, batch_scorer
+from gpuml.model_selection.multifit import Stack
+from gpuml.model_selection.one_by_one import Task
+
+# Workspace of a block of predictions.
+PREDICT_BYTES = 2**27
+
+# (candidate, split, "train" | "test", scorer, task) -> score
+ScoreModel = Callable[[int, int, str, Any, Task], Any]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores (C, S) by part ("test", "train") and scorer name, on the host."""
+
+    tables: dict[str, dict[str, np.ndarray]]
+    n_test: list[int]
+    several: bool
+
+    def of(self, candidate: int, split: int) -> dict[str, Any]:
+        """Scores of one model, as scikit-learn's results hold them."""
+        out: dict[str, Any] = {"n_test_samples": self.n_test[split]}
+        for part, tables in self.tables.items():
+            scores = {name: table[candidate, split] for name, table in tables.items()}
+            out[f"{part}_scores"] = scores if self.several else scores["score"]
+        return out
+
+
+def score_stack(stack: Stack, folds: Folds, score_model: ScoreModel, task: Task) -> Scored:
+    """Score every model of a stack on its held-out (and training) rows."""
+    several = isinstance(task.scorer, _MultimetricScorer)
+    scorers = task.scorer._scorers if several else {"score": task.scorer}
+    parts = ("test", "train") if task.return_train_score else ("test",)
+    scoring = _Scoring(stack, folds, score_model, task)
+    wanted = [(part, name) for part in parts for name in scorers]
+    found = {key: scoring.batched(key[0], batch_scorer(scorers[key[1]])) for key in wanted}
+    tables = _to_host({key: value for key, value in found.items() if value is not None})
+    for part, name in wanted:
+        if (part, name) not in tables:
+            tables[part, name] = scoring.model_by_model(part, scorers[name])
+        else:
+            tables[part, name] = scoring.corrected(part, scorers[name], tables[part, name])
+    by_part = {part: {name: tables[part, name] for name in scorers} for part in parts}
+    return Scored(by_part, [count_rows(split.test) for split in folds.splits], several)
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    stack: Stack
+    folds: Folds
+    score_model: ScoreModel
+    task: Task
+
+    def batched(self, part: str, scorer: BatchScorer | None) -> Array | None:
+        """Scores (C, S) on the device, nan where sums of residuals can't be trusted."""
+        if scorer is None:
+            return None
+        sums = self.stack.residual_moments(part) if scorer.uses_moments else None
+        if sums is None:
+            return self._from_predictions(part, scorer, range(self.folds.n_splits))
+        moments, reliable = sums
+        scores = scorer.from_moments(moments)
+        xp = namespace(scores)
+        return xp.where(reliable, scores, xp.full_like(scores, np.nan))
+
+    def _from_predictions(self, part, scorer, splits):
+        try:
+            columns = [self._split_scores(part, scorer, s) for s in splits]
+        except ValueError:
+            return None  # such as logarithms of negative predictions: models fail one by one
+        return namespace(*columns).stack(columns, axis=1)
+
+    def _split_scores(self, part, scorer, split):
+        """Scores (C,) of one split, from predictions of some candidates at a time."""
+        batch = self.folds.batch
+        rows = getattr(self.folds.splits[split], part)
+        xp = namespace(batch.X)
+        y, weight = (
+            None if a is None else move(take(a, rows, xp), batch.work)
+            for a in (batch.y, batch.weight)
+        )
+        per_candidate = max(1, 8 * count_rows(rows) * batch.y.shape[1])
+        step = max(1, PREDICT_BYTES // per_candidate)
+        scores = [
+            scorer.from_predictions(
+                y,
+                self._predict(rows, split, slice(c, min(c + step, self.stack.n_candidates))),
+                weight,
+            )
+            for c in range(0, self.stack.n_candidates, step)
+        ]
+        return batch.work.xp.concat(scores)
+
+    def _predict(self, rows, split, candidates):
+        """Predictions (C, m, t) of some candidates for rows read block by block."""
+        batch = self.folds.batch
+        xp = batch.work.xp
+        row_bytes = 8 * (batch.n_features + (candidates.stop - candidates.start))
+        blocks = [
+            self.stack.predict(
+                move(take(batch.X, piece, namespace(batch.X)), batch.work), split, candidates
+            )
+            for piece in cut(rows, max(1, PREDICT_BYTES // row_bytes))
+        ]
+        pred = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=1)
+        return pred[..., None] if pred.ndim == 2 else pred
+
+    def corrected(self, part: str, scorer: Any, table: np.ndarray) -> np.ndarray:
+        """Replace what is nan by scores from predictions; what stays nan is the score."""
+        splits = np.flatnonzero(np.isnan(table).any(axis=0))
+        batched = batch_scorer(scorer)
+        if len(splits) == 0 or not batched.uses_moments:
+            return table
+        columns = self._from_predictions(part, batched, splits)
+        if columns is None:
+            return self.model_by_model(part, scorer)
+        table = table.copy()
+        table[:, splits] = np.where(np.isnan(table[:, splits]), to_host(columns), table[:, splits])
+        return table
+
+    def model_by_model(self, part: str, scorer: Any) -> np.ndarray:
+        """Scores of a scorer that has no batched form."""
+        task = replace(self.task, scorer=scorer)
+        n_splits = self.folds.n_splits
+        out = np.empty((self.stack.n_candidates, n_splits), dtype=object)
+        for c in range(self.stack.n_candidates):
+            for s in range(n_splits):
+                out[c, s] = self.score_model(c, s, part, scorer, task)
+        # A user's callable may give a dict of scores for each model.
+        return out if isinstance(out.flat[0], dict) else out.astype(np.float64)
+
+
+def _to_host(tables: dict) -> dict:
+    """Bring all tables (C, S) down in one copy."""
+    if not tables:
+        return {}
+    xp = namespace(*tables.values())
+    host = np.asarray(to_host(xp.stack(list(tables.values()))))
+    return dict(zip(tables, host, strict=True))

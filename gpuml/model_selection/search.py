@@ -1,0 +1,310 @@
+"""Searches over hyper-parameters that fit and score all candidates on all folds together."""
+
+import time
+from collections import defaultdict
+from inspect import signature
+from typing import Any
+
+from sklearn import model_selection as sk
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._validation import (
+    _insert_error_scores,
+    _warn_or_raise_about_fit_failures,
+)
+from sklearn.utils import indexable
+from sklearn.utils.validation import _check_method_params, _num_samples
+
+from gpuml._arrays import as_array
+from gpuml.metrics.scorer import check_scoring
+from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.one_by_one import Task, check_error_score
+from gpuml.model_selection.split import split_rows
+
+
+class _OnePassSearch:
+    """`fit` of a scikit-learn search, with the evaluation of candidates replaced.
+
+    Everything else (candidates, results, ranking, prediction, routing, tags, display) is
+    scikit-learn's own.
+    """
+
+    def _get_scorers(self):
+        if callable(self.scoring):
+            return self.scoring, "score"
+        scorers = check_scoring(self.estimator, self.scoring, raise_exc=self.error_score == "raise")
+        if not isinstance(scorers, _MultimetricScorer):
+            return scorers, "score"
+        self._check_refit_for_multimetric(scorers._scorers)
+        return scorers, self.refit
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, **params):
+        """Fit and score all candidates on all splits, and the best one on all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Of any array library; device data stays on its device.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+        **params : dict
+            As for scikit-learn's searches: `sample_weight`, `groups`, and what metadata routing
+            or the estimator's `fit` takes. Weights go to fits and to scores.
+
+        Returns
+        -------
+        self : object
+            With scikit-learn's attributes, and `plan_`, which says how many fits were done in how
+            many passes over the rows and where (``print(search.plan_)``).
+
+        Raises
+        ------
+        ValueError
+            If all fits fail, or for what scikit-learn's searches reject. A failed fit leaves the
+            search as it was.
+        """
+        if getattr(self, "_skl_callbacks", None):
+            # scikit-learn's callbacks follow every single fit, so these have to be single.
+            return super().fit(X, y, **params)
+        before = dict(vars(self))
+        try:
+            return self._fit(as_array(X), as_array(y), params)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X, y, params):
+        scorers, refit_metric = self._get_scorers()
+        check_error_score(self.error_score)
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
+        routed = self._get_routed_params_for_fit(params)
+        cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        self._checked_cv_orig = cv
+        self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
+        self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
+        task = Task(
+            scorer=scorers,
+            fit_params=_given(routed.estimator.fit),
+            score_params=_given(routed.scorer.score),
+            return_train_score=self.return_train_score,
+            error_score=self.error_score,
+            verbose=self.verbose,
+        )
+        rounds = _Rounds(self, X, y, task, routed.splitter.split)
+        root = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
+        if "callback_ctx" in signature(self._run_search).parameters:
+            self._run_search(rounds.evaluate, callback_ctx=root)
+        else:
+            self._run_search(rounds.evaluate)
+        results = rounds.results
+
+        first_scores = rounds.all_out[0]["test_scores"]
+        self.multimetric_ = isinstance(first_scores, dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(first_scores)
+            refit_metric = self.refit
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
+        if self.refit:
+            self._refit(X, y, rounds, routed.estimator.fit)
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        self.cv_results_ = results
+        self.plan_ = rounds.plan
+        if self.verbose > 1:
+            print(self.plan_)
+        return self
+
+    def _refit(self, X, y, rounds, fit_params):
+        started = time.perf_counter()
+        best = rounds.refit(self.best_index_)
+        if best is None:
+            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+            best.fit(X, **fit_params) if y is None else best.fit(X, y, **fit_params)
+        self.best_estimator_ = best
+        self.refit_time_ = time.perf_counter() - started
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
+
+
+class _Rounds:
+    """The rounds of evaluation that a search asks for: one, or more for adaptive ones."""
+
+    def __init__(self, search: Any, X: Any, y: Any, task: Task, split_params: dict):
+        self.search, self.X, self.y, self.task = search, X, y, task
+        self.split_params = split_params
+        self.all_params: list = []
+        self.all_out: list = []
+        self.more: dict = defaultdict(list)
+        self.results: dict = {}
+        self._evaluators: dict = {}
+        self._sources: list = []
+
+    @property
+    def plan(self):
+        first, *others = self._evaluators.values()
+        for other in others:
+            first.steps.extend(other.steps)
+        return first.plan
+
+    def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
+        """What scikit-learn calls evaluate_candidates."""
+        search = self.search
+        candidates = list(candidate_params)
+        evaluator = self._evaluator(cv or search._checked_cv_orig)
+        n_fits = len(candidates) * search.n_splits_
+        if search.verbose > 0:
+            print(
+                f"Fitting {search.n_splits_} folds for each of {len(candidates)} candidates, "
+                f"totalling {n_fits} fits"
+            )
+        first = evaluator.n_done
+        out = evaluator.evaluate(candidates)
+        if len(out) < 1:
+            raise ValueError(
+                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
+            )
+        self._sources += [(evaluator, first + i) for i in range(len(candidates))]
+        _warn_or_raise_about_fit_failures(out, search.error_score)
+        if callable(search.scoring):
+            _insert_error_scores(out, search.error_score)
+        self.all_params += candidates
+        self.all_out += out
+        for name, values in (more_results or {}).items():
+            self.more[name].extend(values)
+        self.results = search._format_results(
+            self.all_params, search.n_splits_, self.all_out, self.more
+        )
+        return self.results
+
+    def refit(self, index: int) -> Any | None:
+        """The best model on all rows if that needs no pass over them, else None."""
+        evaluator, position = self._sources[index]
+        return evaluator.refit(position)
+
+    def _evaluator(self, cv) -> Evaluator:
+        if id(cv) not in self._evaluators:
+            search = self.search
+            splits = split_rows(cv, self.X, self.y, _num_samples(self.X), **self.split_params)
+            if len(splits) != search.n_splits_:
+                raise ValueError(
+                    "cv.split and cv.get_n_splits return inconsistent results. Expected "
+                    f"{search.n_splits_} splits, got {len(splits)}"
+                )
+            job = Job(
+                clone(search.estimator),
+                self.X,
+                self.y,
+                splits,
+                self.task,
+                search.n_jobs,
+                search.pre_dispatch,
+            )
+            self._evaluators[id(cv)] = Evaluator(job)
+        return self._evaluators[id(cv)]
+
+
+def _given(params):
+    return {name: value for name, value in params.items() if value is not None}
+
+
+class GridSearchCV(_OnePassSearch, sk.GridSearchCV):
+    """Exhaustive search over a grid of parameters, in as few passes over the rows as can be.
+
+    Parameters, attributes and results are those of scikit-learn's class of this name. What
+    differs is how: rows are brought to their device once; candidates that an estimator can fit
+    together (`gpuml.linear_model.Ridge` over `alpha`, say) are fitted and scored on all folds in
+    one pass; other estimators get folds that are taken out once for all candidates; scores come
+    to the host in one copy.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn-compatible estimator.
+    param_grid : dict or list of dicts
+        Parameter names to lists of values; nested names as ``step__alpha``.
+    scoring : str, callable, list, tuple, set, dict or None, default=None
+        Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
+    n_jobs : int or None, default=None
+        Workers for what has to be fitted one by one. A shared pass uses the threads of BLAS.
+    refit : bool, str or callable, default=True
+        Whether, or by which metric, the best candidate is fitted on all rows.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5 folds.
+    verbose : int, default=0
+        1 prints the number of fits; 2 also each fit and the plan; 3 and above also scores.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Tasks given to workers ahead.
+    error_score : "raise" or number, default=nan
+        Score of a candidate that fails.
+    return_train_score : bool, default=False
+        Whether training parts are scored too.
+
+    Attributes
+    ----------
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, \\
+    refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
+        As scikit-learn's. Times of fits done together are shared out evenly.
+    plan_ : Plan
+        How many fits were done in how many passes, and where.
+
+    See Also
+    --------
+    RandomizedSearchCV : A number of candidates drawn from distributions.
+
+    References
+    ----------
+    The batching over folds and candidates rests on sums over rows that add; see `gpuml.solvers`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import GridSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = GridSearchCV(Ridge(), {"alpha": np.logspace(-3, 3, 7)}, scoring="r2").fit(X, y)
+    >>> print(search.plan_)
+    35 fits in 1 pass on numpy:cpu (all candidates together)
+    """
+
+
+class RandomizedSearchCV(_OnePassSearch, sk.RandomizedSearchCV):
+    """Search over candidates drawn from distributions, in as few passes over the rows as can be.
+
+    As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
+    `random_state` gives the same candidates as scikit-learn's class of this name.
+
+    Parameters
+    ----------
+    estimator : estimator
+    param_distributions : dict or list of dicts
+        Parameter names to lists or to distributions with an `rvs` method.
+    n_iter : int, default=10
+        Number of candidates.
+    scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
+        As for `GridSearchCV`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        How many fits were done in how many passes, and where; the rest as scikit-learn's.
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import RandomizedSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = RandomizedSearchCV(Ridge(), {"alpha": loguniform(1e-3, 1e3)}, random_state=0)
+    >>> round(search.fit(X, y).best_params_["alpha"], 3)
+    0.004
+    """

@@ -1,0 +1,171 @@
+"""From splitters to rows, and from rows to atoms that every split treats alike."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from gpuml._arrays import is_array, is_numpy, nbytes, to_host
+from gpuml.data import Batch, Folds, Partition, Rows, Split, count_rows
+
+# Index arrays with at most so many gaps are kept as runs of neighbouring rows.
+MAX_RUNS = 4
+# Reading an atom costs a few calls whatever its length, and its moments take memory; beyond these
+# bounds, rows are rather read once more for the next run of splits.
+MAX_ATOMS = 1024
+MIN_MOMENT_BYTES = 2**26
+
+
+def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Split]:
+    """Splits of a scikit-learn splitter.
+
+    Parameters
+    ----------
+    cv : splitter
+        With ``split(X, y, **params)``.
+    X, y : array-like
+    n_rows : int
+    **params
+        Such as groups.
+
+    Returns
+    -------
+    splits : list of Split
+        Without any index array where the splitter takes neighbouring rows.
+    """
+    if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
+        return _neighbouring_folds(cv.n_splits, n_rows)
+    if _looks_at_labels(cv):
+        y = to_host(y) if _is_foreign(y) else y
+    return [
+        Split(as_rows(train, n_rows), as_rows(test, n_rows))
+        for train, test in cv.split(X, y, **params)
+    ]
+
+
+def as_rows(indices: Any, n_rows: int) -> Rows:
+    """Rows that a splitter named by indices or by a mask: as runs of neighbours if there are few."""
+    indices = to_host(indices) if _is_foreign(indices) else np.asarray(indices)
+    if indices.dtype == bool:
+        indices = np.flatnonzero(indices)
+    if indices.size == 0:
+        return slice(0, 0)
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        raise ValueError(
+            "A split must be a pair of 1-D integer index arrays (or masks), got an array of dtype "
+            f"{indices.dtype} and shape {indices.shape}."
+        )
+    if indices.min() < -n_rows or indices.max() >= n_rows:
+        raise IndexError(f"A split names rows outside the {n_rows} rows of X.")
+    indices = np.where(indices < 0, indices + n_rows, indices) if indices.min() < 0 else indices
+    gaps = np.flatnonzero(np.diff(indices) != 1)
+    if len(gaps) >= MAX_RUNS:
+        return indices
+    starts = [0, *(gaps + 1).tolist()]
+    stops = [*(gaps + 1).tolist(), len(indices)]
+    runs = tuple(
+        slice(int(indices[i]), int(indices[j - 1]) + 1) for i, j in zip(starts, stops, strict=True)
+    )
+    return runs[0] if len(runs) == 1 else runs
+
+
+def make_folds(batch: Batch, splits: Iterable[Split]) -> Folds:
+    """Cut the rows into atoms, in as few partitions as keep the number of atoms small."""
+    splits = tuple(splits)
+    q = batch.n_features + batch.y.shape[1] + 1
+    budget = max(MIN_MOMENT_BYTES, nbytes(batch.X) // 4)
+    most = min(MAX_ATOMS, batch.n_rows // (2 * q), budget // (8 * q * q))
+    return Folds(batch, splits, tuple(_partitions(splits, batch.n_rows, most)))
+
+
+def _neighbouring_folds(n_splits, n_rows):
+    sizes = np.full(n_splits, n_rows // n_splits)
+    sizes[: n_rows % n_splits] += 1
+    ends = np.cumsum(sizes).tolist()
+    splits = []
+    for start, stop in zip([0, *ends[:-1]], ends, strict=True):
+        runs = tuple(s for s in (slice(0, start), slice(stop, n_rows)) if s.stop > s.start)
+        splits.append(Split(runs[0] if len(runs) == 1 else runs, slice(start, stop)))
+    return splits
+
+
+def _partitions(splits, n_rows, most):
+    """Greedy: a split joins the current partition unless that would make too many atoms."""
+    first = 0
+    while first < len(splits):
+        cuts = _run_bounds(splits[first:], n_rows)
+        if cuts is not None and len(cuts) - 1 <= max(most, 3):
+            # Neighbouring rows everywhere: atoms are the runs between the cuts, no row is looked at.
+            atoms = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+            yield _partition(splits[first:], first, atoms, np.asarray(cuts[:-1]))
+            return
+        labels, last = _divide(np.zeros(n_rows, dtype=np.int64), splits[first]), first + 1
+        while last < len(splits):
+            finer = _divide(labels, splits[last])
+            if finer.max() >= max(most, 3):
+                break
+            labels, last = finer, last + 1
+        order = np.argsort(labels, kind="stable")
+        starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+        atoms = [as_rows(rows, n_rows) for rows in np.split(order, starts[1:])]
+        yield _partition(splits[first:last], first, atoms, order[starts])
+        first = last
+
+
+def _run_bounds(splits, n_rows):
+    """Sorted ends of all runs, or None where some part is not made of runs."""
+    cuts = {0, n_rows}
+    for split in splits:
+        for part in (split.train, split.test):
+            if isinstance(part, np.ndarray):
+                return None
+            for run in (part,) if isinstance(part, slice) else part:
+                cuts.update((run.start, run.stop))
+    return sorted(cuts)
+
+
+def _divide(labels, split):
+    """Finer labels 0, 1, ...: rows keep a common one only where the split treats them alike."""
+    train, test = _counts(split.train, len(labels)), _counts(split.test, len(labels))
+    base = int(test.max()) + 1
+    codes = (labels * (int(train.max()) + 1) + train) * base + test
+    used = np.bincount(codes) > 0
+    return (np.cumsum(used) - 1)[codes]
+
+
+def _counts(rows, n_rows):
+    """How often each row occurs."""
+    counts = np.zeros(n_rows, dtype=np.int64)
+    if isinstance(rows, np.ndarray):
+        return np.bincount(rows, minlength=n_rows)
+    for run in (rows,) if isinstance(rows, slice) else rows:
+        counts[run] += 1
+    return counts
+
+
+def _partition(splits, first, atoms, a_row_of_each):
+    """Counts of each atom in each part, read off one of its rows."""
+    n_rows = sum(count_rows(atom) for atom in atoms)
+    train, test = (
+        np.stack([_counts_at(getattr(split, part), a_row_of_each, n_rows) for split in splits])
+        for part in ("train", "test")
+    )
+    return Partition(first, tuple(atoms), train, test)
+
+
+def _counts_at(rows, places, n_rows):
+    if isinstance(rows, np.ndarray):
+        return np.bincount(rows, minlength=n_rows)[places]
+    runs = (rows,) if isinstance(rows, slice) else rows
+    return sum(((places >= run.start) & (places < run.stop)).astype(np.int64) for run in runs)
+
+
+def _is_foreign(x):
+    return is_array(x) and not is_numpy(x)
+
+
+def _looks_at_labels(cv):
+    """Whether a splitter may read y: stratified ones do, and those we do not know."""
+    theirs = type(cv).__module__.startswith("sklearn.model_selection")
+    return not theirs or "Stratified" in type(cv).__name__

@@ -1,0 +1,242 @@
+"""Cross-validation of one estimator: a search over a single candidate."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._validation import (
+    _check_groups_routing_disabled,
+    _insert_error_scores,
+    _normalize_score_results,
+    _warn_or_raise_about_fit_failures,
+)
+from sklearn.utils import indexable
+from sklearn.utils._param_validation import HasMethods, StrOptions, validate_params
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _manual_routing,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.validation import _num_samples
+
+from gpuml._arrays import as_array
+from gpuml.data import row_indices
+from gpuml.metrics.scorer import check_scoring
+from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.split import split_rows
+
+_CONSTRAINTS: dict = {
+    "estimator": [HasMethods("fit")],
+    "groups": ["array-like", None],
+    "scoring": [str, callable, list, tuple, set, dict, None],
+    "cv": ["cv_object"],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+    "params": [dict, None],
+    "pre_dispatch": [Integral, str, None],
+    "error_score": [StrOptions({"raise"}), Real],
+}
+
+
+@validate_params(
+    {
+        **_CONSTRAINTS,
+        "return_train_score": ["boolean"],
+        "return_estimator": ["boolean"],
+        "return_indices": ["boolean"],
+    },
+    prefer_skip_nested_validation=False,
+)
+def cross_validate(
+    estimator,
+    X,
+    y=None,
+    *,
+    groups=None,
+    scoring=None,
+    cv=None,
+    n_jobs=None,
+    verbose=0,
+    params=None,
+    pre_dispatch="2*n_jobs",
+    return_train_score=False,
+    return_estimator=False,
+    return_indices=False,
+    error_score=np.nan,
+):
+    """Fit and score an estimator on every split; all splits together where it can.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like of shape (n_samples, n_features)
+        Of any array library; device data stays on its device.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+    groups : array-like of shape (n_samples,), default=None
+        Labels for splitters that keep groups together.
+    scoring : str, callable, list, tuple, set, dict or None, default=None
+        None is the estimator's `score`.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5 folds.
+    n_jobs : int or None, default=None
+        Workers for estimators that are fitted one by one.
+    verbose : int, default=0
+    params : dict, default=None
+        Passed to `fit` (or routed, with scikit-learn's metadata routing).
+    pre_dispatch : int or str, default="2*n_jobs"
+    return_train_score, return_estimator, return_indices : bool, default=False
+    error_score : "raise" or number, default=nan
+        Score where a fit fails.
+
+    Returns
+    -------
+    scores : dict of ndarrays of shape (n_splits,), on the host
+        Keys as scikit-learn's: "fit_time", "score_time", "test_score" or "test_<name>", ...
+
+    Raises
+    ------
+    ValueError
+        If all fits fail, or for what scikit-learn's function rejects.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import cross_validate
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> sorted(cross_validate(Ridge(), X, y))
+    ['fit_time', 'score_time', 'test_score']
+    """
+    _check_groups_routing_disabled(groups)
+    X, y, groups = as_array(X), as_array(y), as_array(groups)
+    X, y = indexable(X, y)
+    params = {} if params is None else {name: as_array(value) for name, value in params.items()}
+    cv = check_cv(cv, y, classifier=is_classifier(estimator))
+    scorers = check_scoring(estimator, scoring, raise_exc=error_score == "raise")
+    routed = _route(estimator, cv, scorers, params, groups)
+    splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)
+    if not splits:
+        raise ValueError(f"cv={cv!r} gives no splits.")
+    task = Task(
+        scorer=scorers,
+        fit_params={n: v for n, v in routed.estimator.fit.items() if v is not None},
+        score_params=dict(routed.scorer.score),
+        return_train_score=return_train_score,
+        error_score=error_score,
+        verbose=verbose,
+        return_estimator=return_estimator,
+    )
+    job = Job(clone(estimator), X, y, splits, task, n_jobs, pre_dispatch)
+    results = Evaluator(job).evaluate([{}])
+    _warn_or_raise_about_fit_failures(results, error_score)
+    if callable(scoring):
+        _insert_error_scores(results, error_score)
+    return _collect(results, splits, return_indices)
+
+
+@validate_params(
+    {**_CONSTRAINTS, "scoring": [str, callable, None]},
+    prefer_skip_nested_validation=False,
+)
+def cross_val_score(
+    estimator,
+    X,
+    y=None,
+    *,
+    groups=None,
+    scoring=None,
+    cv=None,
+    n_jobs=None,
+    verbose=0,
+    params=None,
+    pre_dispatch="2*n_jobs",
+    error_score=np.nan,
+):
+    """Scores of an estimator on every split; all splits together where it can.
+
+    Parameters
+    ----------
+    estimator, X, y, groups, cv, n_jobs, verbose, params, pre_dispatch, error_score
+        As for `cross_validate`.
+    scoring : str, callable or None, default=None
+        One metric; None is the estimator's `score`.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_splits,), on the host
+
+    Raises
+    ------
+    ValueError
+        If all fits fail, or for what scikit-learn's function rejects.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import cross_val_score
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> cross_val_score(Ridge(), X, y, cv=3).round(2)
+    array([0.4 , 0.44, 0.43])
+    """
+    scorer = check_scoring(estimator, scoring)
+    results = cross_validate(
+        estimator,
+        X,
+        y,
+        groups=groups,
+        scoring={"score": scorer},
+        cv=cv,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        params=params,
+        pre_dispatch=pre_dispatch,
+        error_score=error_score,
+    )
+    return results["test_score"]
+
+
+def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any):
+    """Who gets which of the parameters."""
+    if not _routing_enabled():
+        return _manual_routing(
+            {
+                "splitter": {"split": {"groups": groups}},
+                "estimator": {"fit": params},
+                "scorer": {"score": {}},
+            }
+        )
+    router = (
+        MetadataRouter(owner="cross_validate")
+        .add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        .add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        .add(scorer=scorers, method_mapping=MethodMapping().add(caller="fit", callee="score"))
+    )
+    return process_routing(router, "fit", **params)
+
+
+def _collect(results, splits, return_indices):
+    out = {
+        key: np.asarray([result[key] for result in results]) for key in ("fit_time", "score_time")
+    }
+    if "estimator" in results[0]:
+        out["estimator"] = [result["estimator"] for result in results]
+    if return_indices:
+        out["indices"] = {
+            part: tuple(row_indices(getattr(split, part)) for split in splits)
+            for part in ("train", "test")
+        }
+    tables = {
+        part: _normalize_score_results([result[f"{part}_scores"] for result in results])
+        for part in ("test", "train")
+        if f"{part}_scores" in results[0]
+    }
+    for name in tables["test"]:
+        for part, table in tables.items():
+            out[f"{part}_{name}"] = np.asarray(table[name])
+    return out
