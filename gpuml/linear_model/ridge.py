@@ -96,7 +96,7 @@ class Ridge(LinearPredictor, sk.Ridge):
     >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 3.0]])
     >>> model = Ridge(alpha=0.5).fit(X, X @ [1.0, 2.0] + 3.0)
     >>> model.predict([[1.0, 1.0]]).round(1)
-    array([6.])
+    array([6.1])
     """
 
     _parameter_constraints: dict = {

@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from copy import deepcopy
 from inspect import signature
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.model_selection._validation import (
     _insert_error_scores,
     _warn_or_raise_about_fit_failures,
 )
-from sklearn.utils import indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import as_array
@@ -29,6 +30,12 @@ class _OnePassSearch:
     Everything else (candidates, results, ranking, prediction, routing, tags, display) is
     scikit-learn's own.
     """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # What y may be is the estimator's business.
+        tags.target_tags = deepcopy(get_tags(self.estimator).target_tags)
+        return tags
 
     def _get_scorers(self):
         if callable(self.scoring):
@@ -78,6 +85,7 @@ class _OnePassSearch:
     def _fit(self, X, y, params):
         scorers, refit_metric = self._get_scorers()
         check_error_score(self.error_score)
+        _check_y_is_given(self, y)
         X, y = indexable(X, y)
         params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
         routed = self._get_routed_params_for_fit(params)
@@ -209,6 +217,14 @@ class _Rounds:
         return self._evaluators[id(cv)]
 
 
+def _check_y_is_given(search, y):
+    if y is None and get_tags(search.estimator).target_tags.required:
+        raise ValueError(
+            f"This {type(search).__name__} requires y to be passed, but the target y is None: "
+            f"{type(search.estimator).__name__} is fitted to a target. Use fit(X, y)."
+        )
+
+
 def _given(params):
     return {name: value for name, value in params.items() if value is not None}
 
@@ -306,5 +322,5 @@ class RandomizedSearchCV(_OnePassSearch, sk.RandomizedSearchCV):
     >>> X, y = load_diabetes(return_X_y=True)
     >>> search = RandomizedSearchCV(Ridge(), {"alpha": loguniform(1e-3, 1e3)}, random_state=0)
     >>> round(search.fit(X, y).best_params_["alpha"], 3)
-    0.004
+    0.2
     """

@@ -182,7 +182,7 @@ def cross_val_score(
     >>> from gpuml.model_selection import cross_val_score
     >>> X, y = load_diabetes(return_X_y=True)
     >>> cross_val_score(Ridge(), X, y, cv=3).round(2)
-    array([0.4 , 0.44, 0.43])
+    array([0.37, 0.42, 0.44])
     """
     scorer = check_scoring(estimator, scoring)
     results = cross_validate(
