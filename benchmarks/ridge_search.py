@@ -177,7 +177,7 @@ def run_scenario(name, args):
 
 def describe(X):
     facts = {"rows": len(X), "features": X.shape[1], "dtype": str(X.dtype), "bytes": X.nbytes}
-    facts |= {"library": type(X).__module__, "alphas": GRID["alpha"].tolist()}
+    facts |= {"library": type(X).__module__.partition(".")[0], "alphas": GRID["alpha"].tolist()}
     return facts | {"splits": N_SPLITS, "scoring": "r2", "refit": True}
 
 
@@ -205,7 +205,7 @@ def measure_ours(X, y, repeats):
     record = {"name": "gpuml", "rows": len(X), "first_seconds": first}
     record["seconds"] = harness.timing(lambda: search.fit(X, y), repeats)
     record |= found(search)
-    record |= {"plan": str(search.plan_), "place": str(getattr(search.plan_, "place", "cpu"))}
+    record |= {"plan": str(search.plan_), "place": search.plan_.place}
     record |= {
         "extra_host_bytes": host["bytes"],
         "extra_host_method": host["method"],

@@ -137,7 +137,7 @@ def _inverse(A, xp):
         if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
             raise
         if A.ndim == 2:
-            return xp.full_like(A, float("inf"))
+            return xp.full_like(A, float("nan"))
         return xp.stack([_inverse(A[i, ...], xp) for i in range(A.shape[0])])
 
 

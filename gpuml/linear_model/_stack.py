@@ -35,6 +35,8 @@ class LeastSquaresStack:
         estimator has beside `coef_` and `intercept_`; counts (1, A) names its training atoms.
     rcond : float or None
         As for `solvers.ridge.solve_splits`.
+    flat_coef : bool
+        Whether `coef_` has one axis for y of shape (n, 1) too, as scikit-learn's Ridge has it.
     """
 
     described: Described
@@ -43,6 +45,7 @@ class LeastSquaresStack:
     fit_intercept: Sequence[bool]
     attributes: Callable[..., dict[str, Any]]
     rcond: float | None = None
+    flat_coef: bool = False
 
     @property
     def n_candidates(self) -> int:
@@ -71,8 +74,10 @@ class LeastSquaresStack:
         else:
             models, counts = self.models, split
         status = Status(int(models.status[candidate, split]))
+        batch = self.described.folds.batch
+        flat = batch.y_is_flat or (self.flat_coef and batch.y.shape[1] == 1)
         return {
-            **_fitted(self.described.folds.batch, models, candidate, split, fit_intercept),
+            **_fitted(batch, models, candidate, split, fit_intercept, flat),
             "status_": status,
             **self.attributes(self, status, fit_intercept, counts),
         }
@@ -140,6 +145,7 @@ def stack_candidates(
     fit_intercept: Sequence[bool],
     attributes: Callable[..., dict[str, Any]],
     rcond: float | None = None,
+    flat_coef: bool = False,
 ) -> LeastSquaresStack:
     """Solve all candidates, those with and those without an intercept in one call each."""
     flags = np.asarray(fit_intercept, dtype=bool)
@@ -150,7 +156,8 @@ def stack_candidates(
     else:
         order = np.argsort(np.concatenate([np.flatnonzero(flags == flag) for flag in kinds]))
         models = _reorder(solved, order)
-    return LeastSquaresStack(described, models, alphas, list(fit_intercept), attributes, rcond)
+    flags = list(fit_intercept)
+    return LeastSquaresStack(described, models, alphas, flags, attributes, rcond, flat_coef)
 
 
 def _reorder(solved: list[LinearModels], order: np.ndarray) -> LinearModels:
@@ -165,15 +172,19 @@ def _reorder(solved: list[LinearModels], order: np.ndarray) -> LinearModels:
     )
 
 
-def _fitted(batch: Batch, models: LinearModels, candidate: int, split: int, fit_intercept: bool):
+def _fitted(
+    batch: Batch, models: LinearModels, candidate: int, split: int, fit_intercept: bool, flat: bool
+) -> dict[str, Any]:
     """`coef_` and `intercept_` of one model, in the library and dtype of the user's X."""
     xp = namespace(models.coef)
     coef, intercept = (
         move(xp.astype(values[candidate, split, ...], batch.X.dtype), batch.home)
         for values in (models.coef, models.intercept)
     )
+    if flat:
+        coef = coef[0, ...]
     if batch.y_is_flat:
-        coef, intercept = coef[0, ...], intercept[0, ...]
+        intercept = intercept[0, ...]
     if batch.home.kind == "numpy" and batch.y_is_flat:
         intercept = intercept[()]
     return {"coef_": coef, "intercept_": intercept if fit_intercept else 0.0}

@@ -181,6 +181,7 @@ class Ridge(LinearPredictor, sk.Ridge):
             alphas=np.stack([np.broadcast_to(alpha, (width,)) for alpha in alphas]),
             fit_intercept=[c.get("fit_intercept", self.fit_intercept) for c in candidates],
             attributes=_ridge_attributes,
+            flat_coef=True,
         )
 
     def __sklearn_tags__(self):

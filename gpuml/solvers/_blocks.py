@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 
 from gpuml._arrays import Array, Place, move, namespace
 from gpuml.data import Batch, Rows, count_rows, cut, take
@@ -111,10 +113,16 @@ def _sum_blocks(blocks, atoms, start, add, merge):
 
 
 def _sum_rows(blocks, rows, total, add):
-    for piece in cut(rows, blocks.rows_per_block):
-        total = add(total, *blocks.read(piece))
-        blocks.done(count_rows(piece))
+    with quiet():
+        for piece in cut(rows, blocks.rows_per_block):
+            total = add(total, *blocks.read(piece))
+            blocks.done(count_rows(piece))
     return total
+
+
+def quiet():
+    """No NumPy warnings here: sums over rows with nan or inf are looked at when they are done."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _thread_count(blocks, n_rows):

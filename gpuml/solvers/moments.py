@@ -20,7 +20,7 @@ import numpy as np
 from gpuml._arrays import Array, move, namespace
 from gpuml._ops import add_gram, constant, design, full_symmetric, zeros
 from gpuml.data import Batch, Rows
-from gpuml.solvers._blocks import Blocks, sum_blocks
+from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 
 # So many rows, evenly spaced, give the shift. It need only be near the mean.
 SHIFT_ROWS = 4096
@@ -67,7 +67,16 @@ def row_shift(batch: Batch) -> Array:
     """Mean of some evenly spaced rows of [X, y], float64, shape (p + t,), at the place of work."""
     xp = namespace(batch.X)
     step = max(1, batch.n_rows // SHIFT_ROWS)
-    parts = [xp.mean(xp.astype(a[::step, ...], xp.float64), axis=0) for a in (batch.X, batch.y)]
+    X, y = (xp.astype(a[::step, ...], xp.float64) for a in (batch.X, batch.y))
+    with quiet():
+        if batch.weight is None:
+            parts = [xp.mean(X, axis=0), xp.mean(y, axis=0)]
+        else:
+            # Rows of weight 0 may hold anything, and the shift must not follow them.
+            w = xp.astype(batch.weight[::step], xp.float64)
+            total = xp.sum(w)
+            share = w / xp.where(total > 0, total, xp.ones_like(total))
+            parts = [share @ X, share @ y]
     return move(xp.concat(parts), batch.work)
 
 
