@@ -10,6 +10,10 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from gpuml._arrays import Array, device_of, is_numpy
+from gpuml._threads import one_blas_thread
+
+# Orders of matrices that BLAS would use threads for, though one is as fast.
+ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -105,6 +109,15 @@ def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
 
 
 def _solve_scaled_lapack(A, B):
+    # Threads of BLAS would wait for each other in every one of these small factorisations, for
+    # seconds where another process holds a core.
+    if ALONE_FROM_ORDER <= B.shape[-2] <= ALONE_TO_ORDER:
+        with one_blas_thread():
+            return _solve_each(A, B)
+    return _solve_each(A, B)
+
+
+def _solve_each(A, B):
     p, t = B.shape[-2:]
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     matrices = np.broadcast_to(A, (*lead, p, p)).reshape(-1, p, p)

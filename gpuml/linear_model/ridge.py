@@ -54,7 +54,7 @@ class Ridge(LinearPredictor, sk.Ridge):
         Only for iterative solvers of scikit-learn and cuML.
     solver : str, default="auto"
         - "auto", "cholesky": from second moments, in one pass over the rows. Where their condition
-          number would cost more than 1e-8 (float64 data) or 1e-5 (float32 data) of the
+          number would cost more than 1e-7 (float64 data) or 1e-5 (float32 data) of the
           coefficients, the rows are factored instead; see `status_`.
         - "svd": always from factors of the rows; slower, and accurate for nearly dependent features.
         - "eig", "lsmr", "cuml-svd": cuML's solvers ("eig", "lsmr", "svd"), on a GPU.

@@ -81,8 +81,14 @@ class Evaluator:
         """Results as scikit-learn's `_fit_and_score` gives them, split after split per candidate."""
         table: list[Results | None] = [None] * len(candidates)
         for group in self._groups(candidates):
-            rows = self._fit_at_once(group) or self._fit_one_by_one(group, len(candidates))
-            for position, results in zip(group.positions, rows, strict=True):
+            for position, results in zip(
+                group.positions, self._fit_at_once(group) or (), strict=False
+            ):
+                table[position] = results
+        left = [position for position, results in enumerate(table) if results is None]
+        if left:
+            params = [candidates[position] for position in left]
+            for position, results in zip(left, self._fit_one_by_one(params), strict=True):
                 table[position] = results
         self.n_done += len(candidates)
         return [result for results in table for result in results]
@@ -100,15 +106,16 @@ class Evaluator:
         return None
 
     def _groups(self, candidates):
-        names = getattr(self.job.estimator, "multifit_params", ())
-        return group_candidates(candidates, names)
+        """Groups that the estimator may be able to fit at once."""
+        estimator = self.job.estimator
+        if not isinstance(estimator, MultifitEstimator) or not _only_weights(self.job.task):
+            return []
+        return group_candidates(candidates, estimator.multifit_params)
 
     # ------------------------------------------------------------ at once
 
     def _fit_at_once(self, group: Group) -> list[Results] | None:
         job = self.job
-        if not isinstance(job.estimator, MultifitEstimator) or not _only_weights(job.task):
-            return None
         started = time.perf_counter()
         try:
             estimator = _with_params(job.estimator, group.shared)
@@ -181,18 +188,14 @@ class Evaluator:
 
     # --------------------------------------------------------- one by one
 
-    def _fit_one_by_one(self, group: Group, n_candidates: int) -> list[Results]:
+    def _fit_one_by_one(self, params: list[Mapping[str, Any]]) -> list[Results]:
         job, n_splits = self.job, len(self.job.splits)
-        params = [{**group.shared, **varying} or None for varying in group.varying]
         parallel = Parallel(n_jobs=job.n_jobs, pre_dispatch=job.pre_dispatch)
         chunks = _chunks(len(params), n_splits, parallel)
         work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
 
         def candidates_of(split, chunk):
-            return [
-                (params[c], Progress(split, n_splits, group.positions[c], n_candidates))
-                for c in chunk
-            ]
+            return [(params[c] or None, Progress(split, n_splits, c, len(params))) for c in chunk]
 
         done = parallel(
             delayed(fit_fold)(
@@ -217,14 +220,13 @@ def _with_params(estimator, params):
 
 
 def _only_weights(task: Task) -> bool:
-    """Whether nothing but sample weights, the same for fits and scores, goes with the rows."""
+    """Whether nothing but sample weights goes with the rows, for scores the same or none."""
     fit, score = dict(task.fit_params), dict(task.score_params)
-    weight = fit.pop("sample_weight", None)
-    score_weight = score.pop("sample_weight", weight)
+    weight, score_weight = fit.pop("sample_weight", None), score.pop("sample_weight", None)
     several = isinstance(task.scorer, _MultimetricScorer)
     if several and score_weight is not None and _routing_enabled():
         return False
-    return not fit and not score and (score_weight is weight)
+    return not fit and not score and (score_weight is None or score_weight is weight)
 
 
 def _takes_weights(scorer):

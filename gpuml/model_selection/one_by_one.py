@@ -19,7 +19,7 @@ from sklearn.model_selection._validation import _score
 from sklearn.utils import _safe_indexing
 from sklearn.utils._tags import get_tags
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
+from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import is_array, is_numpy, namespace
 from gpuml.data import Rows, Split, count_rows, row_indices, take
@@ -164,10 +164,15 @@ def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Tas
 
 def _params_of(X, params, rows):
     """fit or score parameters of some rows: those with one value a row are cut, others passed on."""
+    if not params:
+        return {}
     foreign = {n: v for n, v in params.items() if is_array(v) and not is_numpy(v)}
     plain = {name: value for name, value in params.items() if name not in foreign}
     out = _check_method_params(X, params=plain, indices=row_indices(rows)) if plain else {}
-    return {**out, **{name: rows_of(value, rows) for name, value in foreign.items()}}
+    for name, value in foreign.items():
+        per_row = value.ndim > 0 and value.shape[0] == _num_samples(X)
+        out[name] = rows_of(value, rows) if per_row else value
+    return out
 
 
 def _failed_scores(task):

@@ -62,11 +62,17 @@ class _Scoring:
     score_model: ScoreModel
     task: Task
 
+    @property
+    def weighted(self) -> bool:
+        """Whether scores have weights; then they are those of the fits."""
+        return "sample_weight" in self.task.score_params
+
     def batched(self, part: str, scorer: BatchScorer | None) -> Array | None:
         """Scores (C, S) on the device, nan where sums of residuals can't be trusted."""
         if scorer is None:
             return None
-        sums = self.stack.residual_moments(part) if scorer.uses_moments else None
+        usable = scorer.uses_moments and (self.weighted or self.folds.batch.weight is None)
+        sums = self.stack.residual_moments(part) if usable else None
         if sums is None:
             return self._from_predictions(part, scorer, range(self.folds.n_splits))
         moments, reliable = sums
@@ -88,7 +94,7 @@ class _Scoring:
         xp = namespace(batch.X)
         y, weight = (
             None if a is None else move(take(a, rows, xp), batch.work)
-            for a in (batch.y, batch.weight)
+            for a in (batch.y, batch.weight if self.weighted else None)
         )
         per_candidate = max(1, 8 * count_rows(rows) * batch.y.shape[1])
         step = max(1, PREDICT_BYTES // per_candidate)

@@ -14,6 +14,7 @@ MAX_RUNS = 4
 # Reading an atom costs a few calls whatever its length, and its moments take memory; beyond these
 # bounds, rows are rather read once more for the next run of splits.
 MAX_ATOMS = 1024
+FEW_ATOMS = 32
 MIN_MOMENT_BYTES = 2**26
 
 
@@ -75,7 +76,7 @@ def make_folds(batch: Batch, splits: Iterable[Split]) -> Folds:
     splits = tuple(splits)
     q = batch.n_features + batch.y.shape[1] + 1
     budget = max(MIN_MOMENT_BYTES, nbytes(batch.X) // 4)
-    most = min(MAX_ATOMS, batch.n_rows // (2 * q), budget // (8 * q * q))
+    most = min(MAX_ATOMS, max(FEW_ATOMS, batch.n_rows // (2 * q)), budget // (8 * q * q))
     return Folds(batch, splits, tuple(_partitions(splits, batch.n_rows, most)))
 
 

@@ -1,18 +1,14 @@
 """Reading rows block by block: bounded memory, threads on a CPU, smaller blocks when memory is short."""
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 
 from gpuml._arrays import Array, Place, move, namespace
+from gpuml._threads import blas_threads, one_blas_thread, ordered_map
 from gpuml.data import Batch, Rows, count_rows, cut, take
 
 # A block of float64 workspace on a CPU stays in the cache of one core; on a GPU it is long
@@ -132,40 +128,6 @@ def _thread_count(blocks, n_rows):
     if n_rows * q * q < THREADED_FROM_PRODUCTS or 8 * q * q > THREAD_TOTAL_BYTES:
         return 1
     return blas_threads()
-
-
-def ordered_map(function: Callable, items: Iterable, threads: int) -> Iterator:
-    """``map`` over a pool of threads, in order, with only a few results waiting at a time."""
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque = deque()
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-@cache
-def _controller():
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def blas_threads() -> int:
-    """Threads that BLAS would use here: what the user, the container or joblib allowed."""
-    allowed = [
-        library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
-    ]
-    return max(1, min(allowed, default=os.cpu_count() or 1))
-
-
-@contextmanager
-def one_blas_thread():
-    """BLAS calls inside run on their caller's thread alone."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -191,7 +191,9 @@ def test_nearly_dependent_columns_are_solved_from_the_rows(library, rng):
 def test_svd_solver_agrees_and_says_so(library, rng):
     X, y, w = problem(rng)
     model = Ridge(solver="svd")
-    for a, b in zip(fitted(library, model, X, y, w), fitted(library, Ridge(), X, y, w), strict=True):
+    for a, b in zip(
+        fitted(library, model, X, y, w), fitted(library, Ridge(), X, y, w), strict=True
+    ):
         close(library, a, b)
     assert model.solver_ == "svd"
 

@@ -1,0 +1,42 @@
+"""Threads on a CPU: our own over blocks of rows, with BLAS kept to one each."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+
+
+def ordered_map(function: Callable, items: Iterable, threads: int) -> Iterator:
+    """``map`` over a pool of threads, in order, with only a few results waiting at a time."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque = deque()
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+@cache
+def _controller():
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def blas_threads() -> int:
+    """Threads that BLAS would use here: what the user, the container or joblib allowed."""
+    allowed = [
+        library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
+    ]
+    return max(1, min(allowed, default=os.cpu_count() or 1))
+
+
+@contextmanager
+def one_blas_thread():
+    """BLAS calls inside run on their caller's thread alone."""
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
