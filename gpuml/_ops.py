@@ -10,10 +10,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from gpuml._arrays import Array, device_of, is_numpy
-from gpuml._threads import one_blas_thread
-
-# Orders of matrices that BLAS would use threads for, though one is as fast.
-ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
+from gpuml._threads import threads_for_order
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -109,12 +106,8 @@ def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
 
 
 def _solve_scaled_lapack(A, B):
-    # Threads of BLAS would wait for each other in every one of these small factorisations, for
-    # seconds where another process holds a core.
-    if ALONE_FROM_ORDER <= B.shape[-2] <= ALONE_TO_ORDER:
-        with one_blas_thread():
-            return _solve_each(A, B)
-    return _solve_each(A, B)
+    with threads_for_order(B.shape[-2]):
+        return _solve_each(A, B)
 
 
 def _solve_each(A, B):

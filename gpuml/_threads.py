@@ -4,8 +4,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
+
+ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
 
 
 def ordered_map(function: Callable, items: Iterable, threads: int) -> Iterator:
@@ -33,6 +35,16 @@ def blas_threads() -> int:
         library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
     ]
     return max(1, min(allowed, default=os.cpu_count() or 1))
+
+
+def threads_for_order(order: int):
+    """A context for many small factorisations of matrices of some order.
+
+    Where BLAS would use threads though one is as fast, it gets one: several would wait for each
+    other in every call, for seconds where another process holds a core.
+    """
+    alone = ALONE_FROM_ORDER <= order <= ALONE_TO_ORDER
+    return one_blas_thread() if alone else nullcontext()
 
 
 @contextmanager

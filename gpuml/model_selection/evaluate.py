@@ -79,6 +79,8 @@ class Evaluator:
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
         """Results as scikit-learn's `_fit_and_score` gives them, split after split per candidate."""
+        if not self.job.splits:
+            return []
         table: list[Results | None] = [None] * len(candidates)
         for group in self._groups(candidates):
             for position, results in zip(

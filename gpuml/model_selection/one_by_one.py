@@ -163,7 +163,7 @@ def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Tas
 
 
 def _params_of(X, params, rows):
-    """fit or score parameters of some rows: those with one value a row are cut, others passed on."""
+    """Fit or score parameters of some rows: those with one value a row are cut, others passed on."""
     if not params:
         return {}
     foreign = {n: v for n, v in params.items() if is_array(v) and not is_numpy(v)}

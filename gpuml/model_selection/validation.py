@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._validation import (
     _check_groups_routing_disabled,
@@ -217,7 +218,14 @@ def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any):
         .add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
         .add(scorer=scorers, method_mapping=MethodMapping().add(caller="fit", callee="score"))
     )
-    return process_routing(router, "fit", **params)
+    try:
+        return process_routing(router, "fit", **params)
+    except UnsetMetadataPassedError as error:
+        raise UnsetMetadataPassedError(
+            message=str(error).replace("cross_validate.fit", "cross_validate"),
+            unrequested_params=error.unrequested_params,
+            routed_params=error.routed_params,
+        ) from error
 
 
 def _collect(results, splits, return_indices):

@@ -24,6 +24,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, itemsize, namespace, to_host
 from gpuml._ops import EPS, all_finite, constant, solve_spd
+from gpuml._threads import threads_for_order
 from gpuml.data import Folds, Partition, count_rows, row_indices
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.factors import Factors, atom_factors, centred_rows, solve_rows
@@ -290,7 +291,8 @@ class _Redo:
     def solve(self, split, hard):
         factors = self.described.factors_of(self.index)
         problem = centred_rows(factors.stack(self.counts[split]), factors, self.fit_intercept)
-        return solve_rows(problem, self.alphas[hard], self.rcond)
+        with threads_for_order(factors.n_features):
+            return solve_rows(problem, self.alphas[hard], self.rcond)
 
 
 def _redo_carefully(redo, coef, poor):
