@@ -69,7 +69,7 @@ def is_numpy(x: Any) -> bool:
 
 
 def namespace(*arrays: Any) -> Any:
-    """The array-API namespace of `arrays`; None and Python numbers have none and are passed over."""
+    """The array-API namespace of `arrays`; None and Python numbers are passed over."""
     return array_api_compat.array_namespace(*[x for x in arrays if is_array(x)])
 
 
@@ -170,7 +170,7 @@ transfer_observers: list[Callable[[str, int], None]] = []
 
 
 def move(x: Array, place: Place) -> Array:
-    """`x` as an array of the library and on the device of `place`; the same object if it is there."""
+    """`x` as an array of `place`; the same object if it is there already."""
     if x is None:
         return None
     here = place_of(x)

@@ -45,7 +45,7 @@ def design(X: Array, y: Array, weight: Array | None, shift: Array, xp: Any) -> A
 
 
 def add_gram(total: Array, Z: Array) -> Array:
-    """``total + Z' Z``; NumPy updates the lower triangle of `total` in place (see `full_symmetric`)."""
+    """``total + Z' Z``; NumPy fills one triangle of `total` in place (see `full_symmetric`)."""
     if is_numpy(Z):
         # C-ordered Z and total are Fortran-ordered transposes to BLAS: nothing is copied, half of
         # the products are skipped. The upper triangle of total.T is the lower one of total.
@@ -63,7 +63,7 @@ def full_symmetric(total: Array, xp: Any) -> Array:
 
 
 def triangular_factor(Z: Array, xp: Any) -> Array:
-    """Upper triangular (or trapezoidal) R with ``R' R = Z' Z``, by Householder QR; shape (min(n, q), q)."""
+    """Upper triangular R (min(n, q), q) with ``R' R = Z' Z``, by Householder QR."""
     if is_numpy(Z):
         factored, *_ = lapack.dgeqrf(np.asfortranarray(Z), overwrite_a=1, lwork=64 * Z.shape[1])
         return np.triu(factored[: min(Z.shape)])

@@ -17,7 +17,7 @@ STAGED_FROM_BYTES = 4 * CHUNK_BYTES
 
 
 def upload(x):
-    """Copy a NumPy array to the current CuPy device; C order stays C, Fortran order stays Fortran."""
+    """Copy a NumPy array to the current CuPy device; its order (C or Fortran) stays."""
     import cupy
 
     if x.nbytes < STAGED_FROM_BYTES or not (x.flags.c_contiguous or x.flags.f_contiguous):

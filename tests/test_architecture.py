@@ -24,7 +24,8 @@ RULES = {
     "gpuml._progress": ("rich",),
     "gpuml._arrays": ("gpuml._staging",),
     "gpuml._transfers": ("gpuml._arrays",),
-    "gpuml._ops": ("gpuml._arrays",),
+    "gpuml._threads": (),
+    "gpuml._ops": ("gpuml._arrays", "gpuml._threads"),
     "gpuml.data": ("gpuml._arrays", "gpuml._ops"),
     "gpuml._validation": (
         *("gpuml._arrays", "gpuml._ops", "gpuml._config", "gpuml.data"),
@@ -35,7 +36,8 @@ RULES = {
         *("sklearn",),
     ),
     "gpuml.solvers": (
-        *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml.data", "gpuml.metrics.residuals"),
+        *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._threads", "gpuml.data"),
+        *("gpuml.metrics.residuals",),
     ),
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),

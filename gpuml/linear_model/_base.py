@@ -15,7 +15,6 @@ from gpuml.data import Batch, Folds, resident
 from gpuml.metrics.regression import r2_score
 from gpuml.solvers.ridge import Described, describe
 
-
 Advance = Callable[[int], None]
 
 

@@ -50,15 +50,15 @@ def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[s
     cuml_solver = CUML_SOLVERS[estimator.solver]
     if not has_gpu():
         raise RuntimeError(
-            f"solver={estimator.solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none was "
-            "found. Use solver='auto', 'cholesky' or 'svd', which run anywhere."
+            f"solver={estimator.solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none "
+            "was found. Use solver='auto', 'cholesky' or 'svd', which run anywhere."
         )
     try:
         from cuml.linear_model import Ridge as CumlRidge
     except ImportError as error:
         raise ImportError(
-            f"solver={estimator.solver!r} is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], or "
-            "use solver='auto'."
+            f"solver={estimator.solver!r} is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], "
+            "or use solver='auto'."
         ) from error
     data = check_fit(estimator, X, y, sample_weight)
     home = place_of(data.X)

@@ -18,11 +18,11 @@ from gpuml.solvers.ridge import spectrum
 
 
 class LinearRegression(LinearPredictor, sk.LinearRegression):
-    """Ordinary least squares.
+    r"""Ordinary least squares.
 
     Minimises, over W of shape (n_targets, n_features) and b,
 
-    .. math:: \\sum_i w_i \\, |y_i - W x_i - b|^2
+    .. math:: \sum_i w_i \, |y_i - W x_i - b|^2
 
     and of several minimisers takes the W of least norm. Works where the data is, as `Ridge` does;
     in a `gpuml.model_selection` search, all splits are fitted from one pass over the rows.

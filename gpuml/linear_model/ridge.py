@@ -1,7 +1,7 @@
 """Ridge regression on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import linear_model as sk
@@ -26,11 +26,11 @@ NATIVE_SOLVERS = ("auto", "cholesky", "svd")
 
 
 class Ridge(LinearPredictor, sk.Ridge):
-    """Linear least squares with an l2 penalty.
+    r"""Linear least squares with an l2 penalty.
 
     Minimises, over W of shape (n_targets, n_features) and b,
 
-    .. math:: \\sum_i w_i \\, |y_i - W x_i - b|^2 + \\sum_k \\alpha_k |W_k|^2
+    .. math:: \sum_i w_i \, |y_i - W x_i - b|^2 + \sum_k \alpha_k |W_k|^2
 
     NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
     CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
@@ -56,7 +56,7 @@ class Ridge(LinearPredictor, sk.Ridge):
         - "auto", "cholesky": from second moments, in one pass over the rows. Where their condition
           number would cost more than 1e-7 (float64 data) or 1e-5 (float32 data) of the
           coefficients, the rows are factored instead; see `status_`.
-        - "svd": always from factors of the rows; slower, and accurate for nearly dependent features.
+        - "svd": always from factors of the rows; slower, for nearly dependent features.
         - "eig", "lsmr", "cuml-svd": cuML's solvers ("eig", "lsmr", "svd"), on a GPU.
         - "lsqr", "sparse_cg", "sag", "saga", "lbfgs": scikit-learn's, for host data.
     positive : bool, default=False
@@ -99,7 +99,7 @@ class Ridge(LinearPredictor, sk.Ridge):
     array([6.1])
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **sk.Ridge._parameter_constraints,
         "solver": [
             StrOptions({*NATIVE_SOLVERS, *HOST_SOLVERS, *CUML_SOLVERS}),

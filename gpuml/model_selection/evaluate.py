@@ -78,7 +78,7 @@ class Evaluator:
         return Plan(tuple(self.steps))
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
-        """Results as scikit-learn's `_fit_and_score` gives them, split after split per candidate."""
+        """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate."""
         if not self.job.splits:
             return []
         table: list[Results | None] = [None] * len(candidates)
@@ -178,7 +178,7 @@ class Evaluator:
         for c, varying in enumerate(group.varying):
             params = {**group.shared, **varying}
             results = []
-            for s, split in enumerate(job.splits):
+            for s in range(len(job.splits)):
                 result = {"fit_error": None, **scored.of(c, s), **times}
                 if job.task.return_estimator:
                     result["estimator"] = materialise(estimator, params, stack.pick(c, s))

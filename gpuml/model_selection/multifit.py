@@ -1,4 +1,4 @@
-"""The multifit protocol: what an estimator offers so that a search can fit all candidates at once."""
+"""The multifit protocol: what an estimator offers so that a search fits all models at once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable

@@ -110,7 +110,7 @@ def fit_fold(
     candidates: list[tuple[Mapping[str, Any] | None, Progress]],
     task: Task,
 ) -> list[dict[str, Any]]:
-    """Fit and score candidates on one split; a result as scikit-learn's `_fit_and_score` for each."""
+    """Fit and score candidates on one split; results as of scikit-learn's `_fit_and_score`."""
     fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
     return [_fit_one(estimator, fold, params, where, task) for params, where in candidates]
 
@@ -163,7 +163,7 @@ def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Tas
 
 
 def _params_of(X, params, rows):
-    """Fit or score parameters of some rows: those with one value a row are cut, others passed on."""
+    """Parameters of some rows: those with one value a row are cut, others passed on."""
     if not params:
         return {}
     foreign = {n: v for n, v in params.items() if is_array(v) and not is_numpy(v)}

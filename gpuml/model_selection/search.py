@@ -10,6 +10,7 @@ from sklearn import model_selection as sk
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import (
     _insert_error_scores,
     _warn_or_raise_about_fit_failures,
@@ -24,7 +25,7 @@ from gpuml.model_selection.one_by_one import Task, check_error_score
 from gpuml.model_selection.split import split_rows
 
 
-class _OnePassSearch:
+class _OnePassSearch(BaseSearchCV):
     """`fit` of a scikit-learn search, with the evaluation of candidates replaced.
 
     Everything else (candidates, results, ranking, prediction, routing, tags, display) is
@@ -230,7 +231,7 @@ def _given(params):
 
 
 class GridSearchCV(_OnePassSearch, sk.GridSearchCV):
-    """Exhaustive search over a grid of parameters, in as few passes over the rows as can be.
+    r"""Exhaustive search over a grid of parameters, in as few passes over the rows as can be.
 
     Parameters, attributes and results are those of scikit-learn's class of this name. What
     differs is how: rows are brought to their device once; candidates that an estimator can fit
@@ -263,7 +264,7 @@ class GridSearchCV(_OnePassSearch, sk.GridSearchCV):
 
     Attributes
     ----------
-    cv_results_, best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, \\
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, \
     refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
         As scikit-learn's. Times of fits done together are shared out evenly.
     plan_ : Plan

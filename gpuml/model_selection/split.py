@@ -1,6 +1,7 @@
 """From splitters to rows, and from rows to atoms that every split treats alike."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Spli
 
 
 def as_rows(indices: Any, n_rows: int) -> Rows:
-    """Rows that a splitter named by indices or by a mask: as runs of neighbours if there are few."""
+    """Rows that a splitter named by indices or a mask: as runs of neighbours if there are few."""
     indices = to_host(indices) if _is_foreign(indices) else np.asarray(indices)
     if indices.dtype == bool:
         indices = np.flatnonzero(indices)
@@ -97,8 +98,8 @@ def _partitions(splits, n_rows, most):
     while first < len(splits):
         cuts = _run_bounds(splits[first:], n_rows)
         if cuts is not None and len(cuts) - 1 <= max(most, 3):
-            # Neighbouring rows everywhere: atoms are the runs between the cuts, no row is looked at.
-            atoms = [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+            # Neighbouring rows everywhere: atoms are the runs between the cuts.
+            atoms = [slice(a, b) for a, b in pairwise(cuts)]
             yield _partition(splits[first:], first, atoms, np.asarray(cuts[:-1]))
             return
         labels, last = _divide(np.zeros(n_rows, dtype=np.int64), splits[first]), first + 1

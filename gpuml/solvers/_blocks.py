@@ -1,11 +1,10 @@
-"""Reading rows block by block: bounded memory, threads on a CPU, smaller blocks when memory is short."""
+"""Reading rows block by block: bounded memory, threads on a CPU, smaller blocks when it is short."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-
 
 from gpuml._arrays import Array, Place, move, namespace
 from gpuml._threads import blas_threads, one_blas_thread, ordered_map
@@ -69,7 +68,8 @@ def sum_blocks(
 ) -> list[Any]:
     """For each atom, ``add(... add(add(start(), block 1), block 2) ...)`` over its rows.
 
-    Threads do this on runs of blocks, and `merge` joins two such sums. When memory runs out, everything is started again with blocks of a quarter of the size.
+    Threads do this on runs of blocks, and `merge` joins two such sums. When memory runs out,
+    everything is started again with blocks of a quarter of the size.
 
     Raises
     ------
@@ -85,8 +85,8 @@ def sum_blocks(
             smaller = blocks.rows_per_block // 4 * 8 * blocks.n_columns
             if blocks.rows_per_block // 4 < SMALLEST_BLOCK_ROWS:
                 raise MemoryError(
-                    f"Not enough memory on {blocks.place} for blocks of {blocks.rows_per_block} rows "
-                    f"x {blocks.n_columns} columns and their {blocks.n_columns} x "
+                    f"Not enough memory on {blocks.place} for blocks of {blocks.rows_per_block} "
+                    f"rows x {blocks.n_columns} columns and their {blocks.n_columns} x "
                     f"{blocks.n_columns} moments. Free memory there, set a smaller "
                     "gpuml.set_config(block_bytes=...), or use gpuml.set_config(device='cpu')."
                 ) from error

@@ -22,7 +22,7 @@ class Status(IntEnum):
 
 
 _ADVICE = {
-    Status.MOMENTS: "Solved from second moments; their condition number allows the asked precision.",
+    Status.MOMENTS: "Solved from second moments, whose condition number allows the precision.",
     Status.ROWS: (
         "The second moments were too ill-conditioned for the asked precision, so the rows "
         "themselves were factored (slower). A larger alpha or scaled features avoid this."

@@ -44,7 +44,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class LeastSquaresRows:
-    """Rows A (m, p), b (m, t) with ``min |A w - b|^2`` the problem at hand, and the means removed."""
+    """Rows A (m, p), b (m, t) of the problem ``min |A w - b|^2``, and the means removed."""
 
     A: Array
     b: Array

@@ -17,7 +17,7 @@ from gpuml.solvers.moments import row_shift
 
 @dataclass(frozen=True)
 class Kernel:
-    """Rows less a shift: X (n, p), y (n, t), all float64, with ``K = X X'`` (n, n) and weights (n,)."""
+    """Rows less a shift, X (n, p) and y (n, t), with ``K = X X'`` (n, n) and weights (n,)."""
 
     X: Array
     y: Array

@@ -28,7 +28,7 @@ SHIFT_ROWS = 4096
 
 @dataclass(frozen=True)
 class Moments:
-    """Second moments ``(..., q, q)`` of ``[X - c, y - d, 1]`` with q = p + t + 1, and the shift (c, d)."""
+    """Second moments (..., q, q) of ``[X - c, y - d, 1]``, q = p + t + 1, and the shift (c, d)."""
 
     gram: Array
     shift: Array
@@ -49,10 +49,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal equations of least squares with leading axes (...): what is left once y and X are centred.
+    """Normal equations of least squares with leading axes (...).
 
-    ``xx = sum w (x - mx)(x - mx)'`` (..., p, p), ``xy`` (..., p, t), ``yy`` (..., t), `weight` (...),
-    and the means `x_mean` (..., p), `y_mean` (..., t), all zero where no intercept is fitted.
+    ``xx = sum w (x - mx)(x - mx)'`` (..., p, p), ``xy = sum w (x - mx)(y - my)'`` (..., p, t), and
+    the means `x_mean` (..., p), `y_mean` (..., t), zero where no intercept is fitted.
     `noise` (..., p) is the part of the diagonal of xx that rounding alone can have made.
     """
 

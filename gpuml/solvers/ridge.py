@@ -313,7 +313,7 @@ def _redo_carefully(redo, coef, poor):
 def _spread(coef, x_mean, y_mean, status, position):
     """From distinct alphas (U, S, t, p) to candidates: `position` (C, t) or (C, 1) says which."""
     xp = namespace(coef)
-    n_candidates, width = position.shape
+    width = position.shape[1]
     if width == 1:
         chosen = _take_first(coef, position[:, 0], xp)
         chosen_status = status[position[:, 0]]
