@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
+from gpuml._ops import EPS
 from gpuml.data import Batch, count_rows
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
@@ -130,12 +131,14 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     residual = image[..., -1]
     diagonal = xp.linalg.diagonal(gram)
     size = xp.sum(xp.abs(v) * xp.sqrt(diagonal)[None, :, None, :], axis=-1) ** 2
-    rounding = 4 * float(np.finfo(np.float64).eps) * size
-    reliable = xp.all(rounding <= SCORE_PRECISION * squared, axis=-1)
+    rounding = 4 * EPS * size
     weight = gram[:, -1, -1]
-    y_sum = gram[:, p:-1, -1]
+    y_sum, y_squares = gram[:, p:-1, -1], diagonal[:, p:-1]
     safe = xp.where(weight > 0, weight, xp.ones_like(weight))
-    target = diagonal[:, p:-1] - y_sum**2 / safe[:, None]
+    target = y_squares - y_sum**2 / safe[:, None]
+    # A constant y leaves rounding only, and scores of a constant y are a case of their own.
+    known = xp.all(4 * EPS * y_squares <= SCORE_PRECISION * target, axis=-1)
+    reliable = xp.all(rounding <= SCORE_PRECISION * squared, axis=-1) & known
     return weight, residual, squared, target, reliable
 
 

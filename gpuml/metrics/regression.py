@@ -1,83 +1,29 @@
 """Regression metrics with scikit-learn's names, evaluated where the predictions are.
 
-Host input goes to scikit-learn's function of the same name. Arrays of other libraries and devices
-are reduced in float64 where they are, and one number comes to the host.
+Whatever library and device `y_pred` is of, the rows are reduced there, in float64; one number
+comes to the host.
 """
 
 from typing import Any
 
-import numpy as np
-import sklearn.metrics as sk
-from sklearn.utils.validation import check_consistent_length
-
-from gpuml._arrays import as_array, is_array, is_numpy, move, namespace, place_of, to_host
-from gpuml._ops import all_finite
-from gpuml.metrics._batched import AVERAGES, FRACTION_AVERAGES, METRICS, evaluate
+from gpuml.metrics._batched import METRICS, evaluate
+from gpuml.metrics._input import check_parameters, check_targets
+from gpuml.metrics._outputs import is_raw
 
 
 def _evaluate(
     name: str, y_true: Any, y_pred: Any, sample_weight: Any = None, **options: Any
 ) -> Any:
-    y_true, y_pred, sample_weight = (as_array(a) for a in (y_true, y_pred, sample_weight))
-    if not any(is_array(a) and not is_numpy(a) for a in (y_true, y_pred)):
-        weight = {} if sample_weight is None else {"sample_weight": _on_host(sample_weight)}
-        return getattr(sk, name)(y_true, y_pred, **weight, **options)
-    place = place_of(y_pred if is_array(y_pred) and not is_numpy(y_pred) else y_true)
-    check_consistent_length(y_true, y_pred, sample_weight)
-    pred = _column(y_pred, "y_pred", place)
-    true = _column(y_true, "y_true", place)
-    if true.shape[1] != pred.shape[1]:
-        raise ValueError(
-            f"y_true and y_pred have different number of output ({true.shape[1]}!={pred.shape[1]})"
-        )
-    _check_average(options.get("multioutput"), true.shape[1], METRICS[name].options)
-    weight = None if sample_weight is None else _column(sample_weight, "sample_weight", place)[:, 0]
-    result = evaluate(name, true, pred[None, ...], weight, options)
-    if result.ndim > 1:  # raw values
-        return result[0, ...]
-    return float(result[0])
-
-
-def _on_host(x):
-    return to_host(x) if is_array(x) else x
-
-
-def _column(x, name, place):
-    x = move(x if is_array(x) else np.asarray(x), place)
-    xp = namespace(x)
-    if x.ndim not in (1, 2):
-        raise ValueError(f"{name} must have one or two axes, got shape {tuple(x.shape)}.")
-    if x.shape[0] == 0:
-        raise ValueError(
-            f"Found array with 0 sample(s) (shape={tuple(x.shape)}) for {name} while a minimum of "
-            "1 is required."
-        )
-    if xp.isdtype(x.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported\n{name} has dtype {x.dtype}.")
-    x = xp.astype(x, xp.float64)
-    if not all_finite(x, xp):
-        raise ValueError(f"Input {name} contains NaN or infinity.")
-    return x[:, None] if x.ndim == 1 else x
-
-
-def _check_average(multioutput, n_targets, options):
-    if multioutput is None:
-        return
-    allowed = FRACTION_AVERAGES if "force_finite" in options else AVERAGES
-    if isinstance(multioutput, str):
-        if multioutput not in allowed:
-            raise ValueError(
-                f"Allowed 'multioutput' string values are {allowed}. You provided "
-                f"multioutput={multioutput!r}"
-            )
-        return
-    if n_targets == 1:
-        raise ValueError("Custom weights are useful only in multi-output cases.")
-    if len(multioutput) != n_targets:
-        raise ValueError(
-            f"There must be equally many custom weights ({len(multioutput)}) as outputs "
-            f"({n_targets})."
-        )
+    """A metric as a batch of one: a float, or an array (t,) for raw values."""
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
+    check_parameters(name, {**given, **options})
+    y_true, y_pred, weight = check_targets(y_true, y_pred, sample_weight)
+    result = evaluate(name, y_true, y_pred[None, ...], weight, options)
+    if not is_raw(options):
+        return float(result[0])
+    # One row has no raw values where the score of one row is undefined, as in scikit-learn.
+    undefined = METRICS[name].needs_two_rows and y_true.shape[0] < 2
+    return float("nan") if undefined else result[0, ...]
 
 
 def r2_score(
@@ -92,23 +38,31 @@ def r2_score(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
-    multioutput : {"raw_values", "uniform_average", "variance_weighted"} or array-like of shape (n_outputs,), \
-            default="uniform_average"
-        How the values of several targets are averaged.
+        Weights w of the rows; None weighs each 1.
+    multioutput : {"raw_values", "uniform_average", "variance_weighted"}, None \
+            or array-like of shape (n_outputs,), default="uniform_average"
+        How the scores of several targets are averaged: not at all, evenly, weighted by their
+        variances, or with the given weights. None is even.
     force_finite : bool, default=True
         Whether a constant y gives 1 (perfect) or 0 rather than nan or -inf.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        At most 1.
+        At most 1. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
+
+    Warns
+    -----
+    sklearn.exceptions.UndefinedMetricWarning
+        If there is one row; the value is nan.
 
     Examples
     --------
@@ -138,23 +92,26 @@ def explained_variance_score(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
-    multioutput : {"raw_values", "uniform_average", "variance_weighted"} or array-like of shape (n_outputs,), \
-            default="uniform_average"
-        How the values of several targets are averaged.
+        Weights w of the rows; None weighs each 1.
+    multioutput : {"raw_values", "uniform_average", "variance_weighted"} \
+            or array-like of shape (n_outputs,), default="uniform_average"
+        How the scores of several targets are averaged: not at all, evenly, weighted by their
+        variances, or with the given weights.
     force_finite : bool, default=True
         Whether a constant y gives 1 (perfect) or 0 rather than nan or -inf.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        At most 1.
+        At most 1. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -182,21 +139,24 @@ def mean_squared_error(y_true, y_pred, *, sample_weight=None, multioutput="unifo
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        In squared units of y; 0 at best.
+        In squared units of y; 0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -217,21 +177,24 @@ def root_mean_squared_error(y_true, y_pred, *, sample_weight=None, multioutput="
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        In units of y; 0 at best.
+        In units of y; 0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -254,21 +217,24 @@ def mean_absolute_error(y_true, y_pred, *, sample_weight=None, multioutput="unif
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        In units of y; 0 at best.
+        In units of y; 0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -289,21 +255,24 @@ def median_absolute_error(y_true, y_pred, *, multioutput="uniform_average", samp
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        In units of y; 0 at best.
+        In units of y; 0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -328,21 +297,24 @@ def mean_absolute_percentage_error(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        A share, not a percentage; 0 at best.
+        A share, not a percentage; 0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -365,21 +337,25 @@ def mean_squared_log_error(y_true, y_pred, *, sample_weight=None, multioutput="u
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred. All values > -1.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        0 at best.
+        0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf, values outside the metric's domain.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range, values
+        outside the metric's domain.
 
     Examples
     --------
@@ -404,21 +380,25 @@ def root_mean_squared_log_error(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred. All values > -1.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        0 at best.
+        0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf, values outside the metric's domain.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range, values
+        outside the metric's domain.
 
     Examples
     --------
@@ -443,23 +423,26 @@ def mean_pinball_loss(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     alpha : float, default=0.5
         Level of the quantile, from 0 to 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        In units of y; 0 at best.
+        In units of y; 0 at best. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -482,7 +465,8 @@ def max_error(y_true, y_pred):
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
 
     Returns
     -------
@@ -492,7 +476,7 @@ def max_error(y_true, y_pred):
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
 
     Examples
     --------
@@ -513,10 +497,13 @@ def mean_tweedie_deviance(y_true, y_pred, *, sample_weight=None, power=0):
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     power : float, default=0
-        p: 0 normal, 1 Poisson, 2 gamma; not between 0 and 1.
+        p: 0 normal, 1 Poisson, 2 gamma, 3 inverse Gaussian; not between 0 and 1. Below 0 needs
+        y_pred > 0; from 1, y_true >= 0 and y_pred > 0; from 2, both > 0.
 
     Returns
     -------
@@ -526,7 +513,8 @@ def mean_tweedie_deviance(y_true, y_pred, *, sample_weight=None, power=0):
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf, values outside the metric's domain.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range, values
+        outside the metric's domain.
 
     Examples
     --------
@@ -547,8 +535,10 @@ def mean_poisson_deviance(y_true, y_pred, *, sample_weight=None):
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred. y_true >= 0 and y_pred > 0.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
 
     Returns
     -------
@@ -558,7 +548,8 @@ def mean_poisson_deviance(y_true, y_pred, *, sample_weight=None):
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf, values outside the metric's domain.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range, values
+        outside the metric's domain.
 
     Examples
     --------
@@ -579,8 +570,10 @@ def mean_gamma_deviance(y_true, y_pred, *, sample_weight=None):
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred. All values > 0.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
 
     Returns
     -------
@@ -590,7 +583,8 @@ def mean_gamma_deviance(y_true, y_pred, *, sample_weight=None):
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf, values outside the metric's domain.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range, values
+        outside the metric's domain.
 
     Examples
     --------
@@ -611,10 +605,13 @@ def d2_tweedie_score(y_true, y_pred, *, sample_weight=None, power=0):
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     power : float, default=0
-        p: 0 normal, 1 Poisson, 2 gamma; not between 0 and 1.
+        p: 0 normal, 1 Poisson, 2 gamma, 3 inverse Gaussian; not between 0 and 1. Below 0 needs
+        y_pred > 0; from 1, y_true >= 0 and y_pred > 0; from 2, both > 0.
 
     Returns
     -------
@@ -624,7 +621,15 @@ def d2_tweedie_score(y_true, y_pred, *, sample_weight=None, power=0):
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf, values outside the metric's domain.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range, values
+        outside the metric's domain.
+    ZeroDivisionError
+        If y_true is constant.
+
+    Warns
+    -----
+    sklearn.exceptions.UndefinedMetricWarning
+        If there is one row; the value is nan.
 
     Examples
     --------
@@ -647,23 +652,31 @@ def d2_pinball_score(
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     alpha : float, default=0.5
         Level of the quantile, from 0 to 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        At most 1.
+        At most 1. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
+
+    Warns
+    -----
+    sklearn.exceptions.UndefinedMetricWarning
+        If there is one row; the value is nan.
 
     Examples
     --------
@@ -686,21 +699,29 @@ def d2_absolute_error_score(y_true, y_pred, *, sample_weight=None, multioutput="
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        Correct and predicted targets, of any array library.
+        Correct and predicted targets, of any array library. Those that live elsewhere are brought
+        to the library and device of y_pred.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights w of the rows; None weighs each 1.
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (n_outputs,), \
             default="uniform_average"
-        How the values of several targets are averaged.
+        How the values of several targets are averaged: not at all, evenly, or with the given
+        weights.
 
     Returns
     -------
     value : float, or array of shape (n_outputs,) for raw values
-        At most 1.
+        At most 1. Raw values are float64, where y_pred is.
 
     Raises
     ------
     ValueError
-        Lengths that differ, nan or inf.
+        Lengths or numbers of targets that differ, nan or inf, a parameter out of range.
+
+    Warns
+    -----
+    sklearn.exceptions.UndefinedMetricWarning
+        If there is one row; the value is nan.
 
     Examples
     --------

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from gpuml._arrays import Array, namespace
+from gpuml._arrays import Array, device_of, namespace
 
 
 @dataclass(frozen=True)
@@ -19,7 +17,7 @@ class ResidualMoments:
     residual, squared : arrays (..., t)
         sum w r and sum w r^2
     target : array, broadcasts to (..., t)
-        sum w (y - mean(y))^2
+        sum w (y - mean(y))^2; exactly 0 for a constant y, or scores of it mean nothing
     n_rows : int or host array that broadcasts to (...)
         Number of rows, whatever their weights.
     """
@@ -32,21 +30,63 @@ class ResidualMoments:
 
 
 def residual_moments(y_true: Array, y_pred: Array, weight: Array | None) -> ResidualMoments:
-    """Sums in float64 of y_true (n, t) less y_pred (C, n, t), with weights (n,) or None."""
+    """Sums in float64 of y_true (n,) or (n, t) less y_pred (C, n) or (C, n, t).
+
+    Parameters
+    ----------
+    y_true, y_pred : arrays of real numbers, in one place
+        A missing last axis is an axis of length 1.
+    weight : array (n,) or None
+        None weighs every row 1.
+    """
     xp = namespace(y_pred)
-    y = xp.astype(y_true, xp.float64)
-    residual = y - xp.astype(y_pred, xp.float64)
-    if weight is None:
-        total = xp.asarray(float(y.shape[0]), dtype=xp.float64, device=y.device)
-        w = xp.ones_like(y[:, :1])
-    else:
-        w = xp.astype(weight, xp.float64)[:, None]
-        total = xp.sum(w)
-    mean = xp.sum(w * y, axis=0) / total
+    y, pred = (xp.astype(a, xp.float64, copy=False) for a in columns(y_true, y_pred))
+    residual = y - pred  # (C, n, t)
+    total, target = target_sums(y, weight, xp)
     return ResidualMoments(
         weight=total,
-        residual=xp.sum(w * residual, axis=-2),
-        squared=xp.sum(w * residual**2, axis=-2),
-        target=xp.sum(w * (y - mean) ** 2, axis=0),
-        n_rows=np.asarray(y.shape[0]),
+        residual=sum_rows(residual, weight, xp),
+        squared=_sum_squares(residual, weight, xp),
+        target=target,
+        n_rows=int(y.shape[0]),
     )
+
+
+def columns(y_true: Array, y_pred: Array) -> tuple[Array, Array]:
+    """Targets (n, t) and predictions (C, n, t) of what may lack the last axis."""
+    y_true = y_true[:, None] if y_true.ndim == 1 else y_true
+    return y_true, y_pred[..., None] if y_pred.ndim == 2 else y_pred
+
+
+def sum_rows(values: Array, weight: Array | None, xp: Any) -> Array:
+    """Weighted sums over the rows of float64 values (..., n, t)."""
+    if weight is not None:
+        values = values * xp.astype(weight, xp.float64, copy=False)[:, None]
+    return xp.sum(values, axis=-2)
+
+
+def _sum_squares(values, weight, xp):
+    weighted = values
+    if weight is not None:
+        weighted = values * xp.astype(weight, xp.float64, copy=False)[:, None]
+    return xp.vecdot(values, weighted, axis=-2)
+
+
+def target_sums(y: Array, weight: Array | None, xp: Any) -> tuple[Array, Array]:
+    """Sum of weights (), and sum w (y - mean)^2 of float64 targets (n, t), shape (t,)."""
+    if weight is None:
+        total = xp.asarray(float(y.shape[0]), dtype=xp.float64, device=device_of(y))
+    else:
+        total = xp.sum(xp.astype(weight, xp.float64, copy=False))
+    # Less one of the rows that count, a constant target is exactly 0; its rounded mean may not be
+    # the constant.
+    y = y - _counting_row(y, weight, xp)
+    mean = sum_rows(y, weight, xp) / total
+    return total, _sum_squares(y - mean, weight, xp)
+
+
+def _counting_row(y, weight, xp):
+    if weight is None:
+        return y[:1, :]
+    first = xp.argmax(xp.astype(weight != 0, xp.int32))
+    return xp.take(y, xp.reshape(first, (1,)), axis=0)

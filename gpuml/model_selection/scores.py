@@ -83,7 +83,7 @@ class _Scoring:
     def _from_predictions(self, part, scorer, splits):
         try:
             columns = [self._split_scores(part, scorer, s) for s in splits]
-        except ValueError:
+        except (ValueError, ZeroDivisionError):
             return None  # such as logarithms of negative predictions: models fail one by one
         return namespace(*columns).stack(columns, axis=1)
 
@@ -126,7 +126,7 @@ class _Scoring:
         """Replace what is nan by scores from predictions; what stays nan is the score."""
         splits = np.flatnonzero(np.isnan(table).any(axis=0))
         batched = batch_scorer(scorer)
-        if len(splits) == 0 or not batched.uses_moments:
+        if len(splits) == 0 or batched is None or not batched.uses_moments:
             return table
         columns = self._from_predictions(part, batched, splits)
         if columns is None:

@@ -1,4 +1,4 @@
-"""Reading rows block by block: bounded memory, threads on a CPU, smaller blocks when it is short."""
+"""Reading rows block by block: bounded memory, threads on a CPU, smaller blocks if it runs out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
@@ -197,11 +196,12 @@ def test_transfers_on_a_gpu(rng):
     assert isinstance(search.best_estimator_.coef_, np.ndarray)
 
 
-@pytest.mark.parametrize(
-    "container",
-    [pd.DataFrame, lambda X: pl.DataFrame(X, schema=[f"c{i}" for i in range(8)]), np.ndarray.tolist],
-    ids=["pandas", "polars", "list"],
-)  # fmt: skip
+def polars_frame(X):
+    polars = pytest.importorskip("polars")
+    return polars.DataFrame(X, schema=[f"c{i}" for i in range(8)])
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, polars_frame, np.ndarray.tolist])
 def test_containers(rng, container):
     X, y = data(rng)
     held = container(X)
@@ -399,6 +399,16 @@ def test_precomputed_kernels_are_cut_on_both_sides(rng):
     ours = GridSearchCV(SVC(kernel="precomputed"), {"C": [0.1, 1.0]}).fit(X @ X.T, labels)
     theirs = sk.GridSearchCV(SVC(kernel="precomputed"), {"C": [0.1, 1.0]}).fit(X @ X.T, labels)
     compare(ours, theirs)
+
+
+def test_constant_target(library, rng):
+    X, _ = data(rng)
+    for value in (0.0, 0.1):
+        y = np.full(120, value)
+        search = GridSearchCV(Ridge(), GRID, scoring=["r2", "neg_mean_squared_error"], refit="r2")
+        search.fit(library.asarray(X), library.asarray(y))
+        assert set(search.cv_results_["mean_test_r2"]) <= {0.0, 1.0}
+        assert np.abs(search.cv_results_["mean_test_neg_mean_squared_error"]).max() < 1e-30
 
 
 def test_inside_sklearns_own_tools(rng):
