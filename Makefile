@@ -29,7 +29,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(EXAMPLES)
-	$(BIN)/python examples/grid_search_ridge.py --out $(OUT)
+	$(BIN)/python examples/grid_search_ridge.py --output $(OUT)
 
 test: lint pytest
 
@@ -43,7 +43,8 @@ pytest: $(TEST)
 	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: $(EXAMPLES)
-	$(BIN)/python benchmarks/ridge_search.py --out $(OUT)
+	mkdir -p $(OUT)
+	$(BIN)/python benchmarks/ridge_search.py --json $(OUT)/ridge_search.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -108,7 +108,7 @@ class LinearRegression(LinearPredictor, sk.LinearRegression):
                 fit_on_host(self, sk.LinearRegression, reason, X, y, sample_weight)
                 return self
             batch = self.multifit_batch(X, y, sample_weight)
-            vars(self).update(self.multifit(whole(batch), [{}]).pick(0, None))
+            self.__dict__.update(self.multifit(whole(batch), [{}]).pick(0, None))
         return self
 
     def multifit_ready(self, X: Any) -> bool:
@@ -136,7 +136,7 @@ class LinearRegression(LinearPredictor, sk.LinearRegression):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
+        tags.array_api_support = not self.positive
         return tags
 
 

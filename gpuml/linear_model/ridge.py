@@ -135,14 +135,14 @@ class Ridge(LinearPredictor, sk.Ridge):
         with unchanged_on_error(self):
             X = as_array(X)
             if self.solver in CUML_SOLVERS and not self.positive:
-                vars(self).update(fit_cuml_ridge(self, X, y, sample_weight))
+                self.__dict__.update(fit_cuml_ridge(self, X, y, sample_weight))
                 return self
             reason = needs_host(self, X)
             if reason is not None:
                 fit_on_host(self, sk.Ridge, reason, X, y, sample_weight)
                 return self
             batch = self.multifit_batch(X, y, sample_weight)
-            vars(self).update(self.multifit(whole(batch), [{}]).pick(0, 0))
+            self.__dict__.update(self.multifit(whole(batch), [{}]).pick(0, 0))
         return self
 
     def multifit_ready(self, X: Any) -> bool:
@@ -186,7 +186,7 @@ class Ridge(LinearPredictor, sk.Ridge):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
+        tags.array_api_support = self.solver in NATIVE_SOLVERS and not self.positive
         return tags
 
 

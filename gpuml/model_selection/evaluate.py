@@ -81,13 +81,11 @@ class Evaluator:
         """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate."""
         if not self.job.splits:
             return []
-        table: list[Results | None] = [None] * len(candidates)
+        table: list[Results] = [[] for _ in candidates]
         for group in self._groups(candidates):
-            for position, results in zip(
-                group.positions, self._fit_at_once(group) or (), strict=False
-            ):
+            for position, results in self._fit_at_once(group):
                 table[position] = results
-        left = [position for position, results in enumerate(table) if results is None]
+        left = [position for position, results in enumerate(table) if not results]
         if left:
             params = [candidates[position] for position in left]
             for position, results in zip(left, self._fit_one_by_one(params), strict=True):
@@ -116,7 +114,8 @@ class Evaluator:
 
     # ------------------------------------------------------------ at once
 
-    def _fit_at_once(self, group: Group) -> list[Results] | None:
+    def _fit_at_once(self, group: Group) -> list[tuple[int, Results]]:
+        """Position and results of each candidate of the group; none if they can't share a pass."""
         job = self.job
         started = time.perf_counter()
         try:
@@ -124,7 +123,7 @@ class Evaluator:
             for varying in group.varying:
                 _with_params(job.estimator, {**group.shared, **varying})
             if not estimator.multifit_ready(job.X):
-                return None
+                return []
             folds = self._folds_for(estimator)
             n_passes = len(folds.partitions)
             with self._bar(n_passes * folds.batch.n_rows, group) as bar:
@@ -135,7 +134,7 @@ class Evaluator:
             )
         except (ValueError, TypeError, np.linalg.LinAlgError):
             # One model at a time tells which of them fails, and how.
-            return None
+            return []
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
         self._shared.append((self.n_done, _Shared(estimator, group, stack)))
         n_fits = len(group.varying) * len(job.splits)
@@ -185,7 +184,7 @@ class Evaluator:
                 where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
                 announce_end(params, where, job.task, result)
                 results.append(result)
-            rows.append(results)
+            rows.append((group.positions[c], results))
         return rows
 
     # --------------------------------------------------------- one by one
@@ -205,7 +204,7 @@ class Evaluator:
             )
             for s, chunk in work
         )
-        rows: list[Results] = [[None] * n_splits for _ in params]
+        rows: list[Results] = [[{}] * n_splits for _ in params]
         for (s, chunk), results in zip(work, done, strict=True):
             for c, result in zip(chunk, results, strict=True):
                 rows[c][s] = result

@@ -79,8 +79,7 @@ class _OnePassSearch(BaseSearchCV):
         try:
             return self._fit(as_array(X), as_array(y), params)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
 
     def _fit(self, X, y, params):

@@ -99,7 +99,7 @@ def _partitions(splits, n_rows, most):
         cuts = _run_bounds(splits[first:], n_rows)
         if cuts is not None and len(cuts) - 1 <= max(most, 3):
             # Neighbouring rows everywhere: atoms are the runs between the cuts.
-            atoms = [slice(a, b) for a, b in pairwise(cuts)]
+            atoms: list[Rows] = [slice(a, b) for a, b in pairwise(cuts)]
             yield _partition(splits[first:], first, atoms, np.asarray(cuts[:-1]))
             return
         labels, last = _divide(np.zeros(n_rows, dtype=np.int64), splits[first]), first + 1

@@ -229,7 +229,7 @@ def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any):
 
 
 def _collect(results, splits, return_indices):
-    out = {
+    out: dict[str, Any] = {
         key: np.asarray([result[key] for result in results]) for key in ("fit_time", "score_time")
     }
     if "estimator" in results[0]:

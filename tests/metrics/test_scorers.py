@@ -439,7 +439,7 @@ def test_options_of_a_scorer_are_honoured(rng, name, options):
         sk.r2_score,
         None,
     ],
-    ids=str,
+    ids=lambda scorer: str(scorer).partition(" at 0x")[0],
 )
 def test_what_has_no_batched_form_is_scored_model_by_model(scorer):
     assert batch_scorer(scorer) is None
