@@ -37,6 +37,8 @@ class Place(NamedTuple):
         return _library_name(self.xp.__name__)
 
     def __str__(self):
+        if self.kind == "cupy":
+            return f"cupy:cuda:{self.device.id}"
         return f"{self.kind}:{self.device}"
 
 

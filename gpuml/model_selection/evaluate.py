@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -121,7 +122,7 @@ class Evaluator:
         try:
             estimator = _with_params(job.estimator, group.shared)
             for varying in group.varying:
-                _with_params(job.estimator, {**group.shared, **varying})
+                _check_values(estimator, varying)
             if not estimator.multifit_ready(job.X):
                 return []
             folds = self._folds_for(estimator)
@@ -218,6 +219,13 @@ def _with_params(estimator, params):
     if hasattr(out, "_validate_params"):
         out._validate_params()
     return out
+
+
+def _check_values(estimator, params):
+    """Values of parameters against an estimator's constraints, if it has any."""
+    constraints = getattr(estimator, "_parameter_constraints", {})
+    known = {name: constraints[name] for name in params if name in constraints}
+    validate_parameter_constraints(known, {n: params[n] for n in known}, type(estimator).__name__)
 
 
 def _only_weights(task: Task) -> bool:

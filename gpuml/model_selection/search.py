@@ -321,6 +321,6 @@ class RandomizedSearchCV(_OnePassSearch, sk.RandomizedSearchCV):
     >>> from gpuml.model_selection import RandomizedSearchCV
     >>> X, y = load_diabetes(return_X_y=True)
     >>> search = RandomizedSearchCV(Ridge(), {"alpha": loguniform(1e-3, 1e3)}, random_state=0)
-    >>> round(search.fit(X, y).best_params_["alpha"], 3)
+    >>> print(round(search.fit(X, y).best_params_["alpha"], 3))
     0.2
     """
