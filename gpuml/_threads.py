@@ -1,10 +1,11 @@
 """Threads on a CPU: our own over blocks of rows, with BLAS kept to one each."""
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
@@ -37,7 +38,7 @@ def blas_threads() -> int:
     return max(1, min(allowed, default=os.cpu_count() or 1))
 
 
-def threads_for_order(order: int):
+def threads_for_order(order: int) -> AbstractContextManager:
     """A context for many small factorisations of matrices of some order.
 
     Where BLAS would use threads though one is as fast, it gets one: several would wait for each
@@ -47,8 +48,17 @@ def threads_for_order(order: int):
     return one_blas_thread() if alone else nullcontext()
 
 
-@contextmanager
-def one_blas_thread():
-    """BLAS calls inside run on their caller's thread alone."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+def one_blas_thread() -> AbstractContextManager:
+    """BLAS calls inside run on their caller's thread alone, if `may_limit_blas`; else as before."""
+    if not may_limit_blas():
+        return nullcontext()
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def may_limit_blas() -> bool:
+    """Whether this thread may change the number of BLAS threads: the main one only.
+
+    The number belongs to the process, so that several threads that set and restore it would leave
+    it wrong, and OpenBLAS takes no notice of other threads than the main one anyway.
+    """
+    return threading.current_thread() is threading.main_thread()

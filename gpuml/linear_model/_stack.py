@@ -175,14 +175,19 @@ def _reorder(solved: list[LinearModels], order: np.ndarray) -> LinearModels:
     )
 
 
+def at_home(values: Array, batch: Batch) -> Array:
+    """Results in the library, on the device and of the dtype of the user's X."""
+    xp = batch.home.xp
+    dtype = getattr(xp, str(batch.X.dtype).rpartition(".")[2])
+    return xp.astype(move(values, batch.home), dtype)
+
+
 def _fitted(
     batch: Batch, models: LinearModels, candidate: int, split: int, fit_intercept: bool, flat: bool
 ) -> dict[str, Any]:
     """`coef_` and `intercept_` of one model, in the library and dtype of the user's X."""
-    xp = namespace(models.coef)
     coef, intercept = (
-        move(xp.astype(values[candidate, split, ...], batch.X.dtype), batch.home)
-        for values in (models.coef, models.intercept)
+        at_home(values[candidate, split, ...], batch) for values in (models.coef, models.intercept)
     )
     if flat:
         coef = coef[0, ...]

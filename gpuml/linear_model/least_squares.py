@@ -7,12 +7,12 @@ import numpy as np
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 
-from gpuml._arrays import as_array, move, namespace
+from gpuml._arrays import as_array, namespace
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
 from gpuml.linear_model._engines import fit_on_host, needs_host
-from gpuml.linear_model._stack import LeastSquaresStack, stack_candidates
+from gpuml.linear_model._stack import LeastSquaresStack, at_home, stack_candidates
 from gpuml.solvers._result import Status
 from gpuml.solvers.ridge import spectrum
 
@@ -145,5 +145,4 @@ def _rank_attributes(stack: LeastSquaresStack, status: Status, fit_intercept: bo
     values = spectrum(described, fit_intercept, counts)
     xp = namespace(values)
     rank = int(xp.sum(xp.astype(values > stack.rcond * values[0], xp.int64)))
-    batch = described.folds.batch
-    return {"rank_": rank, "singular_": move(xp.astype(values, batch.X.dtype), batch.home)}
+    return {"rank_": rank, "singular_": at_home(values, described.folds.batch)}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, move, namespace
-from gpuml._threads import blas_threads, one_blas_thread, ordered_map
+from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Batch, Rows, count_rows, cut, take
 
 # A block of float64 workspace on a CPU stays in the cache of one core; on a GPU it is long
@@ -122,7 +122,7 @@ def quiet():
 
 
 def _thread_count(blocks, n_rows):
-    if blocks.place.kind != "numpy":
+    if blocks.place.kind != "numpy" or not may_limit_blas():
         return 1
     q = blocks.n_columns
     if n_rows * q * q < THREADED_FROM_PRODUCTS or 8 * q * q > THREAD_TOTAL_BYTES:

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import gpuml
+from gpuml._arrays import place_of
 from gpuml.linear_model import LinearRegression, Ridge
 from gpuml.metrics import get_scorer
 from gpuml.model_selection import (
@@ -199,6 +200,87 @@ def test_transfers_on_a_gpu(rng):
 def polars_frame(X):
     polars = pytest.importorskip("polars")
     return polars.DataFrame(X, schema=[f"c{i}" for i in range(8)])
+
+
+def place_on_second_device(monkeypatch):
+    """Host rows are worked on elsewhere and do not fit there, so that they stream in blocks."""
+    strict = pytest.importorskip("array_api_strict")
+    place = place_of(strict.zeros(1, device=strict.Device("device1")))
+    monkeypatch.setattr(gpuml.data, "compute_place", lambda *args: place)
+    monkeypatch.setattr(gpuml.data, "fits", lambda *args: False)
+
+
+@pytest.mark.parametrize("p", [8, 200])
+def test_rows_that_do_not_fit_on_the_device_stream_through(rng, monkeypatch, p):
+    X, y = data(rng, p=p)
+    w = rng.uniform(0.1, 2, 120)
+    options = {"scoring": ["r2", "neg_median_absolute_error"], "refit": "r2", "cv": 3}
+    theirs = sk.GridSearchCV(sk_linear.Ridge(), GRID, **options).fit(X, y, sample_weight=w)
+    place_on_second_device(monkeypatch)
+    with gpuml.config_context(block_bytes=4000):
+        ours = GridSearchCV(Ridge(), GRID, **options).fit(X, y, sample_weight=w)
+    compare(ours, theirs)
+    assert "device1" in ours.plan_.place
+    assert isinstance(ours.best_estimator_.coef_, np.ndarray)
+    careful = Ridge(solver="svd").fit(X, y)
+    np.testing.assert_allclose(careful.coef_, sk_linear.Ridge().fit(X, y).coef_, rtol=1e-6)
+
+
+@pytest.mark.gpu
+def test_host_rows_on_a_gpu(rng, monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    if not cupy.is_available():
+        pytest.skip("no GPU")
+    X, y = data(rng, n=5000, p=20)
+    options = {"scoring": ["r2", "neg_median_absolute_error"], "refit": "r2", "cv": 3}
+    small = GridSearchCV(Ridge(), GRID, **options).fit(X, y)
+    assert small.plan_.place == "numpy:cpu"
+    with gpuml.config_context(device="cuda"):
+        compare(GridSearchCV(Ridge(), GRID, **options).fit(X, y), small)
+        monkeypatch.setattr(gpuml.data, "fits", lambda *args: False)
+        with gpuml.config_context(block_bytes=10_000):
+            streamed = GridSearchCV(Ridge(), GRID, **options).fit(X, y)
+    compare(streamed, small)
+    assert streamed.plan_.place == "cupy:cuda:0"
+
+
+@pytest.mark.gpu
+def test_containers_of_device_memory(rng):
+    cupy = pytest.importorskip("cupy")
+    if not cupy.is_available():
+        pytest.skip("no GPU")
+    cudf = pytest.importorskip("cudf")
+    X, y = data(rng)
+    expected = GridSearchCV(Ridge(), GRID).fit(X, y)
+
+    class Held:
+        def __init__(self, x):
+            self.x = cupy.asarray(x)
+            self.__cuda_array_interface__ = self.x.__cuda_array_interface__
+            self.shape = x.shape
+
+    for held in (cudf.DataFrame(X), Held(X)):
+        target = cudf.Series(y) if isinstance(held, cudf.DataFrame) else Held(y)
+        search = GridSearchCV(Ridge(), GRID).fit(held, target)
+        compare(search, expected)
+        assert isinstance(search.best_estimator_.coef_, cupy.ndarray)
+
+
+def test_searches_in_threads_leave_blas_as_it_was(rng):
+    from concurrent.futures import ThreadPoolExecutor
+
+    from gpuml._threads import blas_threads, one_blas_thread
+
+    before = blas_threads()
+    X, y = data(rng, n=2000, p=60)
+
+    def search(seed):
+        with one_blas_thread():
+            return GridSearchCV(Ridge(), GRID).fit(X, y).best_score_
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(search, range(40)))) == 1
+    assert blas_threads() == before
 
 
 @pytest.mark.parametrize("container", [pd.DataFrame, polars_frame, np.ndarray.tolist])
