@@ -20,6 +20,8 @@ from sklearn.utils.validation import (
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of
 from gpuml._ops import all_finite
 
+FLOATS = [np.float64, np.float32]
+
 
 class FitData(NamedTuple):
     """Checked input of `fit`, all in the library and on the device of X."""
@@ -47,7 +49,13 @@ def is_foreign(X: Any) -> bool:
 
 
 def check_fit(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, finite_X: bool = True
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    finite_X: bool = True,
+    numeric_strings: bool = False,
 ) -> FitData:
     """Check what was passed to `fit`; sets `n_features_in_` and `feature_names_in_`.
 
@@ -61,6 +69,8 @@ def check_fit(
     finite_X : bool, default=True
         Whether to look for nan and inf in X here. A solver that notices them for free passes
         False and calls `check_finite` when it does.
+    numeric_strings : bool, default=False
+        Whether strings of numbers count as numbers in host X, as scikit-learn's Ridge has it.
 
     Raises
     ------
@@ -72,7 +82,8 @@ def check_fit(
     """
     X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
     if not is_foreign(X):
-        return _check_fit_host(estimator, X, y, sample_weight, finite_X)
+        dtype = FLOATS if numeric_strings else "numeric"
+        return _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype)
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
@@ -95,7 +106,7 @@ def check_predict(estimator: Any, X: Any) -> Array:
     """Check what was passed to `predict`, and its number and names of features."""
     X = as_array(X)
     if not is_foreign(X):
-        return validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+        return _host_floats(validate_data(estimator, X, reset=False))
     X = _check_matrix(X, estimator)
     check_finite(X, "X", estimator)
     _check_feature_names(estimator, X, reset=False)
@@ -118,25 +129,38 @@ def check_finite(x: Array, name: str, estimator: Any) -> None:
     )
 
 
-def _check_fit_host(estimator, X, y, sample_weight, finite_X):
+def _host_floats(X):
+    if X.dtype in FLOATS:
+        return X
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"X must hold numbers, got dtype {X.dtype}. Convert it explicitly.")
+    return X.astype(np.float64)
+
+
+def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
     y = y if not is_foreign(y) else move(y, place_of(np.empty(0)))
     X, y = validate_data(
         estimator,
         X,
         y,
-        dtype=[np.float64, np.float32],
+        dtype=dtype,
         ensure_all_finite=finite_X,
         multi_output=True,
         y_numeric=True,
     )
+    X = _host_floats(X)
+    if sparse.issparse(y):
+        raise TypeError(
+            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
+        )
+    if y.dtype.kind in "SU":
+        y = y.astype(np.float64)  # ValueError for what is not a number
     if sample_weight is not None:
         if is_foreign(sample_weight):
             sample_weight = move(sample_weight, place_of(X))
         sample_weight = _check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True
         )
-    if sparse.issparse(y):
-        y = y.toarray()
     return FitData(X, y, sample_weight)
 
 

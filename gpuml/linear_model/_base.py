@@ -70,9 +70,13 @@ class LinearPredictor:
         return r2_score(y, self.predict(X), sample_weight=sample_weight)
 
 
-def multifit_batch(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Batch:
-    """Check what a search was given, and bring it to where it is worked on."""
-    data: FitData = check_fit(estimator, X, y, sample_weight, finite_X=False)
+def multifit_batch(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric_strings: bool = False
+) -> Batch:
+    """Check what a fit or a search was given, and bring it to where it is worked on."""
+    data: FitData = check_fit(
+        estimator, X, y, sample_weight, finite_X=False, numeric_strings=numeric_strings
+    )
     return resident(*data, current_settings().device)
 
 

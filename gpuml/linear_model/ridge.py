@@ -141,7 +141,7 @@ class Ridge(LinearPredictor, sk.Ridge):
             if reason is not None:
                 fit_on_host(self, sk.Ridge, reason, X, y, sample_weight)
                 return self
-            batch = self.multifit_batch(X, y, sample_weight)
+            batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
             self.__dict__.update(self.multifit(whole(batch), [{}]).pick(0, 0))
         return self
 
@@ -199,8 +199,8 @@ def _ridge_attributes(
 
 def _alphas(alpha: Any, n_targets: int) -> np.ndarray:
     """Penalties as a host array of length 1 or n_targets."""
-    alpha = np.atleast_1d(np.asarray(to_host(alpha) if is_array(alpha) else alpha, dtype=float))
-    if alpha.ndim != 1 or len(alpha) not in (1, n_targets):
+    alpha = np.asarray(to_host(alpha) if is_array(alpha) else alpha, dtype=float).ravel()
+    if len(alpha) not in (1, n_targets):
         raise ValueError(
             "Number of targets and number of penalties do not correspond: "
             f"{alpha.size} != {n_targets}. alpha must be one number or one per target."

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from gpuml._arrays import as_array, is_array, place_of
 from gpuml._config import current_settings
 from gpuml._progress import progress_bar
-from gpuml.data import Folds, Split
+from gpuml.data import Folds, Split, count_rows
 from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
 from gpuml.model_selection.multifit import MultifitEstimator, Stack, materialise
 from gpuml.model_selection.one_by_one import (
@@ -123,7 +123,7 @@ class Evaluator:
             estimator = _with_params(job.estimator, group.shared)
             for varying in group.varying:
                 _check_values(estimator, varying)
-            if not estimator.multifit_ready(job.X):
+            if not estimator.multifit_ready(job.X) or any(map(_has_empty_part, job.splits)):
                 return []
             folds = self._folds_for(estimator)
             n_passes = len(folds.partitions)
@@ -219,6 +219,10 @@ def _with_params(estimator, params):
     if hasattr(out, "_validate_params"):
         out._validate_params()
     return out
+
+
+def _has_empty_part(split):
+    return count_rows(split.train) == 0 or count_rows(split.test) == 0
 
 
 def _check_values(estimator, params):

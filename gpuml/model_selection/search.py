@@ -6,6 +6,7 @@ from copy import deepcopy
 from inspect import signature
 from typing import Any
 
+from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.metrics._scorer import _MultimetricScorer
@@ -85,6 +86,7 @@ class _OnePassSearch(BaseSearchCV):
     def _fit(self, X, y, params):
         scorers, refit_metric = self._get_scorers()
         check_error_score(self.error_score)
+        effective_n_jobs(self.n_jobs)  # ValueError for 0
         _check_y_is_given(self, y)
         X, y = indexable(X, y)
         params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})

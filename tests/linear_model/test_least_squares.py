@@ -329,6 +329,18 @@ def test_strings_are_refused(rng):
         Ridge().fit([[1.0], [2.0]], ["a", "b"])
 
 
+def test_numeric_strings_are_numbers_where_sklearn_takes_them(rng):
+    X, y, _ = problem(rng)
+    for a, b in ((X.astype(str), y), (X, y.astype(str))):
+        np.testing.assert_allclose(Ridge().fit(a, b).coef_, sk.Ridge().fit(a, b).coef_)
+    with pytest.raises(ValueError, match="strings"):
+        LinearRegression().fit(X.astype(str), y)
+    with pytest.raises(TypeError, match="Sparse data was passed for y"):
+        Ridge().fit(X, sparse.csr_matrix(y[:, None]))
+    with pytest.raises(ValueError, match="must hold numbers"):
+        LinearRegression().fit(X.astype("datetime64[D]"), y)
+
+
 def test_predict_checks_features(library, rng):
     X, y, _ = problem(rng)
     model = Ridge().fit(library.asarray(X), library.asarray(y))

@@ -375,6 +375,7 @@ BAD = {
     "more folds than rows": (None, {"cv": 1000}, ValueError, "n_splits=1000"),
     "error_score": (None, {"error_score": "maybe"}, ValueError, "error_score"),
     "n_jobs": (None, {"n_jobs": "all"}, ValueError, "n_jobs"),
+    "no jobs": (None, {"n_jobs": 0}, ValueError, "n_jobs == 0"),
 }
 
 
