@@ -210,7 +210,7 @@ class Evaluator:
             for c, result in zip(chunk, results, strict=True):
                 rows[c][s] = result
         n_fits = len(params) * n_splits
-        self.steps.append(Step(n_fits, n_fits, _place_name(job.X), "one by one"))
+        self.steps.append(Step(n_fits, n_fits, place_name(job.X), "one by one"))
         return rows
 
 
@@ -248,7 +248,8 @@ def _takes_weights(scorer):
     return "sample_weight" in signature(scorer).parameters
 
 
-def _place_name(X):
+def place_name(X: Any) -> str:
+    """Where the user's X is, for a plan."""
     X = as_array(X)
     return str(place_of(X)) if is_array(X) else "numpy:cpu"
 

@@ -21,7 +21,8 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import as_array
 from gpuml.metrics.scorer import check_scoring
-from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.candidates import Plan, Step
+from gpuml.model_selection.evaluate import Evaluator, Job, place_name
 from gpuml.model_selection.one_by_one import Task, check_error_score
 from gpuml.model_selection.split import split_rows
 
@@ -75,7 +76,11 @@ class _OnePassSearch(BaseSearchCV):
         """
         if getattr(self, "_skl_callbacks", None):
             # scikit-learn's callbacks follow every single fit, so these have to be single.
-            return super().fit(X, y, **params)
+            super().fit(X, y, **params)
+            n_fits = len(self.cv_results_["params"]) * self.n_splits_
+            step = Step(n_fits, n_fits, place_name(X), "one by one, for callbacks to follow")
+            self.plan_ = Plan((step,))
+            return self
         before = dict(vars(self))
         try:
             return self._fit(as_array(X), as_array(y), params)

@@ -510,6 +510,17 @@ def test_inside_sklearns_own_tools(rng):
     assert "best_estimator_" in search._repr_html_()
 
 
+@pytest.mark.filterwarnings("ignore:The estimator Ridge does not support callbacks")
+def test_callbacks_of_sklearn_follow_single_fits(rng):
+    from sklearn.callback import ProgressBar
+
+    X, y = data(rng)
+    followed = GridSearchCV(Ridge(), GRID)
+    followed.set_callbacks(ProgressBar())
+    compare(followed.fit(X, y), GridSearchCV(Ridge(), GRID).fit(X, y))
+    assert "one by one" in str(followed.plan_)
+
+
 def test_verbose_prints_what_users_know(rng, capsys):
     X, y = data(rng)
     GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, cv=3, verbose=3).fit(X, y)
