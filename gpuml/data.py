@@ -1,16 +1,28 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, compute_place, fits, move, nbytes, place_of
+from gpuml._arrays import (
+    Array,
+    Place,
+    compute_place,
+    fits,
+    is_array,
+    move,
+    namespace,
+    nbytes,
+    place_of,
+    to_host,
+)
 
 # Rows are named by a slice where they are neighbours (a view), by a tuple of slices where they are
-# a few such runs, and by host indices where not.
-Rows = slice | tuple[slice, ...] | np.ndarray
+# a few such runs, and by an index array, on the host or a device, where not.
+Rows = slice | tuple[slice, ...] | Array
 
 
 def count_rows(rows: Rows) -> int:
@@ -28,7 +40,7 @@ def row_indices(rows: Rows) -> np.ndarray:
         return np.arange(rows.start, rows.stop)
     if isinstance(rows, tuple):
         return np.concatenate([row_indices(run) for run in rows])
-    return rows
+    return to_host(rows)
 
 
 def cut(rows: Rows, size: int) -> Iterator[Rows]:
@@ -61,6 +73,8 @@ class Batch:
     work: Place
     home: Place
     y_is_flat: bool = False
+    codes: Array | None = None
+    classes: Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -77,6 +91,53 @@ class Split:
 
     train: Rows
     test: Rows
+
+    @property
+    def n_train(self) -> int:
+        return count_rows(self.train)
+
+    @property
+    def n_test(self) -> int:
+        return count_rows(self.test)
+
+
+@dataclass(frozen=True)
+class FoldLabels:
+    """Folds that each row is in exactly one of: the fold of each row (n,), and rows of each."""
+
+    folds: Array
+    counts: np.ndarray
+
+    def splits(self) -> "list[LabelledSplit]":
+        """Splits that hold out one fold each."""
+        return [LabelledSplit(self, fold) for fold in range(len(self.counts))]
+
+
+class LabelledSplit(Split):
+    """A split that holds out one of the folds; its rows are looked up only if somebody asks."""
+
+    def __init__(self, labels: FoldLabels, fold: int):
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "fold", fold)
+
+    @cached_property
+    def train(self) -> Rows:  # type: ignore[override]
+        return self._rows(self.labels.folds != self.fold)
+
+    @cached_property
+    def test(self) -> Rows:  # type: ignore[override]
+        return self._rows(self.labels.folds == self.fold)
+
+    @property
+    def n_train(self) -> int:
+        return int(self.labels.counts.sum()) - self.n_test
+
+    @property
+    def n_test(self) -> int:
+        return int(self.labels.counts[self.fold])
+
+    def _rows(self, mask):
+        return namespace(mask).nonzero(mask)[0]
 
 
 @dataclass(frozen=True)
@@ -100,22 +161,32 @@ class Partition:
 
 @dataclass(frozen=True)
 class Folds:
-    """A batch of rows with its splits, and the same splits as sums of atoms."""
+    """A batch of rows with its splits, and the same splits as sums of atoms.
+
+    `divide` finds the atoms, which not everybody needs.
+    """
 
     batch: Batch
     splits: tuple[Split, ...]
-    partitions: tuple[Partition, ...]
+    divide: Callable[[Batch, tuple[Split, ...]], tuple[Partition, ...]]
 
     @property
     def n_splits(self) -> int:
         return len(self.splits)
 
+    @cached_property
+    def partitions(self) -> tuple[Partition, ...]:
+        return self.divide(self.batch, self.splits)
+
 
 def whole(batch: Batch) -> Folds:
     """One split that trains on every row and holds out none."""
-    rows = slice(0, batch.n_rows)
-    atom = Partition(0, (rows,), np.ones((1, 1), dtype=int), np.zeros((1, 1), dtype=int))
-    return Folds(batch, (Split(rows, slice(0, 0)),), (atom,))
+    return Folds(batch, (Split(slice(0, batch.n_rows), slice(0, 0)),), _one_atom)
+
+
+def _one_atom(batch, splits):
+    one = np.ones((1, 1), dtype=int)
+    return (Partition(0, (slice(0, batch.n_rows),), one, 0 * one),)
 
 
 def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
@@ -143,5 +214,40 @@ def take(x: Any, rows: Rows, xp: Any) -> Array:
         return x[rows, ...]
     if isinstance(rows, tuple):
         return xp.concat([x[run, ...] for run in rows], axis=0)
-    index = xp.asarray(rows, device=None if xp.__name__.endswith("numpy") else place_of(x).device)
+    index = move(rows if is_array(rows) else np.asarray(rows), place_of(x))
     return xp.take(x, index, axis=0)
+
+
+def split_weights(folds: Folds) -> Array | None:
+    """How often each row is in the training part of each split, (S, n) small integers at `work`.
+
+    None for one split that trains on every row once.
+    """
+    batch, place = folds.batch, folds.batch.work
+    xp, n_rows = place.xp, batch.n_rows
+    if folds.n_splits == 1 and _is_everything(folds.splits[0].train, n_rows):
+        return None
+    first = folds.splits[0]
+    if isinstance(first, LabelledSplit) and _share_labels(folds.splits):
+        own = move(first.labels.folds, place)
+        each = [xp.astype(own != split.fold, xp.uint8) for split in folds.splits]
+        return xp.stack(each)
+    return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
+
+
+def _is_everything(rows, n_rows):
+    return isinstance(rows, slice) and rows == slice(0, n_rows)
+
+
+def _share_labels(splits):
+    return all(isinstance(s, LabelledSplit) and s.labels is splits[0].labels for s in splits)
+
+
+def _row_counts(rows, n_rows):
+    if isinstance(rows, slice | tuple):
+        counts = np.zeros(n_rows, dtype=np.uint8)
+        for run in (rows,) if isinstance(rows, slice) else rows:
+            counts[run] += 1
+        return counts
+    counts = np.bincount(to_host(rows), minlength=n_rows)
+    return counts.astype(np.uint8 if counts.max(initial=0) < 256 else np.int32)

@@ -54,15 +54,7 @@ class LeastSquaresStack:
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        xp = namespace(X)
-        coef = self.models.coef[candidates, split, ...]  # (C, t, p)
-        n_candidates, t, p = coef.shape
-        flat = xp.astype(X, xp.float64, copy=False) @ xp.reshape(coef, (n_candidates * t, p)).T
-        out = xp.reshape(flat.T, (n_candidates, t, X.shape[0]))
-        out = out + self.models.intercept[candidates, split, ..., None]
-        if self.described.folds.batch.y_is_flat:
-            return out[:, 0, :]
-        return xp.matrix_transpose(out)
+        return predict_batch(self.described.folds.batch, self.models, X, split, candidates)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -78,7 +70,7 @@ class LeastSquaresStack:
         batch = self.described.folds.batch
         flat = batch.y_is_flat or (self.flat_coef and batch.y.shape[1] == 1)
         return {
-            **_fitted(batch, models, candidate, split, fit_intercept, flat),
+            **fitted_attributes(batch, models, candidate, split, fit_intercept, flat),
             "status_": status,
             **self.attributes(self, status, fit_intercept, counts),
         }
@@ -97,22 +89,42 @@ class LeastSquaresStack:
         """
         if self.described.moments is None:
             return None
-        found = []
-        for partition, moments in zip(
-            self.described.folds.partitions, self.described.moments, strict=True
-        ):
-            stop = partition.first_split + partition.n_splits
-            coef = self.models.coef[:, partition.first_split : stop, ...]
-            intercept = self.models.intercept[:, partition.first_split : stop, ...]
-            sums = moments.combine(getattr(partition, part))
-            found.append(_residual_sums(sums, coef, intercept))
-        xp = namespace(self.models.coef)
-        weight, residual, squared, target, reliable = (
-            items[0] if len(items) == 1 else xp.concat(items, axis=axis)
-            for items, axis in zip(zip(*found, strict=True), (0, 1, 1, 0, 1), strict=True)
-        )
-        n_rows = np.asarray([count_rows(getattr(s, part)) for s in self.described.folds.splits])
-        return ResidualMoments(weight, residual, squared, target, n_rows), reliable
+        return residual_moments(self.described, self.models, part)
+
+
+def predict_batch(batch: Batch, models: LinearModels, X: Array, split: int, candidates: slice):
+    """Predictions (C, m, t), or (C, m), of some candidates of one split for rows X (m, p)."""
+    xp = namespace(X)
+    coef = models.coef[candidates, split, ...]  # (C, t, p)
+    n_candidates, t, p = coef.shape
+    flat = xp.astype(X, xp.float64, copy=False) @ xp.reshape(coef, (n_candidates * t, p)).T
+    out = xp.reshape(flat.T, (n_candidates, t, X.shape[0]))
+    out = out + models.intercept[candidates, split, ..., None]
+    if batch.y_is_flat:
+        return out[:, 0, :]
+    return xp.matrix_transpose(out)
+
+
+def residual_moments(
+    described: Described, models: LinearModels, part: str
+) -> tuple[ResidualMoments, Array]:
+    """Sums of the residuals of models (C, S) over the rows that moments describe."""
+    found = []
+    for partition, moments in zip(
+        described.folds.partitions, described.moments or (), strict=True
+    ):
+        stop = partition.first_split + partition.n_splits
+        coef = models.coef[:, partition.first_split : stop, ...]
+        intercept = models.intercept[:, partition.first_split : stop, ...]
+        sums = moments.combine(getattr(partition, part))
+        found.append(_residual_sums(sums, coef, intercept))
+    xp = namespace(models.coef)
+    weight, residual, squared, target, reliable = (
+        items[0] if len(items) == 1 else xp.concat(items, axis=axis)
+        for items, axis in zip(zip(*found, strict=True), (0, 1, 1, 0, 1), strict=True)
+    )
+    n_rows = np.asarray([count_rows(getattr(s, part)) for s in described.folds.splits])
+    return ResidualMoments(weight, residual, squared, target, n_rows), reliable
 
 
 def _residual_sums(moments: Moments, coef: Array, intercept: Array):
@@ -182,7 +194,7 @@ def at_home(values: Array, batch: Batch) -> Array:
     return xp.astype(move(values, batch.home), dtype)
 
 
-def _fitted(
+def fitted_attributes(
     batch: Batch, models: LinearModels, candidate: int, split: int, fit_intercept: bool, flat: bool
 ) -> dict[str, Any]:
     """`coef_` and `intercept_` of one model, in the library and dtype of the user's X."""

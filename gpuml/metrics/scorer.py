@@ -1,27 +1,46 @@
 """Scorers: scikit-learn's objects and names, whose work is done where the data is.
 
-A scorer for a regression metric calls ours. Every other one calls scikit-learn's metric, on the
-host: labels and scores of the held-out rows are brought there in one copy each, so that it works
-for arrays of any library and device.
+A scorer for a metric of `gpuml.metrics` calls ours. Every other one calls scikit-learn's metric, on
+the host: labels and scores of the held-out rows are brought there in one copy each, so that it
+works for arrays of any library and device.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
 import sklearn.metrics as sk
-from sklearn.base import RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics._scorer import _PassthroughScorer, _Scorer
-from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import _check_response_method
 
-from gpuml._arrays import Array, as_array, is_array, is_numpy, to_host
-from gpuml.metrics import regression
-from gpuml.metrics._batched import METRICS, evaluate, evaluate_moments
-from gpuml.metrics._input import check_parameters
-from gpuml.metrics._outputs import is_raw
-from gpuml.metrics.residuals import ResidualMoments
+from gpuml.metrics import averages, classification, probabilities, ranking, regression
+from gpuml.metrics._batch_scorers import (
+    BatchScorer,
+    ClassBatchScorer,
+    class_batch,
+    regression_batch,
+)
+from gpuml.metrics._batched import METRICS
+from gpuml.metrics._classes import CLASS_METRICS
+from gpuml.metrics._host import is_foreign, on_host
+
+__all__ = [
+    "BatchScorer",
+    "ClassBatchScorer",
+    "batch_scorer",
+    "check_scoring",
+    "get_scorer",
+    "get_scorer_names",
+]
+
+# Our functions by the names of their metrics.
+FUNCTIONS: dict[str, Callable] = {
+    name: function
+    for module in (regression, classification, averages, probabilities, ranking)
+    for name, function in vars(module).items()
+    if name in METRICS or name in CLASS_METRICS
+}
 
 
 def get_scorer_names() -> list[str]:
@@ -52,9 +71,9 @@ def get_scorer(scoring: str | Callable | None) -> Callable | None:
     -------
     scorer : callable ``(estimator, X, y, *, sample_weight=None) -> float``
         A scorer object of scikit-learn: its tools for cloning, pickling and metadata routing
-        work. Greater is better. X and y may be of any array library and device. Regression is
-        scored where the predictions are; for other metrics the target and the predictions, not
-        X, are copied to the host.
+        work. Greater is better. X and y may be of any array library and device. Regression and
+        classification are scored where the predictions are; for other metrics (of clusterings)
+        the target and the predictions, not X, are copied to the host.
 
     Raises
     ------
@@ -73,12 +92,13 @@ def get_scorer(scoring: str | Callable | None) -> Callable | None:
     theirs = sk.get_scorer(scoring)
     if not isinstance(scoring, str):
         return theirs
-    name = theirs._score_func.__name__
+    metric, sign, options = theirs._score_func, theirs._sign, theirs._kwargs
+    name, response = metric.__name__, theirs._response_method
+    if name in CLASS_METRICS:
+        return _DeviceScorer(FUNCTIONS[name], sign, options, response)
     if name in METRICS:
-        ours = getattr(regression, name)
-        return sk.make_scorer(ours, greater_is_better=theirs._sign > 0, **theirs._kwargs)
-    response = theirs._response_method
-    return _HostScorer(theirs._score_func, theirs._sign, theirs._kwargs, response)
+        return sk.make_scorer(FUNCTIONS[name], greater_is_better=sign > 0, **options)
+    return _HostScorer(metric, sign, options, response)
 
 
 def check_scoring(
@@ -138,7 +158,7 @@ def _named_scorers(names):
 
 
 def _scorer_for(scoring):
-    if any(scoring is getattr(regression, name) for name in METRICS):
+    if any(scoring is function for function in FUNCTIONS.values()):
         raise ValueError(
             f"scoring value {scoring!r} looks like it is a metric function rather than a scorer. A "
             "scorer takes an estimator first; make one with gpuml.metrics.make_scorer."
@@ -150,67 +170,61 @@ def _scorer_for(scoring):
 # ---------------------------------------------------------------- many models at once
 
 
-@dataclass(frozen=True)
-class BatchScorer:
-    """A scorer that takes the predictions of many models at once, or sums of their residuals."""
-
-    metric: str
-    sign: float
-    options: Mapping[str, Any]
-
-    @property
-    def uses_moments(self) -> bool:
-        """Whether sums of residuals are all that it needs."""
-        return METRICS[self.metric].uses_moments
-
-    def from_moments(self, moments: ResidualMoments) -> Array:
-        """Scores (...) of sums with leading axes (...); only where it `uses_moments`."""
-        return self.sign * evaluate_moments(self.metric, moments, self.options)
-
-    def from_predictions(self, y_true: Array, y_pred: Array, weight: Array | None) -> Array:
-        """Scores (C,) of y_true (n,) or (n, t) and predictions (C, n) or (C, n, t).
-
-        Raises ValueError if the metric is not defined for some of the values.
-        """
-        return self.sign * evaluate(self.metric, y_true, y_pred, weight, self.options)
-
-
-def batch_scorer(scorer: Any) -> BatchScorer | None:
+def batch_scorer(scorer: Any) -> BatchScorer | ClassBatchScorer | None:
     """The batched form of a scorer, or None where it has to be called model by model."""
     if isinstance(scorer, _PassthroughScorer):
-        return BatchScorer("r2_score", 1.0, {}) if _scores_r2(scorer._estimator) else None
-    # A subclass may do something else with the predictions.
-    if type(scorer) is not _Scorer or scorer._response_method != "predict":
+        return _OWN_SCORES.get(_own_score(scorer._estimator))
+    # Another subclass may do something else with the predictions.
+    if type(scorer) not in (_Scorer, _DeviceScorer):
         return None
-    name = getattr(scorer._score_func, "__name__", None)
-    if name not in METRICS:
-        return None
-    if scorer._score_func not in (getattr(regression, name), getattr(sk, name)):
-        return None
-    options = dict(scorer._kwargs)
-    if not set(options) <= set(METRICS[name].options) or is_raw(options):
-        return None
-    try:
-        check_parameters(name, {**METRICS[name].options, **options})
-    except InvalidParameterError:
-        return None  # called for one model, the metric says what is wrong
-    return BatchScorer(name, float(scorer._sign), options)
+    name, sign = _metric_of(scorer._score_func), float(scorer._sign)
+    options, response = dict(scorer._kwargs), scorer._response_method
+    if name in METRICS:
+        return regression_batch(name, sign, options, response)
+    if name in CLASS_METRICS:
+        return class_batch(name, sign, options, response)
+    return None
 
 
-def _scores_r2(estimator):
-    """Whether `score` of an estimator is r2 for certain: scikit-learn's, or said so beside it."""
+_OWN_SCORES: dict[str | None, BatchScorer | ClassBatchScorer] = {
+    "r2": BatchScorer("r2_score", 1.0, {}),
+    "accuracy": ClassBatchScorer("accuracy_score", 1.0, {}, "labels"),
+}
+
+
+def _metric_of(function):
+    """Name of a metric of ours or of scikit-learn; None for any other function."""
+    name = getattr(function, "__name__", "")
+    ours = FUNCTIONS.get(name)
+    theirs = [vars(module).get(name) for module in (sk, sk._scorer)]
+    return name if ours is not None and any(function is f for f in (ours, *theirs)) else None
+
+
+def _own_score(estimator):
+    """What `score` of an estimator is for certain: scikit-learn's, or said so beside it."""
     kind = type(estimator)
     score = _owner(kind, "score")
     # A subclass that has a `score` of its own does not inherit what its parent said of the old one.
-    said = getattr(kind, "multifit_score", None) == "r2" and _owner(kind, "multifit_score") is score
-    return score is not None and (score is RegressorMixin or said)
+    if score is not None and _owner(kind, "multifit_score") is score:
+        return kind.multifit_score
+    return {RegressorMixin: "r2", ClassifierMixin: "accuracy"}.get(score)
 
 
 def _owner(kind, name):
     return next((base for base in kind.__mro__ if name in vars(base)), None)
 
 
-# ---------------------------------------------------------------- metrics of scikit-learn
+# ---------------------------------------------------------------- estimators on devices
+
+
+class _DeviceScorer(_Scorer):
+    """scikit-learn's scorer for metrics that take predictions where they are."""
+
+    def _score(self, method_caller, estimator, X, y_true, **kwargs):
+        _check_response_method(estimator, self._response_method)
+        if is_foreign(getattr(estimator, "classes_", None)):
+            estimator = _HostView(estimator, ("classes_",))
+        return super()._score(method_caller, estimator, X, y_true, **kwargs)
 
 
 class _HostScorer(_Scorer):
@@ -219,42 +233,34 @@ class _HostScorer(_Scorer):
     def _score(self, method_caller, estimator, X, y_true, **kwargs):
         # Asked here already, so that an error names the estimator and not the view of it.
         _check_response_method(estimator, self._response_method)
-        if _is_foreign(X) or _is_foreign(getattr(estimator, "classes_", None)):
-            estimator = _HostView(estimator)
-        kwargs = {name: _on_host(value) for name, value in kwargs.items()}
+        if is_foreign(X) or is_foreign(getattr(estimator, "classes_", None)):
+            estimator = _HostView(estimator, ("classes_", *_RESPONSES))
+        kwargs = {name: on_host(value) for name, value in kwargs.items()}
         # Predictions may come from a cache that other scorers filled on a device.
         caller = partial(_call_to_host, method_caller)
-        return super()._score(caller, estimator, X, _on_host(y_true), **kwargs)
+        return super()._score(caller, estimator, X, on_host(y_true), **kwargs)
+
+
+_RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 class _HostView:
-    """A fitted estimator whose predictions and classes come as NumPy arrays."""
+    """A fitted estimator some of whose predictions and attributes come as NumPy arrays."""
 
-    def __init__(self, estimator):
+    def __init__(self, estimator, names):
         self._estimator = estimator
+        self._names = names
 
     def __getattr__(self, name):
         if name.startswith("__") and name != "__sklearn_tags__":
             raise AttributeError(name)
         value = getattr(self._estimator, name)
-        if name in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        if name not in self._names:
+            return value
+        if name in _RESPONSES:
             return wraps(value)(partial(_call_to_host, value))
-        return _on_host(value) if name == "classes_" else value
+        return on_host(value)
 
 
 def _call_to_host(function, *args, **kwargs):
-    return _on_host(function(*args, **kwargs))
-
-
-def _is_foreign(x):
-    items = x if isinstance(x, list) and x else [x]
-    x = items[0]  # classes of several targets are a list of arrays
-    return hasattr(x, "__cuda_array_interface__") or (is_array(x) and not is_numpy(x))
-
-
-def _on_host(x):
-    if isinstance(x, list) and x and _is_foreign(x[0]):
-        return [_on_host(item) for item in x]
-    if hasattr(x, "to_cupy"):
-        return x.to_pandas()  # cuDF: labels may be strings, which no array on a device holds
-    return to_host(as_array(x)) if _is_foreign(x) else x
+    return on_host(function(*args, **kwargs))

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from gpuml._arrays import as_array, is_array, place_of
 from gpuml._config import current_settings
 from gpuml._progress import progress_bar
-from gpuml.data import Folds, Split, count_rows
+from gpuml.data import Folds, Split
 from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
 from gpuml.model_selection.multifit import MultifitEstimator, Stack, materialise
 from gpuml.model_selection.one_by_one import (
@@ -222,7 +222,7 @@ def _with_params(estimator, params):
 
 
 def _has_empty_part(split):
-    return count_rows(split.train) == 0 or count_rows(split.test) == 0
+    return split.n_train == 0 or split.n_test == 0
 
 
 def _check_values(estimator, params):

@@ -15,17 +15,33 @@ class Stack(Protocol):
 
     n_candidates: int
 
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m) or (C, m, t) of some candidates of one split for rows X (m, p)."""
-
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
+
+
+@runtime_checkable
+class RegressionStack(Stack, Protocol):
+    """A stack of models that predict numbers."""
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m) or (C, m, t) of some candidates of one split for rows X (m, p)."""
 
     def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
         """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
 
         None where they are not to be had without predictions.
         """
+
+
+@runtime_checkable
+class ClassStack(Stack, Protocol):
+    """A stack of classifiers of the classes of its batch."""
+
+    def decision(self, X: Array, split: int, candidates: slice) -> Array:
+        """Decision values for rows X (m, p): (C, m) for two classes, (C, m, k) for more."""
+
+    def probability(self, decision: Array) -> Array | None:
+        """Probabilities (C, m, k) of such decision values; None for models that have none."""
 
 
 @runtime_checkable

@@ -9,8 +9,9 @@ from sklearn.metrics._scorer import _MultimetricScorer
 
 from gpuml._arrays import Array, move, namespace, to_host
 from gpuml.data import Folds, count_rows, cut, take
-from gpuml.metrics.scorer import BatchScorer, batch_scorer
-from gpuml.model_selection.multifit import Stack
+from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
+from gpuml.model_selection.class_scores import ClassScores
+from gpuml.model_selection.multifit import ClassStack, RegressionStack, Stack
 from gpuml.model_selection.one_by_one import Task
 
 # Workspace of a block of predictions.
@@ -42,17 +43,21 @@ def score_stack(stack: Stack, folds: Folds, score_model: ScoreModel, task: Task)
     several = isinstance(task.scorer, _MultimetricScorer)
     scorers = task.scorer._scorers if several else {"score": task.scorer}
     parts = ("test", "train") if task.return_train_score else ("test",)
+    batched = {name: batch_scorer(scorer) for name, scorer in scorers.items()}
     scoring = _Scoring(stack, folds, score_model, task)
-    wanted = [(part, name) for part in parts for name in scorers]
-    found = {key: scoring.batched(key[0], batch_scorer(scorers[key[1]])) for key in wanted}
+    found = {
+        (part, name): scoring.batched(part, b) for part in parts for name, b in batched.items()
+    }
+    classes = {n: b for n, b in batched.items() if isinstance(b, ClassBatchScorer)}
+    if classes and isinstance(stack, ClassStack):
+        for part in parts:
+            tables = ClassScores(stack, folds, part, weighted=scoring.weighted).of(classes)
+            found.update({(part, name): table for name, table in tables.items()})
     tables = _to_host({key: value for key, value in found.items() if value is not None})
-    for part, name in wanted:
-        if (part, name) not in tables:
-            tables[part, name] = scoring.model_by_model(part, scorers[name])
-        else:
-            tables[part, name] = scoring.corrected(part, scorers[name], tables[part, name])
+    for part, name in found:
+        tables[part, name] = scoring.corrected(part, scorers[name], tables.get((part, name)))
     by_part = {part: {name: tables[part, name] for name in scorers} for part in parts}
-    return Scored(by_part, [count_rows(split.test) for split in folds.splits], several)
+    return Scored(by_part, [split.n_test for split in folds.splits], several)
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,9 @@ class _Scoring:
         """Whether scores have weights; then they are those of the fits."""
         return "sample_weight" in self.task.score_params
 
-    def batched(self, part: str, scorer: BatchScorer | None) -> Array | None:
+    def batched(self, part: str, scorer: Any) -> Array | None:
         """Scores (C, S) on the device, nan where sums of residuals can't be trusted."""
-        if scorer is None:
+        if not isinstance(scorer, BatchScorer) or not isinstance(self.stack, RegressionStack):
             return None
         usable = scorer.uses_moments and (self.weighted or self.folds.batch.weight is None)
         sums = self.stack.residual_moments(part) if usable else None
@@ -122,27 +127,35 @@ class _Scoring:
         pred = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=1)
         return pred[..., None] if pred.ndim == 2 else pred
 
-    def corrected(self, part: str, scorer: Any, table: np.ndarray) -> np.ndarray:
-        """Replace what is nan by scores from predictions; what stays nan is the score."""
+    def corrected(self, part: str, scorer: Any, table: np.ndarray | None) -> np.ndarray:
+        """Replace what is nan by scores of single splits or models; what stays nan is the score."""
+        if table is None:
+            return self.model_by_model(part, scorer, range(self.folds.n_splits))
         splits = np.flatnonzero(np.isnan(table).any(axis=0))
-        batched = batch_scorer(scorer)
-        if len(splits) == 0 or batched is None or not batched.uses_moments:
+        if len(splits) == 0:
             return table
-        columns = self._from_predictions(part, batched, splits)
-        if columns is None:
-            return self.model_by_model(part, scorer)
         table = table.copy()
-        table[:, splits] = np.where(np.isnan(table[:, splits]), to_host(columns), table[:, splits])
+        missing = np.isnan(table[:, splits])
+        table[:, splits] = np.where(missing, self._again(part, scorer, splits), table[:, splits])
         return table
 
-    def model_by_model(self, part: str, scorer: Any) -> np.ndarray:
-        """Scores of a scorer that has no batched form."""
+    def _again(self, part, scorer, splits):
+        batched = batch_scorer(scorer)
+        if isinstance(batched, BatchScorer):
+            if not batched.uses_moments:
+                return np.nan
+            columns = self._from_predictions(part, batched, splits)
+            if columns is not None:
+                return to_host(columns)
+        return self.model_by_model(part, scorer, splits)
+
+    def model_by_model(self, part: str, scorer: Any, splits: Any) -> np.ndarray:
+        """Scores (C, number of splits) of a scorer that has no batched form."""
         task = replace(self.task, scorer=scorer)
-        n_splits = self.folds.n_splits
-        out = np.empty((self.stack.n_candidates, n_splits), dtype=object)
+        out = np.empty((self.stack.n_candidates, len(splits)), dtype=object)
         for c in range(self.stack.n_candidates):
-            for s in range(n_splits):
-                out[c, s] = self.score_model(c, s, part, scorer, task)
+            for i, s in enumerate(splits):
+                out[c, i] = self.score_model(c, int(s), part, scorer, task)
         # A user's callable may give a dict of scores for each model.
         return out if isinstance(out.flat[0], dict) else out.astype(np.float64)
 

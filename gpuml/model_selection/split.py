@@ -5,10 +5,21 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
-from gpuml._arrays import is_array, is_numpy, nbytes, to_host
-from gpuml.data import Batch, Folds, Partition, Rows, Split, count_rows
+from gpuml._arrays import as_array, is_array, is_numpy, namespace, nbytes, place_of, to_host
+from gpuml._labels import encode, is_labels
+from gpuml.data import (
+    Batch,
+    FoldLabels,
+    Folds,
+    LabelledSplit,
+    Partition,
+    Rows,
+    Split,
+    count_rows,
+    row_indices,
+)
 
 # Index arrays with at most so many gaps are kept as runs of neighbouring rows.
 MAX_RUNS = 4
@@ -38,6 +49,10 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Spli
     """
     if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
         return _neighbouring_folds(cv.n_splits, n_rows)
+    if type(cv) is StratifiedKFold and not cv.shuffle and not params:
+        labels = _stratified_labels(cv.n_splits, y)
+        if labels is not None:
+            return labels.splits()
     if _looks_at_labels(cv):
         y = to_host(y) if _is_foreign(y) else y
     return [
@@ -74,11 +89,24 @@ def as_rows(indices: Any, n_rows: int) -> Rows:
 
 def make_folds(batch: Batch, splits: Iterable[Split]) -> Folds:
     """Cut the rows into atoms, in as few partitions as keep the number of atoms small."""
-    splits = tuple(splits)
+    return Folds(batch, tuple(splits), _divide_rows)
+
+
+def _divide_rows(batch, splits):
     q = batch.n_features + batch.y.shape[1] + 1
     budget = max(MIN_MOMENT_BYTES, nbytes(batch.X) // 4)
     most = min(MAX_ATOMS, max(FEW_ATOMS, batch.n_rows // (2 * q)), budget // (8 * q * q))
-    return Folds(batch, splits, tuple(_partitions(splits, batch.n_rows, most)))
+    if all(isinstance(s, LabelledSplit) and s.labels is splits[0].labels for s in splits) and (
+        len(splits) <= max(most, 3)
+    ):
+        held_out = np.eye(len(splits), dtype=int)
+        return (Partition(0, tuple(s.test for s in splits), 1 - held_out, held_out),)
+    plain = [Split(*map(_on_host, (split.train, split.test))) for split in splits]
+    return tuple(_partitions(plain, batch.n_rows, most))
+
+
+def _on_host(rows):
+    return rows if isinstance(rows, slice | tuple) else row_indices(rows)
 
 
 def _neighbouring_folds(n_splits, n_rows):
@@ -90,6 +118,47 @@ def _neighbouring_folds(n_splits, n_rows):
         runs = tuple(s for s in (slice(0, start), slice(stop, n_rows)) if s.stop > s.start)
         splits.append(Split(runs[0] if len(runs) == 1 else runs, slice(start, stop)))
     return splits
+
+
+def _stratified_labels(n_splits: int, y: Any) -> FoldLabels | None:
+    """Folds that scikit-learn's StratifiedKFold gives without shuffling, made where the labels are.
+
+    Rows of each class are dealt out in their order. None where scikit-learn has something to say:
+    about rare classes, or labels that may be none.
+    """
+    y = as_array(y)
+    y = y if is_array(y) else np.asarray(y)
+    if y.ndim != 1 or not is_labels(y):
+        return None
+    if place_of(y).kind == "array_api_strict":
+        y = to_host(y)  # the standard has no assignment to rows named by indices
+    found = encode(y)
+    if found.n_classes == 0 or found.counts.min() < n_splits:
+        return None
+    xp = namespace(y)
+    folds = xp.zeros_like(found.codes, dtype=xp.int32)
+    rows_of_class = [xp.nonzero(found.codes == c)[0] for c in range(found.n_classes)]
+    # Classes take turns in the order in which they first appear.
+    order = np.argsort([int(rows[0]) for rows in rows_of_class])
+    dealt = _dealt(found.counts[order], n_splits)
+    for place, c in enumerate(order):
+        ends = np.cumsum(dealt[place]).tolist()
+        for fold in range(1, n_splits):
+            folds[rows_of_class[c][ends[fold - 1] : ends[fold]]] = fold
+    return FoldLabels(folds, dealt.sum(axis=0))
+
+
+def _dealt(counts, n_splits):
+    """How many rows of each class each fold gets where sorted rows are dealt out one by one."""
+    ends = np.cumsum(counts)
+    fold = np.arange(n_splits)
+
+    def dealt_before(end):
+        return (end - fold + n_splits - 1) // n_splits
+
+    return np.stack(
+        [dealt_before(b) - dealt_before(a) for a, b in zip(ends - counts, ends, strict=True)]
+    )
 
 
 def _partitions(splits, n_rows, most):

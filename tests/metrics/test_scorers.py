@@ -21,7 +21,7 @@ from gpuml.linear_model import Ridge
 from gpuml.metrics import check_scoring, get_scorer, get_scorer_names, make_scorer, regression
 from gpuml.metrics._batched import METRICS
 from gpuml.metrics.residuals import residual_moments
-from gpuml.metrics.scorer import batch_scorer
+from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
 
 NAMES = get_scorer_names()
 REGRESSION = [name for name in NAMES if sk.get_scorer(name)._score_func.__name__ in METRICS]
@@ -402,9 +402,12 @@ def test_batches_are_scored_as_models_are(library, rng, name, sign, whose):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_regression_name_has_a_batched_form_and_no_other_has(name):
+def test_names_of_one_label_per_row_have_a_batched_form_and_no_other_has(name):
+    is_of_clusters = type(get_scorer(name)).__name__ == "_HostScorer"
     for scorer in (get_scorer(name), sk.get_scorer(name)):
-        assert (batch_scorer(scorer) is not None) == (name in REGRESSION)
+        batched = batch_scorer(scorer)
+        assert (batched is None) == (is_of_clusters or name.endswith("_samples"))
+        assert isinstance(batched, BatchScorer) == (name in REGRESSION)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +438,8 @@ def test_options_of_a_scorer_are_honoured(rng, name, options):
         make_scorer(sk.mean_pinball_loss, alpha=7),
         make_scorer(sk.r2_score, response_method="predict_proba"),
         make_scorer(lambda y, pred: 0.0),
-        get_scorer("accuracy"),
+        get_scorer("f1_samples"),
+        get_scorer("rand_score"),
         sk.r2_score,
         None,
     ],
@@ -458,18 +462,30 @@ class Own(Ridge):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "is_r2"),
+    ("estimator", "metric"),
     [
-        (Linear(), True),
-        (LinearRegression(), True),
-        (Ridge(), True),
-        (Own(), False),
-        (DummyClassifier(), False),
+        (Linear(), "r2_score"),
+        (LinearRegression(), "r2_score"),
+        (Ridge(), "r2_score"),
+        (LogisticRegression(), "accuracy_score"),
+        (Own(), None),
+        (DummyClassifier(), None),
     ],
     ids=str,
 )
-def test_the_score_of_an_estimator_is_r2_only_where_that_is_certain(estimator, is_r2):
+def test_the_score_of_an_estimator_is_known_only_where_that_is_certain(estimator, metric):
     batched = batch_scorer(check_scoring(estimator))
-    assert (batched is not None) == is_r2
-    if is_r2:
-        assert (batched.metric, batched.sign) == ("r2_score", 1.0)
+    assert getattr(batched, "metric", None) == metric
+    if metric is not None:
+        assert batched.sign == 1.0
+
+
+def test_an_estimator_may_say_what_its_score_is():
+    class Said(Own):
+        multifit_score = "accuracy"
+
+        def score(self, X, y, sample_weight=None):
+            return 1.0
+
+    batched = batch_scorer(check_scoring(Said()))
+    assert batched == ClassBatchScorer("accuracy_score", 1.0, {}, "labels")

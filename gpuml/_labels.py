@@ -1,0 +1,83 @@
+"""Labels of classes as small integers, where the labels are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
+
+# Integers that span no more than this are counted instead of sorted.
+COUNTED_SPAN = 65_536
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Labels of n rows as codes of k sorted classes.
+
+    Attributes
+    ----------
+    codes : int array (n,)
+        In the library and on the device of the labels.
+    classes : array (k,)
+        As the labels were: of their library, dtype and device.
+    counts : int ndarray (k,)
+        Rows of each class.
+    """
+
+    codes: Array
+    classes: Array
+    counts: np.ndarray
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.counts)
+
+    @property
+    def host_classes(self) -> np.ndarray:
+        """The classes as a NumPy array."""
+        return to_host(self.classes)
+
+
+def encode(y: Array) -> Encoded:
+    """Codes 0..k-1 of 1-D labels, in the order of the sorted classes."""
+    xp = namespace(y)
+    if xp.isdtype(y.dtype, "bool") if not is_numpy(y) else y.dtype.kind == "b":
+        found = encode(xp.astype(y, xp.int8))
+        return Encoded(found.codes, xp.astype(found.classes, xp.bool), found.counts)
+    if _are_integers(y, xp) and y.shape[0] > 0:
+        low, high = int(xp.min(y)), int(xp.max(y))
+        if high - low < COUNTED_SPAN and (is_numpy(y) or place_of(y).kind in ("cupy", "torch")):
+            return _counted(y, low, high, xp)
+    if is_numpy(y):
+        classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        return Encoded(codes.reshape(-1), classes, counts)
+    found = xp.unique_all(y)
+    return Encoded(xp.reshape(found.inverse_indices, (-1,)), found.values, to_host(found.counts))
+
+
+def _are_integers(y, xp):
+    return y.dtype.kind in "iu" if is_numpy(y) else xp.isdtype(y.dtype, "integral")
+
+
+def _counted(y, low, high, xp):
+    span = high - low + 1
+    # Of small integers NumPy and CuPy count without a copy that is eight times as long.
+    offsets = y if low == 0 else xp.astype(y, xp.int64, copy=False) - low
+    per_value = to_host(xp.bincount(xp.astype(offsets, xp.int64, copy=False), minlength=span))
+    present = np.flatnonzero(per_value)
+    values = xp.astype(move(present + low, place_of(y)), y.dtype)
+    if len(present) == span:
+        codes = offsets
+    else:
+        rank = np.zeros(span, dtype=np.int32)
+        rank[present] = np.arange(len(present))
+        codes = xp.take(move(rank, place_of(y)), xp.astype(offsets, xp.int64, copy=False), axis=0)
+    return Encoded(codes, values, per_value[present])
+
+
+def is_labels(y: Any) -> bool:
+    """Whether an array holds what can be labels without doubt: integers, bools or strings."""
+    if is_numpy(y):
+        return y.dtype.kind in "iubU"
+    return namespace(y).isdtype(y.dtype, ("bool", "integral"))

@@ -1,0 +1,241 @@
+"""Metrics of how many models rank the rows: sorted where the scores are, ties taken together.
+
+A row of weight 0 adds nothing to any sum, so it changes no score wherever it stands.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import UndefinedMetricWarning
+
+from gpuml._arrays import Array, device_of
+from gpuml.metrics._problem import Problem
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Rows of C models by falling score; rows of equal score are a tie.
+
+    Attributes
+    ----------
+    order : int array (C, n)
+        The row at each rank.
+    first, last : int arrays (C, n)
+        First and last rank of the tie that a rank is part of, in the flattened (C n,).
+    """
+
+    order: Array
+    first: Array
+    last: Array
+
+    @classmethod
+    def of(cls, scores: Array, xp: Any) -> "Ranking":
+        """Rank finite scores (C, n)."""
+        n_rows = scores.shape[1]
+        order = xp.argsort(-scores, axis=-1)
+        ranked = xp.take_along_axis(scores, order, axis=-1)
+        changes = ranked[:, 1:] != ranked[:, :-1]
+        end = xp.ones((scores.shape[0], 1), dtype=xp.bool, device=device_of(scores))
+        is_last = xp.reshape(xp.concat([changes, end], axis=1), (-1,))
+        # A tie of each model is numbered, those of the next model go on from there.
+        number = xp.cumulative_sum(xp.astype(is_last, xp.int64)) - xp.astype(is_last, xp.int64)
+        ends = xp.nonzero(is_last)[0]
+        before = xp.full((1,), -1, dtype=ends.dtype, device=device_of(ends))
+        starts = xp.concat([before, ends[:-1]]) + 1
+        shape = (scores.shape[0], n_rows)
+        first, last = (xp.reshape(xp.take(a, number), shape) for a in (starts, ends))
+        return cls(order, first, last)
+
+    def ranked(self, values: Array, xp: Any) -> Array:
+        """Values (n,) of rows in the order of each model: (C, n)."""
+        return xp.reshape(xp.take(values, xp.reshape(self.order, (-1,))), self.order.shape)
+
+    def unranked(self, values: Array, xp: Any) -> Array:
+        """Values (C, n) of ranks in the order of the rows."""
+        return xp.take_along_axis(values, xp.argsort(self.order, axis=-1), axis=-1)
+
+    def cumulated(self, weights: Array, xp: Any) -> tuple[Array, Array]:
+        """Sums of weights (C, n) of ranks: over the ties before, and up to the own tie's end."""
+        sums = xp.cumulative_sum(weights, axis=-1)
+        before = sums - weights
+        return tuple(
+            xp.reshape(xp.take(xp.reshape(a, (-1,)), xp.reshape(at, (-1,))), sums.shape)
+            for a, at in ((before, self.first), (sums, self.last))
+        )
+
+
+def auc(scores: Array, positive: Array, negative: Array, xp: Any) -> Array:
+    """Areas (C,) under ROC curves of scores (C, n), given weights (n,) of rows as either class.
+
+    .. code-block:: text
+
+        sum_i negative_i (positives above i + half of those tied with i) / (sum p sum n)
+    """
+    ranking = Ranking.of(scores, xp)
+    above, up_to = ranking.cumulated(ranking.ranked(positive, xp), xp)
+    area = xp.sum(ranking.ranked(negative, xp) * (above + up_to), axis=-1) / 2
+    return area / (xp.sum(positive) * xp.sum(negative))
+
+
+def precision_area(scores: Array, positive: Array, negative: Array, xp: Any) -> Array:
+    """Average precisions (C,): the mean, over positives, of the precision at their score."""
+    ranking = Ranking.of(scores, xp)
+    ranked = ranking.ranked(positive, xp)
+    _, right = ranking.cumulated(ranked, xp)
+    _, wrong = ranking.cumulated(ranking.ranked(negative, xp), xp)
+    chosen = right + wrong
+    precision = right / xp.where(chosen == 0, xp.ones_like(chosen), chosen)
+    return xp.sum(ranked * precision, axis=-1) / xp.sum(positive)
+
+
+# ---------------------------------------------------------------- two classes and more
+
+Area = Callable[[Array, Array, Array, Any], Array]
+
+
+def roc_auc(problem: Problem, options: dict) -> Array:
+    """ROC AUC, one against the rest or one against another where there are several classes."""
+    if options["max_fpr"] not in (None, 1):
+        raise ValueError("Partial areas are not computed for several models at once.")
+    scores = problem.scores()
+    if problem.is_binary and scores.ndim == 2:
+        return _binary(auc, scores, problem, 1)
+    _check_multiclass(problem, options, scores)
+    if options["multi_class"] == "ovo":
+        return _one_against_one(scores, problem, options["average"])
+    return _one_against_rest(auc, scores, problem, options["average"])
+
+
+def average_precision(problem: Problem, options: dict) -> Array:
+    """Average precision, averaged over classes where there are several."""
+    scores = problem.scores()
+    if problem.is_binary and scores.ndim == 2:
+        return _binary(precision_area, scores, problem, problem.code_of(options["pos_label"]))
+    if problem.is_binary or scores.ndim != 3 or scores.shape[-1] != problem.n_classes:
+        raise ValueError("There must be one score per row and class.")
+    if options["pos_label"] != 1:
+        raise ValueError("pos_label is for two classes.")
+    return _one_against_rest(precision_area, scores, problem, options["average"])
+
+
+def _check_multiclass(problem, options, scores):
+    if problem.is_binary or scores.ndim != 3 or scores.shape[-1] != problem.n_classes:
+        raise ValueError("There must be one score per row and class.")
+    if options["multi_class"] not in ("ovr", "ovo"):
+        raise ValueError("multi_class must be 'ovr' or 'ovo' for several classes.")
+    problem.check_labels(options["labels"])
+    xp = problem.xp
+    off = xp.abs(xp.sum(scores, axis=-1, dtype=xp.float64) - 1)
+    if bool(xp.any(off > 1e-5 + 1e-8)):
+        raise ValueError("Scores must be probabilities that sum to 1 over the classes.")
+
+
+def _binary(area: Area, scores, problem, code):
+    is_positive = problem.indicator(code)
+    return _weighted_area(area, scores, is_positive, problem.weight, problem.xp)
+
+
+def _weighted_area(area, scores, is_positive, weight, xp):
+    is_negative = 1 - is_positive
+    if weight is not None:
+        is_positive, is_negative = is_positive * weight, is_negative * weight
+    return area(scores, is_positive, is_negative, xp)
+
+
+def _one_against_rest(area: Area, scores, problem, average):
+    xp, k, weight = problem.xp, problem.n_classes, problem.weight
+    if average == "micro":
+        return _micro(area, scores, problem)
+    if average not in ("macro", "weighted"):
+        raise ValueError(f"average={average!r} is not for several classes.")
+    areas = xp.stack([_binary(area, scores[:, :, c], problem, c) for c in range(k)], axis=-1)
+    if average == "macro":
+        return xp.mean(areas, axis=-1)
+    share = xp.sum(_weighted(problem.one_hot(), weight), axis=0)
+    return areas @ share / xp.sum(share)
+
+
+def _micro(area, scores, problem):
+    """Every pair of a row and a class is a row, positive if the row is of the class."""
+    xp, weight = problem.xp, problem.weight
+    is_positive = problem.one_hot()
+    if weight is not None:
+        weight = xp.reshape(xp.broadcast_to(weight[:, None], is_positive.shape), (-1,))
+    scores = xp.reshape(scores, (scores.shape[0], -1))
+    return _weighted_area(area, scores, xp.reshape(is_positive, (-1,)), weight, xp)
+
+
+def _weighted(values, weight):
+    return values if weight is None else values * weight[:, None]
+
+
+def _one_against_one(scores, problem, average):
+    xp, k = problem.xp, problem.n_classes
+    if problem.weight is not None:
+        raise ValueError("multi_class='ovo' takes no weights.")
+    if average not in ("macro", "weighted"):
+        raise ValueError(f"average={average!r} is not for multi_class='ovo'.")
+    truth = problem.one_hot()
+    # By class and model, the areas (k, C, k) against each other class.
+    areas = xp.stack([_against_each(scores[:, :, c], truth, c, xp) for c in range(k)])
+    both = (areas + xp.permute_dims(areas, (2, 1, 0))) / 2
+    weight = _pair_weights(xp.sum(truth, axis=0), average, xp)  # (k, k)
+    return xp.sum(both * weight[:, None, :], axis=(0, 2)) / xp.sum(weight)
+
+
+def _against_each(scores, truth, code, xp):
+    """Areas (C, k) of ranking rows of one class above those of each."""
+    ranking = Ranking.of(scores, xp)
+    above, up_to = ranking.cumulated(ranking.ranked(truth[:, code], xp), xp)
+    sizes = xp.sum(truth, axis=0)
+    return ranking.unranked(above + up_to, xp) @ truth / (2 * sizes[code] * sizes)
+
+
+def _pair_weights(sizes, average, xp):
+    k = sizes.shape[0]
+    codes = xp.arange(k, device=device_of(sizes))
+    is_pair = xp.astype(codes[:, None] < codes[None, :], xp.float64)
+    return is_pair * (sizes[:, None] + sizes[None, :]) if average == "weighted" else is_pair
+
+
+# ---------------------------------------------------------------- top k
+
+
+def top_k_accuracy(problem: Problem, options: dict) -> Array:
+    """Share of rows whose class has one of the k largest scores; of ties, the later ones win."""
+    k, scores = options["k"], problem.scores()
+    if not (isinstance(k, int | np.integer) and k >= 1):
+        raise ValueError(f"k must be a positive integer, got {k!r}.")
+    problem.check_labels(options["labels"])
+    if k >= problem.n_classes:
+        text = f"k={k} is no less than the number of classes, so every score is perfect."
+        problem.notes.add((UndefinedMetricWarning, text))
+    if problem.is_binary and scores.ndim == 2:
+        hits = _binary_hits(scores, problem, k)
+    elif scores.ndim == 3 and scores.shape[-1] == problem.n_classes and not problem.is_binary:
+        hits = _hits(scores, problem, k)
+    else:
+        raise ValueError("There must be one score per row and class.")
+    hits = problem.xp.astype(hits, problem.xp.float64)
+    return problem.average(hits, normalize=options["normalize"])
+
+
+def _binary_hits(scores, problem, k):
+    xp = problem.xp
+    if k > 1:
+        return xp.ones_like(scores, dtype=xp.bool)
+    smallest, largest = (f(scores, axis=-1, keepdims=True) for f in (xp.min, xp.max))
+    # Scores of a model that are all in [0, 1] are taken for probabilities.
+    is_probability = xp.astype(xp.logical_and(smallest >= 0, largest <= 1), scores.dtype)
+    return (scores > 0.5 * is_probability) == (problem.y == 1)
+
+
+def _hits(scores, problem, k):
+    xp = problem.xp
+    own = xp.take_along_axis(scores, problem.codes_along(scores), axis=-1)
+    codes = xp.arange(problem.n_classes, device=device_of(scores))
+    later = codes > problem.y[:, None]
+    ahead = xp.logical_or(scores > own, xp.logical_and(scores == own, later))
+    return xp.sum(xp.astype(ahead, xp.int64), axis=-1) < k
