@@ -6,6 +6,7 @@ before somebody hands in one of its arrays or the GPU is asked for.
 """
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +19,7 @@ Array = Any
 
 # Below this many bytes a GPU does not repay the import of CuPy, the trip and the kernel launches.
 WORTH_MOVING_BYTES = 64 * 2**20
+UNKNOWN_FREE_BYTES = 4 * 2**30
 
 
 class Place(NamedTuple):
@@ -148,10 +150,26 @@ def fits(size: int, place: Place) -> bool:
     """Whether `size` bytes leave room to work in the memory of a GPU (host memory always does)."""
     if place.kind != "cupy":
         return True
+    free, total = _gpu_memory(place)
+    return size < free - total // 8
+
+
+def free_bytes(place: Place) -> int:
+    """Bytes of memory that are free at a place; a guess where nobody tells."""
+    if place.kind == "cupy":
+        return _gpu_memory(place)[0]
+    if place.kind == "torch" and not place.is_host:
+        return int(sys.modules["torch"].cuda.mem_get_info(place.device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return UNKNOWN_FREE_BYTES
+
+
+def _gpu_memory(place):
     cupy = _cupy()
     free, total = cupy.cuda.Device(place.device.id).mem_info
-    free += cupy.get_default_memory_pool().free_bytes()
-    return size < free - total // 8
+    return free + cupy.get_default_memory_pool().free_bytes(), total
 
 
 def _cupy():

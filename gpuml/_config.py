@@ -13,18 +13,19 @@ class Settings:
 
     device: str = "auto"
     block_bytes: int | None = None
+    solver_bytes: int | None = None
     progress: bool = False
 
     def __post_init__(self):
         if self.device not in DEVICES:
             raise ValueError(f"device must be one of {DEVICES}, got {self.device!r}.")
-        bad_size = isinstance(self.block_bytes, bool) or not isinstance(
-            self.block_bytes, int | None
-        )
-        if bad_size or (self.block_bytes is not None and self.block_bytes < 1):
-            raise ValueError(
-                f"block_bytes must be None or a positive number of bytes, got {self.block_bytes!r}."
-            )
+        for name in ("block_bytes", "solver_bytes"):
+            size = getattr(self, name)
+            is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 1
+            if size is not None and not is_size:
+                raise ValueError(
+                    f"{name} must be None or a positive number of bytes, got {size!r}."
+                )
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress must be True or False, got {self.progress!r}.")
 
@@ -70,6 +71,10 @@ def set_config(**settings) -> None:
         Bytes of workspace that one block of rows may take while the rows are read. None chooses
         a size that suits the device: small enough for the cache of a CPU, large enough to keep a
         GPU busy. Lower it when a device runs out of memory.
+    solver_bytes : int or None, default=None
+        Bytes that an iterative solver may take for the models that it fits at once: what it has
+        learnt of their curvature, and their last steps. Candidates that would take more are fitted
+        in several batches. None is a quarter of the memory that is free on the device.
     progress : bool, default=False
         Whether searches draw a progress bar (on standard error).
 

@@ -45,7 +45,7 @@ class _Bar:
 
 
 @contextmanager
-def progress_bar(total: int, description: str, *, enabled: bool):
+def progress_bar(total: int | None, description: str, *, enabled: bool):
     """Draw a progress bar on standard error while the ``with`` block runs.
 
     Nothing is drawn, and `rich` is not imported, unless the bar is enabled. Nothing is drawn
@@ -54,8 +54,8 @@ def progress_bar(total: int, description: str, *, enabled: bool):
 
     Parameters
     ----------
-    total : int
-        Number of steps.
+    total : int or None
+        Number of steps; None where nobody knows.
     description : str
         What is going on, in a few words.
     enabled : bool

@@ -9,15 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
     _check_sample_weight,
     check_consistent_length,
+    column_or_1d,
     validate_data,
 )
 
-from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of
+from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._labels import Encoded, encode
 from gpuml._ops import all_finite
 
 FLOATS = [np.float64, np.float32]
@@ -28,6 +31,14 @@ class FitData(NamedTuple):
 
     X: Array
     y: Array
+    weight: Array | None
+
+
+class ClassData(NamedTuple):
+    """Checked input of a classifier's `fit`: X and weight as of `FitData`, labels as they were."""
+
+    X: Array
+    labels: Encoded
     weight: Array | None
 
 
@@ -100,6 +111,82 @@ def check_fit(
     _check_feature_names(estimator, X, reset=True)
     _check_n_features(estimator, X, reset=True)
     return FitData(X, y, weight)
+
+
+def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ClassData:
+    """Check what was passed to `fit` of a classifier; sets `n_features_in_` and names of features.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in messages.
+    X : array-like (n, p)
+    y : array-like (n,)
+        Labels: numbers, strings or bools, on the host or a device.
+    sample_weight : array-like (n,), number or None
+
+    Raises
+    ------
+    ValueError
+        As for `check_fit`, and for a target that does not hold labels.
+    """
+    X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
+    if not is_foreign(X):
+        return _check_classify_host(estimator, X, y, sample_weight)
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    X = _check_matrix(X, estimator)
+    y = _check_labels(y)
+    check_consistent_length(X, y)
+    check_finite(X, "X", estimator)
+    weight = _check_weight(sample_weight, X, place_of(X))
+    _check_feature_names(estimator, X, reset=True)
+    _check_n_features(estimator, X, reset=True)
+    return ClassData(X, encode(y), weight)
+
+
+def _check_classify_host(estimator, X, y, sample_weight):
+    if is_foreign(y):
+        y = _check_labels(y)
+        X = _host_floats(validate_data(estimator, X, dtype="numeric"))
+        check_consistent_length(X, y)
+    else:
+        X, y = validate_data(estimator, X, y, dtype="numeric", multi_output=True)
+        X, y = _host_floats(X), _check_labels(y)
+    if sample_weight is not None:
+        if is_foreign(sample_weight):
+            sample_weight = to_host(sample_weight)
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=X.dtype, ensure_non_negative=True
+        )
+    return ClassData(X, encode(y), sample_weight)
+
+
+def _check_labels(y):
+    """Labels as a 1-D array; floats that are no labels are refused as scikit-learn does."""
+    if not is_foreign(y):
+        y = column_or_1d(np.asarray(y), warn=True)
+        check_classification_targets(y)
+        return y
+    xp = namespace(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = xp.reshape(y, (-1,))
+    if y.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)} instead.")
+    if xp.isdtype(y.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported\ny has dtype {y.dtype}.")
+    if xp.isdtype(y.dtype, "real floating"):
+        if not all_finite(y, xp):
+            raise ValueError("Input y contains NaN or infinity.")
+        if bool(xp.any(y != xp.round(y))):
+            raise ValueError(
+                "Unknown label type: continuous. Maybe you are trying to fit a classifier, which "
+                "expects discrete classes on a regression target with continuous values."
+            )
+    return y
 
 
 def check_predict(estimator: Any, X: Any) -> Array:

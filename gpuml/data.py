@@ -1,7 +1,7 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._labels import Encoded
 
 # Rows are named by a slice where they are neighbours (a view), by a tuple of slices where they are
 # a few such runs, and by an index array, on the host or a device, where not.
@@ -83,6 +84,11 @@ class Batch:
     @property
     def n_features(self) -> int:
         return self.X.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 0 where the target is no label."""
+        return 0 if self.classes is None else self.classes.shape[0]
 
 
 @dataclass(frozen=True)
@@ -206,6 +212,14 @@ def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
     if work != home and fits(sum(nbytes(a) for a in (X, y, weight) if a is not None), work):
         X, y, weight = move(X, work), move(y, work), move(weight, work)
     return Batch(X, y, weight, work, home, y_is_flat)
+
+
+def resident_classes(X: Array, labels: Encoded, weight: Array | None, setting: str) -> Batch:
+    """A batch with classes: as `resident`, with codes of labels (n,) for y."""
+    codes = move(labels.codes, place_of(X))
+    batch = resident(X, codes, weight, setting)
+    at_work = move(batch.y[:, 0], batch.work)
+    return replace(batch, codes=at_work, classes=labels.classes)
 
 
 def take(x: Any, rows: Rows, xp: Any) -> Array:

@@ -18,7 +18,15 @@ from gpuml.solvers.ridge import Described, describe
 Advance = Callable[[int], None]
 
 
-class LinearPredictor:
+class OnePass:
+    """Of an estimator that `multifit` fits from moments: what it is going to read."""
+
+    def multifit_rows(self, folds: Folds) -> int:
+        """Rows that `multifit` reads: all of them once for each partition of the splits."""
+        return len(folds.partitions) * folds.batch.n_rows
+
+
+class LinearPredictor(OnePass):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
 
     # What `score` returns, so that a search can score all models at once.

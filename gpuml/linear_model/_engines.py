@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, to_host
-from gpuml._validation import check_fit, is_foreign
+from gpuml._validation import check_classify, check_fit, is_foreign
 
 # gpuml's name -> cuML's
 CUML_SOLVERS = {"eig": "eig", "lsmr": "lsmr", "cuml-svd": "svd"}
@@ -23,7 +23,18 @@ def needs_host(estimator: Any, X: Any) -> str | None:
     return f"solver={solver!r}" if solver in HOST_SOLVERS else None
 
 
-def fit_on_host(estimator: Any, rival: type, reason: str, X: Any, y: Any, sample_weight: Any):
+RIDGE_INSTEAD = "solver='auto', 'cholesky' or 'svd' and positive=False"
+
+
+def fit_on_host(
+    estimator: Any,
+    rival: type,
+    reason: str,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    instead: str = RIDGE_INSTEAD,
+):
     """Fit with scikit-learn's class of the same name and take over what it fitted.
 
     Raises
@@ -35,8 +46,8 @@ def fit_on_host(estimator: Any, rival: type, reason: str, X: Any, y: Any, sample
         name = type(estimator).__name__
         raise ValueError(
             f"{name} with {reason} runs scikit-learn's solver, which needs host data, and got X in "
-            f"{place_of(X)}. Use solver='auto', 'cholesky' or 'svd' and positive=False, or pass "
-            "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy())."
+            f"{place_of(X)}. Use {instead}, or pass NumPy arrays (cupy.asnumpy(X), "
+            "X.cpu().numpy())."
         )
     y, sample_weight = (to_host(a) if is_foreign(a) else a for a in (y, sample_weight))
     model = rival(**estimator.get_params(deep=False)).fit(X, y, sample_weight=sample_weight)
@@ -48,11 +59,7 @@ def fit_on_host(estimator: Any, rival: type, reason: str, X: Any, y: Any, sample
 def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
     """Attributes of a ridge model fitted by cuML on the GPU."""
     cuml_solver = CUML_SOLVERS[estimator.solver]
-    if not has_gpu():
-        raise RuntimeError(
-            f"solver={estimator.solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none "
-            "was found. Use solver='auto', 'cholesky' or 'svd', which run anywhere."
-        )
+    _check_gpu(estimator.solver, "solver='auto', 'cholesky' or 'svd'")
     try:
         from cuml.linear_model import Ridge as CumlRidge
     except ImportError as error:
@@ -80,6 +87,62 @@ def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[s
         "n_iter_": 1 if model.n_iter_ is None else model.n_iter_,
         "solver_": estimator.solver,
     }
+
+
+def fit_cuml_logistic(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+    """Attributes of a logistic model fitted by cuML on the GPU."""
+    _check_gpu("qn", "solver='lbfgs'")
+    try:
+        from cuml.linear_model import LogisticRegression as CumlLogistic
+    except ImportError as error:
+        raise ImportError(
+            "solver='qn' is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], or use "
+            "solver='lbfgs'."
+        ) from error
+    X, labels, weight = check_classify(estimator, X, y, sample_weight)
+    strength = estimator._strength({})
+    no_penalty = strength.l1 == strength.l2 == 0
+    home = place_of(X)
+    gpu = _gpu_of(home)
+    model = CumlLogistic(
+        penalty=None if no_penalty else "elasticnet",
+        C=1.0 if no_penalty else 1.0 / (strength.l1 + strength.l2),
+        l1_ratio=None if no_penalty else strength.l1 / (strength.l1 + strength.l2),
+        fit_intercept=estimator.fit_intercept,
+        class_weight=_by_code(estimator.class_weight, labels),
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        solver="qn",
+        output_type="cupy",
+    )
+    codes = gpu.xp.astype(move(labels.codes, gpu), gpu.xp.int32)
+    model.fit(move(X, gpu), codes, sample_weight=move(weight, gpu))
+    n_vectors = 1 if labels.n_classes == 2 else labels.n_classes
+    coef = move(as_array(model.coef_), home)
+    intercept = as_array(model.intercept_) if estimator.fit_intercept else None
+    if intercept is None or intercept.size != n_vectors:
+        intercept = gpu.xp.zeros((n_vectors,), dtype=coef.dtype)
+    return {
+        "classes_": labels.classes,
+        "coef_": home.xp.reshape(coef, (n_vectors, -1)),
+        "intercept_": home.xp.reshape(move(intercept, home), (-1,)),
+        "n_iter_": np.asarray([int(to_host(as_array(model.n_iter_)).max())], dtype=np.int32),
+    }
+
+
+def _by_code(class_weight, labels):
+    if not isinstance(class_weight, dict):
+        return class_weight
+    classes = labels.host_classes.tolist()
+    return {code: class_weight.get(label, 1.0) for code, label in enumerate(classes)}
+
+
+def _check_gpu(solver, instead):
+    if not has_gpu():
+        raise RuntimeError(
+            f"solver={solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none was found. "
+            f"Use {instead}, which runs anywhere."
+        )
 
 
 def _gpu_of(home: Place) -> Place:

@@ -52,6 +52,10 @@ class LeastSquaresStack:
     def n_candidates(self) -> int:
         return len(self.alphas)
 
+    @property
+    def n_passes(self) -> int:
+        return len(self.described.folds.partitions)
+
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
         return predict_batch(self.described.folds.batch, self.models, X, split, candidates)
@@ -110,9 +114,7 @@ def residual_moments(
 ) -> tuple[ResidualMoments, Array]:
     """Sums of the residuals of models (C, S) over the rows that moments describe."""
     found = []
-    for partition, moments in zip(
-        described.folds.partitions, described.moments or (), strict=True
-    ):
+    for partition, moments in zip(described.folds.partitions, described.moments or (), strict=True):
         stop = partition.first_split + partition.n_splits
         coef = models.coef[:, partition.first_split : stop, ...]
         intercept = models.intercept[:, partition.first_split : stop, ...]

@@ -75,12 +75,12 @@ class ClassScores:
     def _has_every_class(self, y, weight):
         xp = namespace(y)
         counted = y if weight is None else y[weight > 0]
-        return int(xp.unique_values(counted).shape[0]) == len(self.folds.batch.classes)
+        return int(xp.unique_values(counted).shape[0]) == self.folds.batch.n_classes
 
     def _decisions(self, rows: Rows, split: int) -> Iterator[Array]:
         """Decision values (C, m) or (C, m, k) of some candidates at a time."""
         batch, stack = self.folds.batch, self.stack
-        n_vectors = max(1, len(batch.classes) if len(batch.classes) > 2 else 1)
+        n_vectors = max(1, batch.n_classes if len(batch.classes) > 2 else 1)
         step = max(1, RESPONSE_BYTES // max(1, 8 * count_rows(rows) * n_vectors))
         for first in range(0, stack.n_candidates, step):
             candidates = slice(first, min(first + step, stack.n_candidates))

@@ -126,8 +126,7 @@ class Evaluator:
             if not estimator.multifit_ready(job.X) or any(map(_has_empty_part, job.splits)):
                 return []
             folds = self._folds_for(estimator)
-            n_passes = len(folds.partitions)
-            with self._bar(n_passes * folds.batch.n_rows, group) as bar:
+            with self._bar(estimator, folds, group) as bar:
                 stack = estimator.multifit(folds, group.varying, bar.advance)
             fitted = time.perf_counter()
             scored = score_stack(
@@ -139,7 +138,8 @@ class Evaluator:
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
         self._shared.append((self.n_done, _Shared(estimator, group, stack)))
         n_fits = len(group.varying) * len(job.splits)
-        self.steps.append(Step(n_fits, n_passes, str(folds.batch.work), "all candidates together"))
+        place = str(folds.batch.work)
+        self.steps.append(Step(n_fits, stack.n_passes, place, "all candidates together"))
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
         return self._results(group, stack, estimator, scored, times)
 
@@ -153,8 +153,9 @@ class Evaluator:
         vars(estimator).update(self._seen)
         return self._folds
 
-    def _bar(self, total, group):
+    def _bar(self, estimator, folds, group):
         text = f"{len(group.varying)} candidates x {len(self.job.splits)} splits"
+        total = estimator.multifit_rows(folds)
         return progress_bar(total, text, enabled=current_settings().progress)
 
     def _model_scores(self, estimator, group, stack):

@@ -11,9 +11,10 @@ from gpuml.metrics.residuals import ResidualMoments
 
 
 class Stack(Protocol):
-    """All models of a group, on the compute device."""
+    """All models of a group, on the compute device, and the passes over the rows they took."""
 
     n_candidates: int
+    n_passes: int
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -61,6 +62,9 @@ class MultifitEstimator(Protocol):
 
         The batch serves estimators with other parameters too.
         """
+
+    def multifit_rows(self, folds: Folds) -> int | None:
+        """Rows that `multifit` is going to read, all passes counted; None where nobody knows."""
 
     def multifit(
         self,

@@ -1,0 +1,116 @@
+"""What the linear classifiers share: decision values and labels where X is."""
+
+from typing import Any
+
+from scipy import sparse
+from sklearn.utils._array_api import check_same_namespace
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._validation import check_predict
+from gpuml.metrics.classification import accuracy_score
+
+
+class LinearClassifier:
+    """`decision_function`, `predict` and `score` of a model with `coef_` (k or 1, p)."""
+
+    # What `score` returns, so that a search can score all models at once.
+    multifit_score = "accuracy"
+
+    def decision_function(self, X):
+        """Decision values ``X coef_' + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+            In the library and on the device of X. Of two classes the second is predicted where
+            they are positive.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="coef_", method="decision_function")
+        if sparse.issparse(X):
+            return super().decision_function(X)
+        X = check_predict(self, X)
+        place = place_of(X)
+        xp = place.xp
+        coef, intercept = (_as_of(a, X, place) for a in (self.coef_, self.intercept_))
+        scores = X @ xp.matrix_transpose(coef) + intercept
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """The class of largest decision value.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        scores = self.decision_function(X)
+        xp = namespace(scores)
+        if scores.ndim == 1:
+            index = xp.astype(scores > 0, xp.int64)
+        else:
+            index = xp.argmax(scores, axis=1)
+        return _labels_at(self.classes_, index)
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows, by weight, whose predicted label is right.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+
+
+def softmax(scores: Array, xp: Any) -> Array:
+    """Probabilities (n, k) whose logarithms differ from scores (n, k) by a constant per row."""
+    scores = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+    return scores / xp.sum(scores, axis=-1, keepdims=True)
+
+
+def two_class_probability(scores: Array, xp: Any) -> Array:
+    """Probabilities (..., 2) of decision values (...): neither column loses small digits."""
+    small = xp.exp(-xp.abs(scores))
+    larger, smaller = 1 / (1 + small), small / (1 + small)
+    second = scores > 0
+    first = xp.where(second, smaller, larger)
+    return xp.stack([first, xp.where(second, larger, smaller)], axis=-1)
+
+
+def _as_of(values, X, place):
+    """Coefficients where X is, of its dtype."""
+    if sparse.issparse(values):
+        values = values.toarray()
+    return place.xp.astype(move(values, place), X.dtype, copy=False)
+
+
+def _labels_at(classes, index):
+    """Labels of codes; where the codes are unless no array there can hold them."""
+    place = place_of(index)
+    if is_numpy(classes) and classes.dtype.kind not in "iufb":
+        return classes[to_host(index)]
+    classes = move(classes, place) if is_array(classes) else classes
+    return place.xp.take(classes, index, axis=0)

@@ -1,0 +1,368 @@
+"""Logistic regression on the device of its data."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn import linear_model as sk
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model._logistic import _check_solver
+from sklearn.utils._array_api import check_same_namespace
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import as_array, free_bytes, move, namespace
+from gpuml._config import current_settings
+from gpuml._validation import check_classify, unchanged_on_error
+from gpuml.data import Batch, Folds, resident_classes, whole
+from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
+from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
+from gpuml.linear_model._logistic_stack import LogisticStack, Strength, fit_logistic
+from gpuml.solvers.lbfgs import Solved
+from gpuml.solvers.logistic import Options
+
+NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
+HOST_SOLVERS = ("liblinear", "newton-cg", "sag")
+
+
+class LogisticRegression(LinearClassifier, sk.LogisticRegression):
+    r"""Logistic regression with l2, l1, elastic-net or no penalty.
+
+    For two classes it minimises, over w of shape (n_features,) and b,
+
+    .. math::
+        \frac{1}{\sum_i s_i} \left( \sum_i s_i \log(1 + e^{-y_i (w \cdot x_i + b)})
+        + \frac{1}{C} \left( \frac{1 - \rho}{2} |w|_2^2 + \rho |w|_1 \right) \right),
+
+    with y = -1, 1, weights s (sample and class weights multiplied) and \rho = `l1_ratio`; for more
+    classes the multinomial loss ``-log softmax(W x_i + b)[y_i]`` takes the place of the logarithm.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
+    and coefficients are float64 until the end.
+
+    In a `gpuml.model_selection` search, all values of `C`, `l1_ratio` and `fit_intercept` are
+    fitted on all splits in the same passes over the rows.
+
+    Parameters
+    ----------
+    penalty : {"l1", "l2", "elasticnet"} or None, default="deprecated"
+        Deprecated in scikit-learn 1.8; use `l1_ratio` and ``C=np.inf``.
+    C : float > 0, default=1.0
+        Inverse of the strength of the penalty, in units of one row; inf for none.
+    l1_ratio : float in [0, 1], default=0.0
+        Share of the l1 part; other than 0 only with ``solver="saga"``.
+    dual : bool, default=False
+        Only for "liblinear".
+    tol : float, default=1e-4
+        Iterations end when no component of the gradient (with an l1 part: of the least
+        subgradient) of the objective above is larger.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    intercept_scaling : float, default=1
+        Only for "liblinear".
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" is ``sum s / (n_classes * sum of s in the class)``.
+    random_state : int, RandomState instance or None, default=None
+        Only for scikit-learn's solvers.
+    solver : str, default="lbfgs"
+        - "lbfgs": quasi-Newton steps, preconditioned by second derivatives of a sample of rows
+          wherever those are worth their cost.
+        - "newton-cholesky": Newton steps with second derivatives of all rows; for few features.
+        - "saga": the name under which scikit-learn takes any penalty. The minimum is the same, but
+          found by proximal Newton steps, without randomness; `tol` is as above.
+        - "qn": cuML's, on a GPU.
+        - "liblinear", "newton-cg", "sag": scikit-learn's, for host data.
+    max_iter : int, default=100
+        Bound on the passes over all rows.
+    verbose : int, default=0
+        Only for scikit-learn's solvers.
+    warm_start : bool, default=False
+        Whether to begin at the coefficients of the last fit.
+    n_jobs : int or None, default=None
+        Without effect; deprecated in scikit-learn.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Sorted labels, in the library of y.
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        In the library, on the device and of the dtype of X.
+    intercept_ : array of shape (1,) or (n_classes,)
+    n_iter_ : int array of shape (1,)
+        Passes over all rows.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    RidgeClassifier : Least squares on labels, from one pass.
+
+    References
+    ----------
+    D. C. Liu, J. Nocedal, "On the limited memory BFGS method for large scale optimization",
+    Mathematical Programming 45 (1989). R. H. Byrd et al., "On the use of stochastic Hessian
+    information in optimization methods for machine learning", SIAM J. Optim. 21 (2011).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression(C=10).fit(X, y)
+    >>> model.predict(X[:2])
+    array([0, 0])
+    >>> round(model.score(X, y), 2)
+    0.98
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **sk.LogisticRegression._parameter_constraints,
+        "solver": [StrOptions({*NATIVE_SOLVERS, *HOST_SOLVERS, "qn"})],
+    }
+
+    # Hyper-parameters that may differ between candidates of the same passes over the rows.
+    multifit_params = ("C", "l1_ratio", "fit_intercept")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels: integers, strings, bools, or floats without a fraction.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : LogisticRegression
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's LogisticRegression rejects, and for device data with a
+            solver that needs host data. A failed fit leaves the estimator as it was.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` passes were not enough.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            reason = needs_host(self, X)
+            if reason is not None:
+                fit_on_host(self, sk.LogisticRegression, reason, X, y, sample_weight, INSTEAD)
+                return self
+            strength = self._strength({}, warn=True)
+            if self.solver == "qn":
+                self.__dict__.update(fit_cuml_logistic(self, X, y, sample_weight))
+                return self
+            folds = whole(self.multifit_batch(X, y, sample_weight))
+            start = self._start(folds.batch) if self.warm_start else None
+            solved = fit_logistic(folds, [strength], self._options(folds), self.class_weight, start)
+            self._warn_if_stopped(solved)
+            stack = LogisticStack(folds, solved, [strength], self._options(folds), None)
+            self.__dict__.update(stack.pick(0, 0))
+        return self
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X; rows sum to 1.
+        """
+        check_is_fitted(self)
+        check_same_namespace(X, self, attribute="coef_", method="predict_proba")
+        scores = self.decision_function(X)
+        xp = namespace(scores)
+        return two_class_probability(scores, xp) if scores.ndim == 1 else softmax(scores, xp)
+
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probability : array of shape (n_samples, n_classes)
+        """
+        probability = self.predict_proba(X)
+        with np.errstate(divide="ignore"):
+            return namespace(probability).log(probability)
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether our own solver does the work, so that a search can fit all models at once."""
+        native = self.solver in NATIVE_SOLVERS and not self.warm_start
+        return native and needs_host(self, X) is None
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on."""
+        X, labels, weight = check_classify(self, X, y, sample_weight)
+        if labels.n_classes < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data "
+                f"contains only one class: {labels.host_classes[0]!r}"
+            )
+        return resident_classes(X, labels, weight, current_settings().device)
+
+    def multifit_rows(self, folds: Folds) -> None:
+        """Nobody knows beforehand how many passes it takes."""
+        return
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> LogisticStack:
+        """Fit every candidate on the training part of every split, in the same passes.
+
+        Parameters
+        ----------
+        folds : Folds
+        candidates : sequence of dicts
+            Values of `multifit_params`; what one leaves out is as on this estimator.
+        advance : callable, optional
+            Called with the number of rows read since the last call.
+
+        Returns
+        -------
+        LogisticStack
+
+        Raises
+        ------
+        ValueError
+            If a training part lacks a class: such models know other classes than the rest.
+        """
+        strengths = [self._strength(candidate) for candidate in candidates]
+        options = self._options(folds)
+        solved = fit_logistic(folds, strengths, options, self.class_weight, None, advance)
+        self._warn_if_stopped(solved)
+        return LogisticStack(folds, solved, strengths, options, self.class_weight)
+
+    def _strength(self, candidate: Mapping[str, Any], *, warn: bool = False) -> Strength:
+        """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""
+        params = {name: candidate.get(name, getattr(self, name)) for name in self.multifit_params}
+        C, ratio = float(params["C"]), params["l1_ratio"]
+        if self.penalty == "deprecated":
+            ratio = 0.0 if ratio is None else float(ratio)
+            name = {0.0: "l2", 1.0: "l1"}.get(ratio, "elasticnet")
+            name = None if np.inf == C else name
+        else:
+            name = self.penalty
+        if warn:
+            self._warn_of_parameters(name)
+        _check_solver("saga" if self.solver == "qn" else self.solver, name, self.dual)
+        if name == "elasticnet" and ratio is None:
+            raise ValueError("l1_ratio must be specified when penalty is elasticnet.")
+        share = {"l2": 0.0, "l1": 1.0, None: 0.0}.get(name, ratio)
+        inverse = 0.0 if name is None else 1.0 / C
+        return Strength((1.0 - share) * inverse, share * inverse, bool(params["fit_intercept"]))
+
+    def _warn_of_parameters(self, name):
+        """Warn where scikit-learn does: of what is deprecated, or contradicts itself."""
+        if self.penalty == "deprecated":
+            if self.l1_ratio is None:
+                _warn("'l1_ratio=None' was deprecated in version 1.8; use 0 <= l1_ratio <= 1.")
+        else:
+            _warn(
+                "'penalty' was deprecated in version 1.8 of scikit-learn and will be removed in "
+                "1.10. Use l1_ratio (0 for 'l2', 1 for 'l1') and C=np.inf (for None)."
+            )
+        between = self.l1_ratio is not None and 0 < self.l1_ratio < 1
+        if name not in ("elasticnet",) and between:
+            _warn(
+                "l1_ratio parameter is only used when penalty is 'elasticnet'. Got "
+                f"(penalty={name})",
+                UserWarning,
+            )
+        if (self.penalty == "l2" and self.l1_ratio != 0) or (
+            self.penalty == "l1" and self.l1_ratio != 1
+        ):
+            _warn(
+                f"Inconsistent values: penalty={self.penalty} with l1_ratio={self.l1_ratio}. "
+                "penalty is deprecated. Please use l1_ratio only.",
+                UserWarning,
+            )
+        if self.penalty is None and self.C != 1.0:
+            _warn("Setting penalty=None will ignore the C and l1_ratio parameters", UserWarning)
+        if self.n_jobs is not None:
+            _warn(
+                "'n_jobs' has no effect since 1.8 and will be removed in 1.10. You provided "
+                f"'n_jobs={self.n_jobs}', please leave it unspecified."
+            )
+
+    def _options(self, folds: Folds) -> Options:
+        settings = current_settings()
+        memory = settings.solver_bytes or free_bytes(folds.batch.work) // 4
+        return Options(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            newton=self.solver == "newton-cholesky",
+            memory=memory,
+            block_bytes=settings.block_bytes,
+        )
+
+    def _start(self, batch: Batch) -> Any:
+        """Coefficients (1, 1, k, q) of the last fit, or None."""
+        if getattr(self, "coef_", None) is None:
+            return None
+        k = 1 if batch.n_classes == 2 else len(batch.classes)
+        coef, intercept = (move(as_array(a), batch.work) for a in (self.coef_, self.intercept_))
+        if tuple(coef.shape) != (k, batch.n_features):
+            raise ValueError(
+                f"Initialization coef is of shape {tuple(coef.shape)}, expected shape "
+                f"{(k, batch.n_features)}: warm_start needs the features and classes of the last "
+                "fit."
+            )
+        xp = batch.work.xp
+        W = xp.concat([coef, xp.reshape(intercept, (-1, 1))], axis=1)
+        return xp.astype(W, xp.float64)[None, None, ...]
+
+    def _warn_if_stopped(self, solved: Solved) -> None:
+        late = (solved.violation > self.tol) & ~solved.stalled
+        if not late.any():
+            return
+        models = f" for {late.sum()} of {late.size} models" if late.size > 1 else ""
+        _warn(
+            f"{self.solver} failed to converge after {self.max_iter} iteration(s){models}: the "
+            f"largest component of a gradient is {solved.violation[late].max():.2g}, above "
+            f"tol={self.tol:g}. Increase max_iter, scale the features (StandardScaler), or ask "
+            "for less with a larger tol.",
+            ConvergenceWarning,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = self.solver in NATIVE_SOLVERS
+        return tags
+
+
+INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga' and dense X"
+
+
+def needs_host(estimator: Any, X: Any) -> str | None:
+    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
+    if sparse.issparse(X):
+        return "sparse X"
+    return f"solver={estimator.solver!r}" if estimator.solver in HOST_SOLVERS else None
+
+
+def _warn(text, category=FutureWarning):
+    warnings.warn(text, category, stacklevel=4)

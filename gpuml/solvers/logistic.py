@@ -1,0 +1,334 @@
+"""Logistic regression of many candidates on many splits, all in the same passes over the rows.
+
+Of each model the objective is ``sum_i w_i loss(y_i, W x_i + b) / sum_i w_i`` plus the penalties
+``l2/2 |W|^2 + l1 |W|_1``.
+Rows are read in two stages: an evenly spaced sample brings every model close to its minimum and
+shows the second derivatives there; passes over all rows do the rest, preconditioned by them. How
+many rows second derivatives are taken from, and when they are taken again, follows from what that
+costs in units of passes: never more than the passes since the last time did.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, namespace
+from gpuml.solvers.lbfgs import Solved, minimise
+from gpuml.solvers.loss_rows import LossRows, gradients
+from gpuml.solvers.newton import diagonal_inverse, inverse_curvature
+from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
+from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
+
+# A sample has at least so many rows per coefficient of a vector, and so many of its rarest class.
+SAMPLE_ROWS = 32
+SMALLEST_SAMPLE = 1024
+SAMPLE_OF_CLASS = 10
+# Below this ratio of rows to sample the sample is not worth its own passes.
+WORTH_SAMPLING = 3
+SAMPLE_TOL = 1e-3
+SAMPLE_MAX_ITER = 20
+# Coefficients of a model from which models with l1 penalties do without second derivatives.
+MOST_COEFFICIENTS = 2048
+# Copies of second derivatives while they are inverted, and of coefficients while steps are taken.
+MATRICES_AT_ONCE = 4
+VECTORS_PER_MODEL = 32
+# Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
+PATIENCE = 5
+# How often second derivatives of all rows are shared between splits before each has its own.
+SHARED_TIMES = 4
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What takes as long as multiplications do, in numbers of them: fixed costs of a device."""
+
+    one_pass: float
+    one_matrix: float
+
+
+CPU_COSTS = Costs(one_pass=2e7, one_matrix=5e5)
+GPU_COSTS = Costs(one_pass=1e10, one_matrix=1e9)
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """Penalties (C, S) of each model, in units of the mean loss, and who has an intercept (C,)."""
+
+    l2: Array
+    l1: Array
+    intercept: Array
+
+    def __getitem__(self, some: slice) -> "Penalties":
+        """Those of neighbouring candidates."""
+        return Penalties(self.l2[some, :], self.l1[some, :], self.intercept[some])
+
+    def select(self, index: Array) -> "Penalties":
+        """Those of some candidates."""
+        xp = namespace(index)
+        return Penalties(*(xp.take(a, index, axis=0) for a in (self.l2, self.l1, self.intercept)))
+
+
+@dataclass(frozen=True)
+class LogisticProblem:
+    """The smooth part of the objective of a grid of models, and a preconditioner for it."""
+
+    data: LossRows
+    total: Array
+    penalties: Penalties
+    inverse: Callable[[Array], Array]
+
+    def gradient(self, W: Array) -> Array:
+        """Gradients (C, S, k, q) at models W."""
+        xp = namespace(W)
+        G = gradients(self.data, W) / self.total[:, None, None]
+        penalty, intercept = self.penalties.l2[..., None, None], self.penalties.intercept
+        return xp.concat(
+            [
+                G[..., :-1] + penalty * W[..., :-1],
+                G[..., -1:] * intercept[:, None, None, None],
+            ],
+            axis=-1,
+        )
+
+    def precondition(self, G: Array) -> Array:
+        """Approximate Newton steps; their sum over classes is 0, which no probability notices."""
+        V = self.inverse(G)
+        if G.shape[2] == 1:
+            return V
+        return V - namespace(G).mean(V, axis=2, keepdims=True)
+
+    def at(self, rows: LossRows, W: Array, *, shared: bool) -> "LogisticProblem":
+        """The problem with second derivatives at W from some rows, split by split or shared."""
+        l2, intercept = self.penalties.l2, self.penalties.intercept
+        total = rows.total_weights()
+        return replace(
+            self, inverse=inverse_curvature(rows, W, l2, intercept, total, shared=shared)
+        )
+
+    def select(self, candidates: np.ndarray) -> "LogisticProblem":
+        """The problem of some candidates."""
+        xp = namespace(self.total)
+        index = xp.asarray(candidates, device=device_of(self.total))
+        return replace(
+            self, penalties=self.penalties.select(index), inverse=self.inverse.select(index)
+        )
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve.
+
+    Attributes
+    ----------
+    tol : float
+        Bound on the largest component of the gradient, or of the least subgradient.
+    max_iter : int
+        Bound on the passes over all rows.
+    newton : bool
+        Whether every step is a Newton step of its model, from second derivatives of all rows.
+    memory : int
+        Bytes for the models that are fitted at once.
+    block_bytes : int, optional
+        Bytes of workspace for a block of rows.
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 100
+    newton: bool = False
+    memory: int = 2**30
+    block_bytes: int | None = None
+
+
+def solve(
+    data: LossRows,
+    penalties: Penalties,
+    start: Array,
+    options: Options,
+    *,
+    has_l1: bool = False,
+    rarest: int = 0,
+) -> Solved:
+    """Models of every candidate on every split, as many at once as memory allows.
+
+    Parameters
+    ----------
+    data : LossRows
+    penalties : Penalties
+    start : array (C, S, k, q)
+        Where to begin.
+    options : Options
+    has_l1 : bool
+        Whether some penalty has an l1 part.
+    rarest : int, default=0
+        Number of rows of the rarest class; 0 keeps from sampling.
+
+    Returns
+    -------
+    Solved
+    """
+    size = max(1, options.memory // _bytes_per_candidate(start))
+    method = solve_sparse if has_l1 else solve_smooth
+    parts = []
+    for first in range(0, start.shape[0], size):
+        some = slice(first, first + size)
+        parts.append(method(data, penalties[some], start[some, ...], options, rarest))
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _bytes_per_candidate(start):
+    _, n_splits, k, q = start.shape
+    return 8 * n_splits * k * q * VECTORS_PER_MODEL
+
+
+def _joined(parts):
+    xp = namespace(parts[0].W)
+    return Solved(
+        xp.concat([part.W for part in parts]),
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("violation", "n_iter", "stalled")
+        ),
+    )
+
+
+def solve_smooth(
+    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+) -> Solved:
+    """`solve` without l1 penalties."""
+    xp = data.place.xp
+    if start.shape[2] > 1:
+        # The penalty has its minimum where the coefficients of all classes sum to zero.
+        start = start - xp.mean(start, axis=2, keepdims=True)
+    if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
+        start = _near_minimum(data, penalties, start, options, rarest)
+    return _solve(data, penalties, start, options)
+
+
+def _near_minimum(data, penalties, start, options, rarest):
+    """The minimum for an evenly spaced sample of rows, where that is cheap and near."""
+    step = data.n_rows // _sample_size(data)
+    enough = step >= WORTH_SAMPLING and rarest >= SAMPLE_OF_CLASS * step
+    if not enough or bool(data.place.xp.any(start != 0)):
+        return start
+    coarse = replace(options, tol=max(options.tol, SAMPLE_TOL), max_iter=SAMPLE_MAX_ITER)
+    return _solve(data.every(step), penalties, start, coarse).W
+
+
+def solve_sparse(
+    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+) -> Solved:
+    """`solve` where some penalties have an l1 part."""
+    xp = data.place.xp
+    ends = xp.zeros_like(start[:1, :1, :1, :])
+    ends[..., -1] = 1.0
+    problem = SparseProblem(
+        data,
+        data.total_weights(),
+        l2=penalties.l2[..., None, None] * (1.0 - ends),
+        l1=penalties.l1[..., None, None] * (1.0 - ends),
+        used=1.0 - (1.0 - penalties.intercept[:, None, None, None]) * ends,
+    )
+    refresh = Refresh(data, start.shape, options.memory, at_once=True)
+    if start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS:
+        return minimise_by_gradients(problem, start, options.tol, options.max_iter)
+    return minimise_sparse(problem, start, options.tol, options.max_iter, _precision(data), refresh)
+
+
+def _sample_size(data):
+    return max(SMALLEST_SAMPLE, SAMPLE_ROWS * (data.n_features + 1))
+
+
+def _solve(data, penalties, start, options):
+    step = max(1, data.n_rows // _sample_size(data))
+    sample = data.every(step) if step >= WORTH_SAMPLING else data
+    inverse = diagonal_inverse(sample, penalties.l2, penalties.intercept)
+    problem = LogisticProblem(data, data.total_weights(), penalties, inverse)
+    refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
+    on_host = data.place.is_host
+    return minimise(
+        problem,
+        start,
+        options.tol,
+        options.max_iter,
+        precision=_precision(data),
+        check_every=1 if on_host else 2,
+        drops_at_once=1 if on_host else 2,
+        refresh=refresh,
+    )
+
+
+def _precision(data):
+    xp = data.place.xp
+    return float(xp.finfo(data.dtype).eps)
+
+
+def every_pass(problem: Any, W: Array, n_iter: int) -> Any:
+    """Newton's method: second derivatives of all rows at every pass."""
+    return problem.at(problem.data, W, shared=False)
+
+
+class Refresh:
+    """When to take second derivatives anew, from how many rows, and for whom.
+
+    First from a sample of rows, and for all splits of a candidate together; later, where steps have
+    not led to the minimum by then, from as many rows as half of the passes since have paid for; and
+    from all rows, for each model by itself, as soon as that costs no more than those passes.
+    """
+
+    def __init__(
+        self, data: LossRows, shape: tuple[int, ...], memory: int, *, at_once: bool = False
+    ):
+        _, self.n_splits, k, q = shape
+        self.data = data
+        self.order = k * q
+        self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
+        self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
+        self.at_once = at_once
+        self.fewest_rows = min(data.n_rows, _sample_size(data))
+        self.earned = 0.0
+        self.passes = 0
+        self.times = 0
+
+    def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
+        """The problem with new second derivatives at W, or None to go on with the old ones."""
+        n_candidates = W.shape[0]
+        self.earned += self._pass_cost(n_candidates)
+        self.passes += 1
+        chosen = self._choose(n_candidates) if n_candidates <= self.most_matrices else None
+        if chosen is None:
+            return None
+        n_rows, alone = chosen
+        self.earned, self.passes, self.times = 0.0, 0, self.times + 1
+        step = self.data.n_rows // n_rows
+        rows = self.data if step == 1 else self.data.every(step)
+        return problem.at(rows, W, shared=not alone)
+
+    def _choose(self, n_candidates):
+        """Number of rows, and whether each model gets its own; None for not now."""
+        n_rows = self.data.n_rows
+        if self.times == 0:
+            pays = self.at_once or self.earned >= self._cost(n_candidates, self.fewest_rows)
+            return (self.fewest_rows, self.n_splits == 1) if pays else None
+        n_models = n_candidates * self.n_splits
+        if n_models <= self.most_matrices and self.earned >= self._cost(n_models, n_rows):
+            return n_rows, True
+        if n_rows < WORTH_SAMPLING * self.fewest_rows:
+            pays = self.times < SHARED_TIMES and self.earned >= self._cost(n_candidates, n_rows)
+            return (n_rows, False) if pays else None
+        if self.passes < PATIENCE * 2**self.times:
+            return None
+        fixed = self._cost(n_candidates, 0)
+        per_row = (self._cost(n_candidates, n_rows) - fixed) / n_rows
+        paid = int((self.earned / 2 - fixed) / per_row)
+        return (min(paid, n_rows), False) if paid > self.fewest_rows else None
+
+    def _pass_cost(self, n_candidates):
+        n, p = self.data.n_rows, self.data.n_features
+        models = n_candidates * self.n_splits * self.data.n_vectors
+        return 4.0 * n * p * models + self.costs.one_pass
+
+    def _cost(self, n_matrices, n_rows):
+        square = float(self.order) ** 2
+        return n_matrices * (2 * n_rows * square + square * self.order + self.costs.one_matrix)

@@ -1,0 +1,221 @@
+"""Gradients and curvatures of many linear models from one reading of their common rows.
+
+Models stand on a grid of candidates x splits, W of shape (C, S, k, q): k vectors of q = p + 1
+numbers, the intercept last. All of them are rows of one matrix, so that margins and gradients of
+all models are two matrix products per block of rows. A row that a split holds out weighs 0 there.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, Place, is_numpy, itemsize, move
+from gpuml._ops import zeros
+from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml.losses import Loss
+from gpuml.solvers._blocks import free_memory, is_out_of_memory, quiet
+
+# Workspace of one block: within the cache of a core, or of a GPU several times over.
+CPU_BLOCK_BYTES = 2**20
+GPU_BLOCK_BYTES = 2**29
+SMALLEST_BLOCK_ROWS = 64
+# Boundaries of the runs of blocks that threads get follow the data alone, so that sums are the same
+# to the last bit for any number of threads.
+RUNS = 16
+THREADED_FROM_PRODUCTS = 2e7
+
+
+@dataclass(frozen=True)
+class LossRows:
+    """Rows with their targets and the weight of each row in each split.
+
+    Attributes
+    ----------
+    X : array (n, p)
+    target : array (n,)
+        As the loss wants it, at `place`.
+    weights : array (S, n) or None
+        Of the dtype of X or of small integers, at `place`; None weighs every row 1 in one split.
+    loss : Loss
+    n_vectors : int
+        k: coefficient vectors of one model.
+    place : Place
+        Where to compute. X may lie elsewhere: its blocks are brought there one by one.
+    block_bytes : int, optional
+        Bound on the workspace of a block.
+    advance : callable, optional
+        Called with the number of rows read.
+    """
+
+    X: Array
+    target: Array
+    weights: Array | None
+    loss: Loss
+    n_vectors: int
+    place: Place
+    block_bytes: int | None = None
+    advance: Callable[[int], None] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+    @property
+    def n_splits(self) -> int:
+        return 1 if self.weights is None else self.weights.shape[0]
+
+    @property
+    def dtype(self) -> Any:
+        """Float dtype of the rows in the library of `place`."""
+        return getattr(self.place.xp, str(self.X.dtype).rpartition(".")[2])
+
+    def total_weights(self) -> Array:
+        """Sum of the weights of each split, (S,) float64."""
+        xp = self.place.xp
+        if self.weights is None:
+            return xp.full((1,), float(self.n_rows), dtype=xp.float64, device=self.place.device)
+        return xp.sum(self.weights, axis=-1, dtype=xp.float64)
+
+    def every(self, step: int) -> "LossRows":
+        """One row in `step`, brought to `place` in float64."""
+        xp = self.place.xp
+        rows = slice(step // 2, None, step)
+        X = xp.astype(move(self.X[rows, ...], self.place), xp.float64)
+        weights = None if self.weights is None else self.weights[:, rows]
+        return replace(self, X=X, target=self.target[rows], weights=weights, advance=None)
+
+    def with_smaller_blocks(self, n_models: int, error: BaseException) -> "LossRows":
+        """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
+        size = self._rows_per_block(n_models) // 4
+        if size < SMALLEST_BLOCK_ROWS // 4:
+            raise MemoryError(
+                f"Not enough memory on {self.place} for blocks of {4 * size} rows x "
+                f"{self.n_features} columns and their margins of {n_models} models. Free memory "
+                "there, set a smaller gpuml.set_config(solver_bytes=...), or use "
+                "gpuml.set_config(device='cpu')."
+            ) from error
+        free_memory(self.place)
+        return replace(self, block_bytes=size * self._row_bytes(n_models))
+
+    def blocks(self, n_models: int, rows: slice) -> Iterator[slice]:
+        """Rows in pieces whose workspace for so many models stays in bounds."""
+        size = self._rows_per_block(n_models)
+        for start in range(rows.start, rows.stop, size):
+            yield slice(start, min(start + size, rows.stop))
+
+    def _rows_per_block(self, n_models):
+        if self.block_bytes is not None:
+            bound, smallest = self.block_bytes, 1
+        else:
+            on_cpu = self.place.kind == "numpy"
+            bound = CPU_BLOCK_BYTES if on_cpu else GPU_BLOCK_BYTES
+            smallest = SMALLEST_BLOCK_ROWS
+        return max(smallest, bound // self._row_bytes(n_models))
+
+    def _row_bytes(self, n_models):
+        columns = self.n_features + 2 * self.n_vectors * n_models
+        return columns * itemsize(self.X.dtype)
+
+
+def gradients(data: LossRows, W: Array) -> Array:
+    """Sums over rows of weight x gradient of the loss, (C, S, k, q) float64, for models W."""
+    xp = data.place.xp
+    n_candidates, n_splits, k, q = W.shape
+    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
+    coef, offset = xp.astype(A[:, :-1], data.dtype), xp.astype(A[:, -1:], data.dtype)
+    shape = (k, n_candidates, n_splits)
+
+    def add(total, rows):
+        X = move(data.X[rows, ...], data.place)
+        slope = _weighted_slope(data, X, rows, coef, offset, shape, xp)
+        _add_products(total, slope, X, xp)
+        if data.advance is not None:
+            data.advance(rows.stop - rows.start)
+
+    total = _sum_over_rows(data, n_candidates * n_splits, (A.shape[0], q), add)
+    return xp.permute_dims(xp.reshape(total, (*shape, q)), (1, 2, 0, 3))
+
+
+def margins(X: Array, coef: Array, offset: Array, xp: Any) -> Array:
+    """``coef X' + offset`` (M, b); a product of NumPy takes the transposed X as it is."""
+    z = coef @ X.T
+    if is_numpy(z):
+        z += offset
+        return z
+    return z + offset
+
+
+def _weighted_slope(data, X, rows, coef, offset, shape, xp):
+    """Weight x slope (M, b) of a block, all models as rows."""
+    weights = None if data.weights is None else data.weights[:, rows]
+    if type(X).__module__.startswith("cupy"):
+        from gpuml.solvers._kernels import weighted_slope
+
+        z = coef @ X.T
+        return weighted_slope(data.loss.name, z, offset, data.target[rows], weights, shape)
+    z = xp.reshape(margins(X, coef, offset, xp), (*shape, X.shape[0]))
+    slope = data.loss.slope(z, data.target[rows], xp)
+    if weights is None:
+        return xp.reshape(slope, (-1, X.shape[0]))
+    if is_numpy(slope):
+        slope *= weights
+    else:
+        slope = slope * xp.astype(weights, slope.dtype, copy=False)
+    return xp.reshape(slope, (-1, X.shape[0]))
+
+
+def _add_products(total, slope, X, xp):
+    """Add products of a block to float64 sums; within a block they are of the dtype of X."""
+    total[:, :-1] += slope @ X
+    total[:, -1] += xp.sum(slope, axis=-1)
+
+
+def _sum_over_rows(data, n_models, shape, add):
+    """Float64 sums of `shape` that `add(total, rows)` fills, in threads on a CPU.
+
+    When memory runs out, everything is started again with smaller blocks.
+    """
+    while True:
+        try:
+            return _sum_once(data, n_models, shape, add)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            data = data.with_smaller_blocks(n_models, error)
+
+
+def _sum_once(data, n_models, shape, add):
+    like = data.target
+    xp = data.place.xp
+
+    def run(rows):
+        total = zeros(shape, like=like, xp=xp)
+        with quiet():
+            for block in data.blocks(n_models, rows):
+                add(total, block)
+        return total
+
+    threads = _thread_count(data, shape)
+    if threads == 1:
+        return run(slice(0, data.n_rows))
+    ends = np.linspace(0, data.n_rows, RUNS + 1).astype(int).tolist()
+    runs = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    total = zeros(shape, like=like, xp=xp)
+    with one_blas_thread():
+        for part in ordered_map(run, runs, threads):
+            total += part
+    return total
+
+
+def _thread_count(data, shape):
+    if data.place.kind != "numpy" or not may_limit_blas():
+        return 1
+    if data.n_rows * shape[0] * shape[1] < THREADED_FROM_PRODUCTS:
+        return 1
+    return blas_threads()

@@ -1,0 +1,239 @@
+"""Second derivatives of many linear models, inverted: Newton steps, or a preconditioner for others.
+
+For margins z_j = w_j . [x, 1] of k classes with probabilities p_j, the second derivatives of the
+loss of a row are ``(p_j [j = l] - p_j p_l) [x, 1][x, 1]'``; for two classes and one margin they are
+``p (1 - p) [x, 1][x, 1]'``.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace
+from gpuml._ops import zeros
+from gpuml.solvers.loss_rows import LossRows, margins
+
+# Keeps directions that neither rows nor penalty determine from blowing up.
+RIDGE = 1e-10
+# Workspace for weighted copies of rows.
+CPU_COPY_BYTES = 2**22
+GPU_COPY_BYTES = 2**29
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """Inverse second derivatives (C, S or 1, k q, k q), to multiply gradients with."""
+
+    matrices: Array
+
+    def __call__(self, G: Array) -> Array:
+        """Products with gradients (C, S, k, q)."""
+        xp = namespace(G)
+        flat = xp.reshape(G, (*G.shape[:2], -1))
+        if self.matrices.shape[1] == G.shape[1]:
+            return xp.reshape((self.matrices @ flat[..., None])[..., 0], G.shape)
+        return xp.reshape(flat @ self.matrices[:, 0, ...], G.shape)
+
+    def select(self, index: Array) -> "Inverse":
+        """Some of the candidates."""
+        return Inverse(namespace(index).take(self.matrices, index, axis=0))
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Variances of features plus penalty, inverted, for coefficients of centred features.
+
+    Attributes
+    ----------
+    inverse : array (C, S, 1, q)
+    centre : array (q,)
+        Means of the features, and 0.
+    """
+
+    inverse: Array
+    centre: Array
+
+    def __call__(self, G: Array) -> Array:
+        """Products with gradients (C, S, k, q)."""
+        xp = namespace(G)
+        V = (G - G[..., -1:] * self.centre) * self.inverse
+        intercept = V[..., -1:] - xp.sum(V * self.centre, axis=-1, keepdims=True)
+        return xp.concat([V[..., :-1], intercept], axis=-1)
+
+    def select(self, index: Array) -> "Diagonal":
+        """Some of the candidates."""
+        return replace(self, inverse=namespace(index).take(self.inverse, index, axis=0))
+
+
+def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
+    """Preconditioner from the variances of the features alone.
+
+    Parameters
+    ----------
+    sample : LossRows
+        Some of the rows.
+    l2 : array (C, S)
+    intercept : array (C,)
+        1.0 where an intercept is fitted, 0.0 where not.
+    """
+    xp = sample.place.xp
+    X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
+    fitted = bool(xp.any(intercept > 0))
+    mean = xp.mean(X, axis=0) if fitted else xp.zeros_like(X[0, :])
+    variance = xp.mean((X - mean) ** 2, axis=0) * sample.loss.flattest(sample.n_vectors)
+    h = l2[..., None] + variance
+    h = xp.where(h > 0, h, xp.ones_like(h))
+    last = intercept[:, None, None] / sample.loss.flattest(sample.n_vectors)
+    ones = xp.ones_like(h[..., :1])
+    inverse = xp.concat([1.0 / h, last * ones], axis=-1)
+    centre = xp.concat([mean, xp.zeros_like(mean[:1])])
+    return Diagonal(inverse[:, :, None, :], centre)
+
+
+def inverse_curvature(
+    data: LossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
+) -> Inverse:
+    """Inverse of the second derivatives of (sum of weighted losses) / total + l2/2 |w|^2.
+
+    Parameters
+    ----------
+    data : LossRows
+        All rows, or a sample of them.
+    W : array (C, S, k, q)
+        Where to take derivatives.
+    l2 : array (C, S)
+    intercept : array (C,)
+        1.0 where an intercept is fitted, 0.0 where not.
+    total : array (S,)
+        Sums of the weights of `data`.
+    shared : bool
+        Whether the splits of a candidate share one matrix, at the mean of their W and weights.
+    """
+    if shared:
+        l2 = namespace(l2).mean(l2, axis=1, keepdims=True)
+    H = mean_second_derivatives(data, W, total, shared=shared)
+    return Inverse(_inverted(H, l2, intercept, *W.shape[-2:], data.place.xp))
+
+
+def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
+    """Second derivatives of (sum of weighted losses) / total, (C, S or 1, k q, k q).
+
+    Parameters are those of `inverse_curvature`.
+    """
+    xp = data.place.xp
+    if shared and W.shape[1] > 1:
+        mean = xp.mean(xp.astype(data.weights, xp.float64) / total[:, None], axis=0)
+        data = replace(data, weights=mean[None, :])
+        W = xp.mean(W, axis=1, keepdims=True)
+        total = xp.ones_like(total[:1])
+    return second_derivatives(data, W) / total[None, :, None, None]
+
+
+def second_derivatives(data: LossRows, W: Array) -> Array:
+    """Sums over rows of weight x second derivatives of the loss, (C, S, k q, k q) float64."""
+    xp = data.place.xp
+    n_candidates, n_splits, k, q = W.shape
+    grid = (n_candidates, n_splits)
+    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
+    total = zeros((n_candidates * n_splits, k * q, k * q), like=data.target, xp=xp)
+    for rows in data.blocks(n_candidates * n_splits, slice(0, data.n_rows)):
+        X = xp.astype(move(data.X[rows, ...], data.place), xp.float64, copy=False)
+        ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
+        z = xp.reshape(margins(X, A[:, :-1], A[:, -1:], xp), (k, *grid, X.shape[0]))
+        p = data.loss.probability(z, xp)  # (k or 2, C, S, b)
+        if data.weights is None:
+            w = xp.ones_like(p[0, ...])
+        else:
+            weights = xp.astype(data.weights[:, rows], xp.float64)
+            w = xp.broadcast_to(weights[None, ...], p.shape[1:])
+        X = xp.concat([X, ones], axis=1)
+        p, w = (xp.reshape(a, (*a.shape[: a.ndim - 3], -1, X.shape[0])) for a in (p, w))
+        total = total + (
+            _grams(w * p[0, ...] * p[1, ...], X, xp) if k == 1 else _coupled(w, p, X, xp)
+        )
+    return xp.reshape(total, (*grid, k * q, k * q))
+
+
+def _grams(h, X, xp):
+    """``X' diag(h_m) X`` for each row m of h (M, b)."""
+    if is_numpy(X):
+        return np.stack([(X * row[:, None]).T @ X for row in h])
+    step = max(1, GPU_COPY_BYTES // (8 * X.shape[0] * X.shape[1]))
+    parts = [
+        xp.matrix_transpose(X[None, ...] * h[m : m + step, :, None]) @ X
+        for m in range(0, h.shape[0], step)
+    ]
+    return parts[0] if len(parts) == 1 else xp.concat(parts)
+
+
+def _coupled(w, p, X, xp):
+    """Second derivatives (M, k q, k q) of the multinomial loss: w (M, b), p (k, M, b)."""
+    (k, n_models, _), q = p.shape, X.shape[1]
+    out = []
+    for m in range(n_models):
+        root = xp.sqrt(w[m, :])
+        U = xp.reshape((root * p[:, m, :]).T[:, :, None] * X[:, None, :], (X.shape[0], k * q))
+        own = _grams(w[m, :] * p[:, m, :], X, xp)  # (k, q, q)
+        out.append(_block_diagonal(own, xp) - U.T @ U)
+    return xp.stack(out)
+
+
+def _block_diagonal(blocks, xp):
+    k, q, _ = blocks.shape
+    eye = xp.eye(k, dtype=blocks.dtype, device=device_of(blocks))
+    spread = eye[:, None, :, None] * blocks[:, :, None, :]
+    return xp.reshape(spread, (k * q, k * q))
+
+
+def _inverted(H, l2, intercept, k, q, xp):
+    """Inverse of second derivatives plus penalty; 0 for intercepts that are not fitted."""
+    ends = xp.zeros((q,), dtype=xp.float64, device=device_of(H))
+    ends[-1] = 1.0
+    used = xp.tile(1.0 - (1.0 - intercept)[:, None, None] * ends, (1, 1, k))  # (C, 1, k q)
+    penalty = xp.tile(l2[..., None] * (1.0 - ends), (1, 1, k))  # (C, S, k q)
+    H = H * used[..., :, None] * used[..., None, :]
+    diagonal = xp.linalg.diagonal(H) + penalty
+    scale = 1.0 / xp.sqrt(xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))
+    eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
+    if k > 1:
+        H = H + _same_for_all_classes(diagonal, k, q, xp)
+    H = (H + penalty[..., None] * eye) * scale[..., :, None] * scale[..., None, :]
+    empty = xp.where(diagonal > 0, xp.zeros_like(diagonal), xp.ones_like(diagonal))
+    H = H + (RIDGE + empty)[..., None] * eye
+    used = used * scale
+    return _inverse_spd(H, xp) * used[..., :, None] * used[..., None, :]
+
+
+def _same_for_all_classes(diagonal, k, q, xp):
+    """Curvature (C, S, k q, k q) along directions that change all classes alike, and no others.
+
+    No probability changes along them, so that second derivatives there are 0; steps have no part in
+    these directions, but the matrix has to be invertible.
+    """
+    mean = xp.mean(xp.reshape(diagonal, (*diagonal.shape[:2], k, q)), axis=2)
+    by_feature = mean[..., None] * xp.eye(q, dtype=xp.float64, device=device_of(mean)) / k
+    return xp.tile(by_feature, (1, 1, k, k))
+
+
+def _inverse_spd(H, xp):
+    """Inverses of positive definite matrices of unit diagonal."""
+    if not is_numpy(H):
+        return xp.linalg.inv(H)
+    out = np.empty_like(H)
+    order = H.shape[-1]
+    flat = out.reshape(-1, order, order)
+    for i, matrix in enumerate(H.reshape(-1, order, order)):
+        flat[i] = _inverse_one(matrix)
+    return out
+
+
+def _inverse_one(matrix):
+    jitter = 0.0
+    while True:
+        factor, info = lapack.dpotrf(matrix.T + jitter * np.eye(len(matrix)), lower=0)
+        if info == 0:
+            break
+        jitter = max(10 * jitter, 1e-8)
+    inverse, _ = lapack.dpotri(factor, lower=0)
+    return np.triu(inverse) + np.triu(inverse, 1).T

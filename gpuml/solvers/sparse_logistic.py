@@ -1,0 +1,219 @@
+"""Logistic regression with l1 penalties: proximal Newton steps, or proximal gradients.
+
+A proximal Newton step [1]_ minimises the second-order model of the loss plus the penalty itself,
+which `solvers.prox` does for all models of a batch; how second derivatives are taken is as for
+smooth penalties. Where coefficients are too many for second derivatives, accelerated proximal
+gradient steps with restarts [2]_ take their place.
+
+References
+----------
+.. [1] J. D. Lee, Y. Sun, M. A. Saunders, "Proximal Newton-type methods for minimizing composite
+   functions", SIAM Journal on Optimization 24 (2014).
+.. [2] B. O'Donoghue, E. Candes, "Adaptive restart for accelerated gradient schemes", Foundations of
+   Computational Mathematics 15 (2015).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml import penalties as penalty
+from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml.solvers.lbfgs import Solved
+from gpuml.solvers.loss_rows import LossRows, gradients
+from gpuml.solvers.newton import mean_second_derivatives
+from gpuml.solvers.prox import minimise_quadratic
+
+# A step is kept if the slope at its end is at most this share of that at its start.
+OVERSHOOT = 0.1
+# Keeps directions that neither rows nor penalty determine from blowing up.
+RIDGE = 1e-10
+POWER_STEPS = 20
+# Added to the estimate of the largest curvature, which power steps approach from below.
+SAFETY = 1.05
+
+
+@dataclass(frozen=True)
+class SparseProblem:
+    """The objective of a grid of models, with l1 penalties, and its second derivatives somewhere.
+
+    Attributes
+    ----------
+    data : LossRows
+    total : array (S,)
+    l2, l1 : arrays (C, S, 1, q)
+        Penalties of each coefficient, 0 for intercepts.
+    used : array (C, 1, 1, q)
+        0 where no intercept is fitted, else 1.
+    H : array (C, S or 1, k q, k q) or None
+    """
+
+    data: LossRows
+    total: Array
+    l2: Array
+    l1: Array
+    used: Array
+    H: Array | None = None
+
+    def gradient(self, W: Array) -> Array:
+        """Gradients (C, S, k, q) of loss and l2 penalty."""
+        return (gradients(self.data, W) / self.total[:, None, None] + self.l2 * W) * self.used
+
+    def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SparseProblem":
+        """The problem with second derivatives at W from some rows, split by split or shared."""
+        xp = namespace(W)
+        H = mean_second_derivatives(rows, W, rows.total_weights(), shared=shared)
+        used = xp.tile(self.used[:, :, 0, :], (1, 1, W.shape[2]))
+        H = H * used[..., :, None] * used[..., None, :]
+        eye = xp.eye(H.shape[-1], dtype=xp.float64, device=device_of(H))
+        return replace(self, H=H + eye * (RIDGE * xp.linalg.diagonal(H))[..., None])
+
+    def select(self, candidates: np.ndarray) -> "SparseProblem":
+        """The problem of some candidates."""
+        xp = namespace(self.total)
+        index = xp.asarray(candidates, device=device_of(self.total))
+        names = ("l2", "l1", "used", "H")
+        return replace(self, **{n: xp.take(getattr(self, n), index, axis=0) for n in names})
+
+    def violation(self, W: Array, G: Array) -> Array:
+        """Largest component (C, S) of the least subgradient."""
+        xp = namespace(W)
+        return xp.max(penalty.violation(W, G, self.l1, xp), axis=(-2, -1))
+
+    def newton_direction(self, W: Array, G: Array) -> Array:
+        """To the minimum of the second-order model plus penalty."""
+        xp = namespace(W)
+        n_candidates, n_splits, k, q = W.shape
+        own = self.H.shape[1] == n_splits and n_splits > 1
+        batch = (n_candidates * n_splits, 1, k * q) if own else (n_candidates, n_splits, k * q)
+
+        def flat(a):
+            return xp.reshape(xp.broadcast_to(a, W.shape), batch)
+
+        H = xp.reshape(self.H, (batch[0], k * q, k * q))
+        w = flat(W)
+        g = w @ H - flat(G - self.l2 * W)
+        v, *_ = minimise_quadratic(H, g, flat(self.l1), flat(self.l2), w, tol=1e-13)
+        return xp.reshape(v, W.shape) - W
+
+    def slope(self, W: Array, G: Array, direction: Array) -> Array:
+        """Directional derivative (C, S) of the whole objective."""
+        xp = namespace(W)
+        kink = xp.where(W == 0, xp.abs(direction), xp.sign(W) * direction)
+        return xp.sum(G * direction + self.l1 * kink, axis=(-2, -1))
+
+
+def minimise(
+    problem: SparseProblem, start: Array, tol: float, max_iter: int, precision: float, refresh: Any
+) -> Solved:
+    """Proximal Newton steps until the least subgradient of each model is at most `tol`."""
+    xp = namespace(start)
+    W = start
+    G = problem.gradient(W)
+    violation = problem.violation(W, G)
+    step = xp.ones_like(violation)
+    direction = first = None
+    stalled = step < 0
+    n_iter = np.zeros(start.shape[:2], dtype=np.int32)
+    for done_iter in range(max_iter):
+        going = ~((violation <= tol) | stalled)
+        host_going = to_host(going)
+        if not host_going.any():
+            break
+        n_iter[host_going] = done_iter + 1
+        problem = refresh(problem, W, done_iter) or problem
+        new_direction = problem.newton_direction(W, G)
+        fresh = (step >= 1)[..., None, None]
+        direction = (
+            new_direction if direction is None else xp.where(fresh, new_direction, direction)
+        )
+        first = problem.slope(W, G, direction)
+        moved = xp.where(going, step, xp.zeros_like(step))[..., None, None]
+        trial = W + moved * direction
+        trial_G = problem.gradient(trial)
+        slope = problem.slope(trial, trial_G, direction)
+        kept = going & (slope <= OVERSHOOT * xp.abs(first))
+        wide = kept[..., None, None]
+        W, G = xp.where(wide, trial, W), xp.where(wide, trial_G, G)
+        violation = xp.where(kept, problem.violation(W, G), violation)
+        shorter = step * _share(first, slope, xp)
+        stalled = stalled | (going & ~kept & (shorter < precision**0.5))
+        step = xp.where(kept, xp.ones_like(step), shorter)
+    return Solved(W, to_host(violation), n_iter, to_host(stalled))
+
+
+def _share(first, slope, xp):
+    """Where the secant of the slopes has its zero, kept away from both ends."""
+    total = slope - first
+    share = -first / xp.where(total > 0, total, xp.ones_like(total))
+    share = xp.where(xp.isfinite(slope), share, xp.full_like(share, 0.1))
+    return xp.clip(share, 0.1, 0.8)
+
+
+def minimise_by_gradients(
+    problem: SparseProblem, start: Array, tol: float, max_iter: int
+) -> Solved:
+    """Accelerated proximal gradient steps; models restart where acceleration leads uphill."""
+    xp = namespace(start)
+    bound = _largest_curvature(problem) + problem.l2
+    W, V = start, start
+    momentum = xp.ones_like(problem.l1[:, :, 0, 0])
+    n_iter = np.zeros(start.shape[:2], dtype=np.int32)
+    violation = xp.full_like(momentum, float("inf"))
+    for done_iter in range(max_iter + 1):
+        G = problem.gradient(V)
+        # Where the extrapolated point is the last one, this is the violation there.
+        seen = problem.violation(V, G)
+        arrived = (seen <= tol) & (violation > tol)
+        W = xp.where(arrived[..., None, None], V, W)
+        violation = xp.where(violation <= tol, violation, seen)
+        going = violation > tol
+        host_going = to_host(going)
+        if not host_going.any() or done_iter == max_iter:
+            break
+        n_iter[host_going] = done_iter + 1
+        moved = penalty.soft_threshold(V - G / bound, problem.l1 / bound, xp) * problem.used
+        uphill = xp.sum((V - moved) * (moved - W), axis=(-2, -1)) > 0
+        after = (1 + xp.sqrt(1 + 4 * momentum**2)) / 2
+        push = xp.where(uphill, xp.zeros_like(after), (momentum - 1) / after)
+        momentum = xp.where(uphill, xp.ones_like(after), after)
+        wide = going[..., None, None]
+        V = xp.where(wide, moved + push[..., None, None] * (moved - W), W)
+        W = xp.where(wide, moved, W)
+    return Solved(W, to_host(violation), n_iter, to_host(violation < 0))
+
+
+def _largest_curvature(problem):
+    """Bound on the second derivatives of the mean loss, by power steps over the rows."""
+    data, xp = problem.data, problem.data.place.xp
+    q = data.n_features + 1
+    v = xp.ones((q,), dtype=xp.float64, device=device_of(problem.total)) / q**0.5
+    X = data.X
+    size = 0.0
+    for _ in range(POWER_STEPS):
+        image = _gram_product(data, X, v, xp)
+        size = xp.sqrt(xp.sum(image * image))
+        v = image / xp.where(size > 0, size, xp.ones_like(size))
+    largest_share = xp.max(_row_share(data, problem.total, xp))
+    # Softmax with k classes curves at most 1/2 along any direction, the logistic loss 1/4.
+    flattest = 0.25 if data.n_vectors == 1 else 0.5
+    return SAFETY * flattest * size * largest_share
+
+
+def _row_share(data, total, xp):
+    if data.weights is None:
+        return 1.0 / total
+    return xp.max(xp.astype(data.weights, xp.float64), axis=-1) / total
+
+
+def _gram_product(data, X, v, xp):
+    """``[X, 1]' [X, 1] v`` over all rows."""
+    from gpuml._arrays import move
+
+    out = xp.zeros_like(v)
+    for rows in data.blocks(1, slice(0, data.n_rows)):
+        block = xp.astype(move(X[rows, ...], data.place), xp.float64, copy=False)
+        z = block @ v[:-1] + v[-1]
+        out = out + xp.concat([block.T @ z, xp.reshape(xp.sum(z), (1,))])
+    return out
