@@ -46,6 +46,7 @@ class LinearClassifier:
         place = place_of(X)
         xp = place.xp
         coef, intercept = (_as_of(a, X, place) for a in (self.coef_, self.intercept_))
+        coef = coef[None, :] if coef.ndim == 1 else coef
         scores = X @ xp.matrix_transpose(coef) + intercept
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -61,6 +62,11 @@ class LinearClassifier:
         labels : array of shape (n_samples,)
             In the library and on the device of X; strings are in NumPy arrays.
         """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="coef_", method="predict")
+        check_is_fitted(self)
+        check_same_namespace(X, self, attribute="coef_", method="predict")
         scores = self.decision_function(X)
         xp = namespace(scores)
         if scores.ndim == 1:
@@ -104,6 +110,8 @@ def _as_of(values, X, place):
     """Coefficients where X is, of its dtype."""
     if sparse.issparse(values):
         values = values.toarray()
+    if not is_array(values):
+        return float(values)  # the intercept of a model without one
     return place.xp.astype(move(values, place), X.dtype, copy=False)
 
 

@@ -90,7 +90,7 @@ class LogisticStack:
             "coef_": at_home(W[:, :-1], batch),
             "intercept_": at_home(W[:, -1], batch),
             "n_iter_": xp.asarray(
-                np.asarray([solved.n_iter[candidate, split]], dtype=np.int32),
+                np.asarray([max(1, solved.n_iter[candidate, split])], dtype=np.int32),
                 device=None if batch.home.kind == "numpy" else batch.home.device,
             ),
         }

@@ -186,6 +186,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
             In the library and on the device of X; rows sum to 1.
         """
         check_is_fitted(self)
+        X = as_array(X)
         check_same_namespace(X, self, attribute="coef_", method="predict_proba")
         scores = self.decision_function(X)
         xp = namespace(scores)
@@ -202,6 +203,9 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         -------
         log_probability : array of shape (n_samples, n_classes)
         """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="coef_", method="predict_log_proba")
         probability = self.predict_proba(X)
         with np.errstate(divide="ignore"):
             return namespace(probability).log(probability)
@@ -323,7 +327,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         """Coefficients (1, 1, k, q) of the last fit, or None."""
         if getattr(self, "coef_", None) is None:
             return None
-        k = 1 if batch.n_classes == 2 else len(batch.classes)
+        k = 1 if batch.n_classes == 2 else batch.n_classes
         coef, intercept = (move(as_array(a), batch.work) for a in (self.coef_, self.intercept_))
         if tuple(coef.shape) != (k, batch.n_features):
             raise ValueError(

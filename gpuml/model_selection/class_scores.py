@@ -80,7 +80,7 @@ class ClassScores:
     def _decisions(self, rows: Rows, split: int) -> Iterator[Array]:
         """Decision values (C, m) or (C, m, k) of some candidates at a time."""
         batch, stack = self.folds.batch, self.stack
-        n_vectors = max(1, batch.n_classes if len(batch.classes) > 2 else 1)
+        n_vectors = max(1, batch.n_classes if batch.n_classes > 2 else 1)
         step = max(1, RESPONSE_BYTES // max(1, 8 * count_rows(rows) * n_vectors))
         for first in range(0, stack.n_candidates, step):
             candidates = slice(first, min(first + step, stack.n_candidates))

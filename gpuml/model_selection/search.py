@@ -10,7 +10,6 @@ from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.metrics._scorer import _MultimetricScorer
-from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import (
     _insert_error_scores,
@@ -24,7 +23,7 @@ from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import Plan, Step
 from gpuml.model_selection.evaluate import Evaluator, Job, place_name
 from gpuml.model_selection.one_by_one import Task, check_error_score
-from gpuml.model_selection.split import split_rows
+from gpuml.model_selection.split import check_splitter, split_rows
 
 
 class _OnePassSearch(BaseSearchCV):
@@ -96,7 +95,7 @@ class _OnePassSearch(BaseSearchCV):
         X, y = indexable(X, y)
         params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
         routed = self._get_routed_params_for_fit(params)
-        cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
         self._checked_cv_orig = cv
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
         self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 
 from gpuml._arrays import as_array, is_array, is_numpy, namespace, nbytes, place_of, to_host
 from gpuml._labels import encode, is_labels
@@ -30,6 +30,22 @@ FEW_ATOMS = 32
 MIN_MOMENT_BYTES = 2**26
 
 
+def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
+    """The splitter that scikit-learn takes for `cv`, without a copy of labels to the host.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable or None
+    y : array-like
+    classifier : bool
+        Whether None and numbers ask for stratified folds where y holds labels.
+    """
+    if classifier and is_array(y) and y.ndim == 1 and is_labels(y):
+        # Integers are labels whatever their values.
+        return check_cv(cv, np.asarray([0, 1]), classifier=True)
+    return check_cv(cv, to_host(y) if _is_foreign(y) else y, classifier=classifier)
+
+
 def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Split]:
     """Splits of a scikit-learn splitter.
 
@@ -49,7 +65,8 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Spli
     """
     if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
         return _neighbouring_folds(cv.n_splits, n_rows)
-    if type(cv) is StratifiedKFold and not cv.shuffle and not params:
+    given = [value is not None for value in params.values()]
+    if type(cv) is StratifiedKFold and not cv.shuffle and not any(given):
         labels = _stratified_labels(cv.n_splits, y)
         if labels is not None:
             return labels.splits()

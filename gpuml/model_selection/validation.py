@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection import check_cv
 from sklearn.model_selection._validation import (
     _check_groups_routing_disabled,
     _insert_error_scores,
@@ -29,7 +28,7 @@ from gpuml.data import row_indices
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
-from gpuml.model_selection.split import split_rows
+from gpuml.model_selection.split import check_splitter, split_rows
 
 _CONSTRAINTS: dict = {
     "estimator": [HasMethods("fit")],
@@ -117,7 +116,7 @@ def cross_validate(
     X, y, groups = as_array(X), as_array(y), as_array(groups)
     X, y = indexable(X, y)
     params = {} if params is None else {name: as_array(value) for name, value in params.items()}
-    cv = check_cv(cv, y, classifier=is_classifier(estimator))
+    cv = check_splitter(cv, y, classifier=is_classifier(estimator))
     scorers = check_scoring(estimator, scoring, raise_exc=error_score == "raise")
     routed = _route(estimator, cv, scorers, params, groups)
     splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)

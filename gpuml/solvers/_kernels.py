@@ -74,5 +74,5 @@ def weighted_slope(
         return z
     stride = n_candidates * n_splits * n_rows
     y, w = (cupy.broadcast_to(a, (n_candidates, n_splits, n_rows)) for a in (target, weights))
-    _multinomial()(offset, y, w, k, stride, n_rows, z, size=stride)
+    _multinomial()(offset, y, w, k, stride, n_rows, z)
     return z

@@ -4,13 +4,15 @@ All problems take their steps together, so that one reading of the rows serves a
 by slopes along it alone: a convex function has gone down wherever its slope still points down, and
 slopes keep their digits close to a minimum where differences of values have lost theirs [1]_. The
 inverse of a problem's approximate second derivatives, where one is known, takes the place of the
-identity in the two-loop recursion [2]_.
+identity in the two-loop recursion [2]_. Vectors stay on the device; the recursion runs on the host,
+on their inner products [3]_, so that a pass takes few calls there.
 
 References
 ----------
 .. [1] W. W. Hager, H. Zhang, "A new conjugate gradient method with guaranteed descent and an
    efficient line search", SIAM Journal on Optimization 16 (2005).
 .. [2] J. Nocedal, S. J. Wright, "Numerical Optimization", 2nd edition (2006), chapter 7.
+.. [3] W. Chen, Z. Wang, J. Zhou, "Large-scale L-BFGS using MapReduce", NIPS (2014).
 """
 
 from collections.abc import Callable
@@ -19,7 +21,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpuml._arrays import Array, namespace, to_host
+from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._ops import constant
 
 MEMORY = 8
 # A step that overshoots is kept while the slope at its end is at most this share of the first one.
@@ -61,22 +64,6 @@ class Solved:
     stalled: np.ndarray
 
 
-@dataclass
-class _State:
-    """What changes from pass to pass, each with leading axes (C, S)."""
-
-    W: Array
-    G: Array
-    direction: Array
-    slope: Array
-    step: Array
-    done: Array
-    stalled: Array
-    n_iter: Array
-    violation: Array
-    pairs: list
-
-
 def minimise(
     problem: Problem,
     start: Array,
@@ -84,7 +71,6 @@ def minimise(
     max_iter: int,
     *,
     precision: float = EPS,
-    check_every: int = 1,
     drops_at_once: float = 1.0,
     refresh: Callable[[Any, Array, int], Any] | None = None,
 ) -> Solved:
@@ -100,8 +86,6 @@ def minimise(
     precision : float
         Rounding of the rows. Where a step has to be shorter than its root, it is noise that points
         downwards.
-    check_every : int, default=1
-        Passes between two looks of the host at what has converged.
     drops_at_once : float, default=1
         Converged candidates are dropped from the products when the rest are fewer than the
         candidates divided by this: 1 drops every one, 2 half of them at a time.
@@ -112,138 +96,189 @@ def minimise(
     -------
     Solved
     """
-    xp = namespace(start)
     found = _Found(start.shape[:2])
-    state = _first_state(problem, start, tol, xp)
+    now = _Iteration(problem, start, tol)
     alive = np.arange(start.shape[0])
-    for n_iter in range(max_iter + 1):
-        if n_iter % check_every == 0 or n_iter == max_iter:
-            going = ~np.all(to_host(state.done), axis=1)
-            if n_iter == max_iter or not going.any():
-                break
-            if drops_at_once * going.sum() < len(going):
-                found.put(alive[~going], state, np.flatnonzero(~going))
-                kept = np.flatnonzero(going)
-                problem, state, alive = problem.select(kept), _select(state, kept), alive[kept]
-        better = None if refresh is None else refresh(problem, state.W, n_iter)
+    for n_iter in range(max_iter):
+        going = now.going.any(axis=1)
+        if not going.any():
+            break
+        if drops_at_once * going.sum() < len(going):
+            found.put(alive[~going], now, np.flatnonzero(~going))
+            kept = np.flatnonzero(going)
+            now.select(now.problem.select(kept), kept)
+            alive = alive[kept]
+        better = None if refresh is None else refresh(now.problem, now.W, n_iter)
         if better is not None:
-            problem = better
-            state = _restart(problem, state, xp)
-        _advance(problem, state, tol, precision**0.5, n_iter, xp)
-    found.put(alive, state, np.arange(len(alive)))
+            now.restart(better)
+        now.advance(precision**0.5)
+    found.put(alive, now, np.arange(len(alive)))
     return found.solved(start)
 
 
-def _first_state(problem, W, tol, xp):
-    G = problem.gradient(W)
-    violation = _largest(G, xp)
-    direction = -problem.precondition(G)
-    ones = xp.ones_like(violation)
-    return _State(
-        W=W,
-        G=G,
-        direction=direction,
-        slope=_dot(G, direction, xp),
-        step=ones,
-        done=violation <= tol,
-        stalled=ones < 0,
-        n_iter=xp.astype(xp.zeros_like(ones), xp.int32),
-        violation=violation,
-        pairs=[],
-    )
+class _Iteration:
+    """What changes from pass to pass: vectors on the device, what is decided about them here.
 
-
-def _restart(problem, state, xp):
-    """Forget what an earlier preconditioner taught, and start from a better one.
-
-    A step that is being shortened goes on being so: started anew at full length at every pass, it
-    might never be kept.
+    `basis` holds, of each problem, changes s_i of W, preconditioned changes of the gradient, and
+    the preconditioned gradient; `images` changes y_i of the gradient, and the gradient.
     """
-    fresh = state.step >= 1
-    direction = -problem.precondition(state.G)
-    state.direction = xp.where(fresh[..., None, None], direction, state.direction)
-    state.slope = _dot(state.G, state.direction, xp)
-    state.pairs = []
-    return state
+
+    def __init__(self, problem, W, tol):
+        xp = self.xp = namespace(W)
+        self.problem, self.W, self.tol = problem, W, tol
+        self.grid, self.shape = W.shape[:2], W.shape
+        n = int(np.prod(W.shape[2:]))
+        zeros = {"dtype": xp.float64, "device": device_of(W)}
+        self.basis = xp.zeros((*self.grid, 2 * MEMORY + 1, n), **zeros)
+        self.images = xp.zeros((*self.grid, MEMORY + 1, n), **zeros)
+        self.step = np.ones(self.grid)
+        self.slope = np.zeros(self.grid)
+        self.stalled = np.zeros(self.grid, dtype=bool)
+        self.n_iter = np.zeros(self.grid, dtype=np.int32)
+        self.order: list[int] = []
+        G = problem.gradient(W)
+        self.violation = to_host(_largest(G, xp))
+        self.images[:, :, MEMORY, :] = self._flat(G)
+        self.direction = W
+        self.restart(problem)
+
+    @property
+    def going(self):
+        """Problems (C, S) that are not done."""
+        return (self.violation > self.tol) & ~self.stalled
+
+    def restart(self, problem):
+        """Forget what an earlier preconditioner taught, and start from a better one.
+
+        A step that is being shortened goes on being so: started anew at full length at every pass,
+        it might never be kept.
+        """
+        self.problem = problem
+        G = self._deep(self.images[:, :, MEMORY, :])
+        self.basis[:, :, 2 * MEMORY, :] = self._flat(problem.precondition(G))
+        self.order = []
+        self._aim()
+
+    def advance(self, shortest):
+        """One pass: try a step for every problem, keep it or shorten it."""
+        xp = self.xp
+        going = self.going
+        self.n_iter[going] += 1
+        change = self._table(np.where(going, self.step, 0.0)) * self.direction
+        trial = self.W + change
+        G = self.problem.gradient(trial)
+        image = self.problem.precondition(G)
+        slope, size, violation = to_host(
+            xp.stack([_dot(G, self.direction, xp), _dot(G, image, xp), _largest(G, xp)])
+        )
+        kept = going & self._goes_down(slope, size)
+        self._keep(kept, change, trial, G, image)
+        self.violation = np.where(kept, violation, self.violation)
+        shorter = self.step * _shortened(self.slope, slope)
+        # Where even a step of rounding size goes up, there is nothing left to gain.
+        self.stalled |= going & ~kept & (shorter < shortest)
+        self.step = np.where(kept, 1.0, shorter)
+        self._aim()
+
+    def select(self, problem, index):
+        """Go on with some of the candidates only."""
+        chosen = self.xp.asarray(index, device=device_of(self.W))
+        self.problem = problem
+        for name in ("W", "basis", "images", "direction"):
+            setattr(self, name, self.xp.take(getattr(self, name), chosen, axis=0))
+        for name in ("step", "slope", "size", "stalled", "n_iter", "violation"):
+            setattr(self, name, getattr(self, name)[index])
+        self.grid, self.shape = self.W.shape[:2], self.W.shape
+
+    def _goes_down(self, slope, size):
+        """Whether steps went down: by their slope at the end, or the size of the gradient there."""
+        first = np.abs(self.slope)
+        with np.errstate(invalid="ignore"):
+            smaller = (slope <= OVERSHOOT * first) & (size <= self.size)
+            return (slope <= SURE_OVERSHOOT * first) | smaller
+
+    def _keep(self, kept, change, trial, G, image):
+        """Move to the trial where it is kept, and remember what that changed."""
+        xp, m = self.xp, MEMORY
+        slot = self.order.pop(0) if len(self.order) == m else len(self.order)
+        self.order.append(slot)
+        chosen = xp.asarray(kept, device=device_of(self.W))[..., None]
+        nothing = xp.zeros_like(self.images[:, :, m, :])
+        G, image = self._flat(G), self._flat(image)
+        old_G, old_image = self.images[:, :, m, :], self.basis[:, :, 2 * m, :]
+        self.basis[:, :, slot, :] = xp.where(chosen, self._flat(change), nothing)
+        self.basis[:, :, m + slot, :] = xp.where(chosen, image - old_image, nothing)
+        self.images[:, :, slot, :] = xp.where(chosen, G - old_G, nothing)
+        self.basis[:, :, 2 * m, :] = xp.where(chosen, image, old_image)
+        self.images[:, :, m, :] = xp.where(chosen, G, old_G)
+        self.W = xp.where(chosen[..., None], trial, self.W)
+
+    def _aim(self):
+        """New directions, for problems that are not shortening a step."""
+        xp = self.xp
+        products = to_host(self.basis @ xp.matrix_transpose(self.images))
+        weights = _two_loops(products, self.order)
+        self.size = products[..., 2 * MEMORY, MEMORY]
+        fresh = self.step >= 1
+        slope = np.sum(weights * products[..., MEMORY], axis=-1)
+        self.slope = np.where(fresh, slope, self.slope)
+        found = constant(weights, like=self.W, xp=xp)[..., None, :] @ self.basis
+        found = self._deep(found[:, :, 0, :])
+        if fresh.all():
+            self.direction = found
+            return
+        chosen = xp.asarray(fresh, device=device_of(self.W))[..., None, None]
+        self.direction = xp.where(chosen, found, self.direction)
+
+    def _flat(self, a):
+        return self.xp.reshape(a, (*a.shape[:2], -1))
+
+    def _deep(self, a):
+        return self.xp.reshape(a, self.shape)
+
+    def _table(self, values):
+        return constant(values, like=self.W, xp=self.xp)[..., None, None]
 
 
-def _advance(problem, state, tol, shortest, n_iter, xp):
-    """One pass: try a step for every problem, keep it or shorten it."""
-    moved = xp.where(state.done, xp.zeros_like(state.step), state.step)[..., None, None]
-    trial = state.W + moved * state.direction
-    G = problem.gradient(trial)
-    slope = _dot(G, state.direction, xp)
-    going = ~state.done
-    kept = _is_kept(problem, state, G, slope, xp) & going
-    state.n_iter = xp.where(going, xp.full_like(state.n_iter, n_iter + 1), state.n_iter)
-    _remember(problem, state, trial - state.W, G - state.G, kept, xp)
-    wide = kept[..., None, None]
-    state.W = xp.where(wide, trial, state.W)
-    state.G = xp.where(wide, G, state.G)
-    state.violation = xp.where(kept, _largest(G, xp), state.violation)
-    shorter = state.step * _shortened(state.slope, slope, xp)
-    state.stalled = state.stalled | (going & ~kept & (shorter < shortest))
-    state.done = state.done | (state.violation <= tol) | state.stalled
-    direction = _direction(problem, state, xp)
-    down = _dot(state.G, direction, xp)
-    state.direction = xp.where(wide, direction, state.direction)
-    state.slope = xp.where(kept, down, state.slope)
-    state.step = xp.where(kept, xp.ones_like(state.step), shorter)
+def _two_loops(products, order):
+    """Weights (C, S, 2 m + 1) of the basis that make up the quasi-Newton direction.
+
+    `products` (C, S, 2 m + 1, m + 1) are those of basis and images; `order` names the slots of
+    remembered changes from the oldest to the latest. Problems that took no step in some pass have
+    zeros there, which add nothing.
+    """
+    m = MEMORY
+    sy = products[..., :m, :m]
+    yy = products[..., m : 2 * m, :m]
+    curved = np.einsum("...ii->...i", sy)
+    sizes = np.einsum("...ii->...i", yy)
+    good = (curved > EPS * sizes) & (sizes > 0)
+    known = np.zeros(m, dtype=bool)
+    known[order] = True
+    good &= known
+    inverse = np.where(good, 1.0 / np.where(good, curved, 1.0), 0.0)
+    first = np.zeros((*products.shape[:2], m))
+    for i in reversed(order):
+        left = products[..., i, m] - np.sum(first * sy[..., i, :], axis=-1)
+        first[..., i] = inverse[..., i] * left
+    scale = np.ones(products.shape[:2])
+    for i in order:
+        fitting = curved[..., i] / np.where(good[..., i], sizes[..., i], 1.0)
+        scale = np.where(good[..., i], fitting, scale)
+    second = np.zeros_like(first)
+    for i in order:
+        middle = products[..., 2 * m, i] - np.sum(first * yy[..., :, i], axis=-1)
+        along = scale * middle + np.sum(second * sy[..., :, i], axis=-1)
+        second[..., i] = first[..., i] - inverse[..., i] * along
+    return -np.concatenate([second, -scale[..., None] * first, scale[..., None]], axis=-1)
 
 
-def _is_kept(problem, state, G, slope, xp):
-    """Whether the function went down: by its slope, or by the size of its gradient."""
-    first = xp.abs(state.slope)
-    smaller = _dot(G, problem.precondition(G), xp) <= _dot(
-        state.G, problem.precondition(state.G), xp
-    )
-    return (slope <= SURE_OVERSHOOT * first) | ((slope <= OVERSHOOT * first) & smaller)
-
-
-def _shortened(first, slope, xp):
+def _shortened(first, slope):
     """Where the secant of the slopes has its zero, kept away from both ends."""
-    total = slope - first
-    share = -first / xp.where(total > 0, total, xp.ones_like(total))
-    share = xp.where(xp.isfinite(slope), share, xp.full_like(share, 0.1))
-    share = xp.where(share < 0.1, xp.full_like(share, 0.1), share)
-    return xp.where(share > 0.8, xp.full_like(share, 0.8), share)
-
-
-def _remember(problem, state, S, Y, kept, xp):
-    """Keep a pair of changes; for problems that took no step it is a pair of nothing."""
-    product = _dot(S, Y, xp)
-    image = problem.precondition(Y)
-    size = _dot(Y, image, xp)
-    good = kept & (product > EPS * size) & (size > 0)
-    inverse = xp.where(good, 1.0 / xp.where(good, product, xp.ones_like(product)), 0.0 * product)
-    scale = xp.where(good, product / xp.where(good, size, xp.ones_like(size)), -xp.ones_like(size))
-    state.pairs.append((S, Y, inverse, scale))
-    del state.pairs[:-MEMORY]
-
-
-def _direction(problem, state, xp):
-    """The two-loop recursion, with the preconditioner in the middle."""
-    v = state.G
-    factors = []
-    for S, Y, inverse, _ in reversed(state.pairs):
-        a = inverse * _dot(S, v, xp)
-        v = v - a[..., None, None] * Y
-        factors.append(a)
-    v = problem.precondition(v)
-    if state.pairs:
-        v = v * _latest_scale(state.pairs, xp)[..., None, None]
-    for (S, Y, inverse, _), a in zip(state.pairs, reversed(factors), strict=True):
-        b = inverse * _dot(Y, v, xp)
-        v = v + (a - b)[..., None, None] * S
-    return -v
-
-
-def _latest_scale(pairs, xp):
-    """Of each problem, the scale that its latest pair of changes gave; 1 if there is none."""
-    scale = xp.ones_like(pairs[0][3])
-    for *_, found in pairs:
-        scale = xp.where(found > 0, found, scale)
-    return scale
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = slope - first
+        share = np.where(total > 0, -first / np.where(total > 0, total, 1.0), 0.8)
+        return np.clip(np.where(np.isfinite(slope), share, 0.1), 0.1, 0.8)
 
 
 def _dot(A, B, xp):
@@ -252,20 +287,6 @@ def _dot(A, B, xp):
 
 def _largest(G, xp):
     return xp.max(xp.abs(G), axis=(-2, -1))
-
-
-def _select(state, kept):
-    def take(value):
-        return _take(value, kept)
-
-    pairs = [tuple(take(item) for item in pair) for pair in state.pairs]
-    rest = {name: take(value) for name, value in vars(state).items() if name != "pairs"}
-    return _State(**rest, pairs=pairs)
-
-
-def _take(value, kept):
-    xp = namespace(value)
-    return xp.take(value, xp.asarray(kept, device=value.device), axis=0)
 
 
 class _Found:
@@ -277,16 +298,15 @@ class _Found:
         self.n_iter = np.zeros(shape, dtype=np.int32)
         self.stalled = np.zeros(shape, dtype=bool)
 
-    def put(self, candidates, state, positions):
-        if len(candidates) == 0:
-            return
+    def put(self, candidates, now, positions):
+        """Keep what the iteration has at some positions as that of some candidates."""
         for candidate, position in zip(candidates, positions, strict=True):
-            self.W[int(candidate)] = state.W[int(position), ...]
-        self.violation[candidates] = to_host(state.violation)[positions]
-        self.n_iter[candidates] = to_host(state.n_iter)[positions]
-        self.stalled[candidates] = to_host(state.stalled)[positions]
+            self.W[int(candidate)] = now.W[int(position), ...]
+        self.violation[candidates] = now.violation[positions]
+        self.n_iter[candidates] = now.n_iter[positions]
+        self.stalled[candidates] = now.stalled[positions]
 
     def solved(self, like):
-        xp = namespace(like)
-        W = xp.stack([self.W[i] for i in range(len(self.W))])
+        """All of them, as one record."""
+        W = namespace(like).stack([self.W[i] for i in range(len(self.W))])
         return Solved(W, self.violation, self.n_iter, self.stalled)

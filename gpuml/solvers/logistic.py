@@ -9,14 +9,16 @@ costs in units of passes: never more than the passes since the last time did.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
+from gpuml._threads import one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
-from gpuml.solvers.loss_rows import LossRows, gradients
+from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 from gpuml.solvers.newton import diagonal_inverse, inverse_curvature
 from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
 from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
@@ -33,7 +35,7 @@ SAMPLE_MAX_ITER = 20
 MOST_COEFFICIENTS = 2048
 # Copies of second derivatives while they are inverted, and of coefficients while steps are taken.
 MATRICES_AT_ONCE = 4
-VECTORS_PER_MODEL = 32
+VECTORS_PER_MODEL = 48
 # Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
 PATIENCE = 5
 # How often second derivatives of all rows are shared between splits before each has its own.
@@ -171,10 +173,18 @@ def solve(
     size = max(1, options.memory // _bytes_per_candidate(start))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
-    for first in range(0, start.shape[0], size):
-        some = slice(first, first + size)
-        parts.append(method(data, penalties[some], start[some, ...], options, rarest))
+    # Threads of BLAS would wait for each other in every one of many small products.
+    with one_blas_thread() if is_small(data, start) else nullcontext():
+        for first in range(0, start.shape[0], size):
+            some = slice(first, min(first + size, start.shape[0]))
+            parts.append(method(data, penalties[some], start[some, ...], options, rarest))
     return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def is_small(data: LossRows, start: Array) -> bool:
+    """Whether a pass over host data takes so little that threads would only cost."""
+    products = data.n_rows * data.n_features * start.shape[0] * start.shape[1] * start.shape[2]
+    return data.place.kind == "numpy" and products < THREADED_FROM_PRODUCTS
 
 
 def _bytes_per_candidate(start):
@@ -232,8 +242,14 @@ def solve_sparse(
     )
     refresh = Refresh(data, start.shape, options.memory, at_once=True)
     if start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS:
-        return minimise_by_gradients(problem, start, options.tol, options.max_iter)
-    return minimise_sparse(problem, start, options.tol, options.max_iter, _precision(data), refresh)
+        solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
+    else:
+        precision = _precision(data)
+        solved = minimise_sparse(problem, start, options.tol, options.max_iter, precision, refresh)
+    if start.shape[2] == 1:
+        return solved
+    # The same added to the intercepts of all classes changes nothing: let their sum be zero.
+    return replace(solved, W=solved.W - ends * xp.mean(solved.W, axis=2, keepdims=True))
 
 
 def _sample_size(data):
@@ -246,15 +262,13 @@ def _solve(data, penalties, start, options):
     inverse = diagonal_inverse(sample, penalties.l2, penalties.intercept)
     problem = LogisticProblem(data, data.total_weights(), penalties, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
-    on_host = data.place.is_host
     return minimise(
         problem,
         start,
         options.tol,
         options.max_iter,
         precision=_precision(data),
-        check_every=1 if on_host else 2,
-        drops_at_once=1 if on_host else 2,
+        drops_at_once=1 if data.place.is_host else 2,
         refresh=refresh,
     )
 

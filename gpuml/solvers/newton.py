@@ -16,6 +16,8 @@ from gpuml.solvers.loss_rows import LossRows, margins
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
+# Matrices up to this order are inverted in one batched call on a device.
+BATCHED_ORDER = 160
 # Workspace for weighted copies of rows.
 CPU_COPY_BYTES = 2**22
 GPU_COPY_BYTES = 2**29
@@ -160,10 +162,10 @@ def _grams(h, X, xp):
     if is_numpy(X):
         return np.stack([(X * row[:, None]).T @ X for row in h])
     step = max(1, GPU_COPY_BYTES // (8 * X.shape[0] * X.shape[1]))
-    parts = [
-        xp.matrix_transpose(X[None, ...] * h[m : m + step, :, None]) @ X
-        for m in range(0, h.shape[0], step)
-    ]
+    parts = []
+    for m in range(0, h.shape[0], step):
+        some = h[m : min(m + step, h.shape[0]), :]
+        parts.append(xp.matrix_transpose(X[None, ...] * some[..., None]) @ X)
     return parts[0] if len(parts) == 1 else xp.concat(parts)
 
 
@@ -218,14 +220,32 @@ def _same_for_all_classes(diagonal, k, q, xp):
 
 def _inverse_spd(H, xp):
     """Inverses of positive definite matrices of unit diagonal."""
-    if not is_numpy(H):
-        return xp.linalg.inv(H)
-    out = np.empty_like(H)
     order = H.shape[-1]
+    if not is_numpy(H):
+        return xp.linalg.inv(H) if order <= BATCHED_ORDER else _inverse_each(H, xp)
+    out = np.empty_like(H)
     flat = out.reshape(-1, order, order)
     for i, matrix in enumerate(H.reshape(-1, order, order)):
         flat[i] = _inverse_one(matrix)
     return out
+
+
+def _inverse_each(H, xp):
+    """As `_inverse_spd` on a device, where batched factorisations of large matrices are slow."""
+    order = H.shape[-1]
+    eye = xp.eye(order, dtype=xp.float64, device=device_of(H))
+    flat = xp.reshape(H, (-1, order, order))
+    found = [_inverse_by_cholesky(flat[i, ...], eye, xp) for i in range(flat.shape[0])]
+    return xp.reshape(xp.stack(found), H.shape)
+
+
+def _inverse_by_cholesky(matrix, eye, xp):
+    if type(matrix).__module__.startswith("cupy"):
+        from cupyx.scipy.linalg import solve_triangular
+
+        root = solve_triangular(xp.linalg.cholesky(matrix), eye, lower=True)
+        return root.T @ root
+    return xp.linalg.inv(matrix)
 
 
 def _inverse_one(matrix):
