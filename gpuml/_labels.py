@@ -52,8 +52,8 @@ def encode(y: Array) -> Encoded:
     if is_numpy(y):
         classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         return Encoded(codes.reshape(-1), classes, counts)
-    found = xp.unique_all(y)
-    return Encoded(xp.reshape(found.inverse_indices, (-1,)), found.values, to_host(found.counts))
+    found, (_, counts) = xp.unique_inverse(y), xp.unique_counts(y)  # torch has no unique_all
+    return Encoded(xp.reshape(found.inverse_indices, (-1,)), found.values, to_host(counts))
 
 
 def _are_integers(y, xp):

@@ -1,6 +1,6 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ def count_rows(rows: Rows) -> int:
         return rows.stop - rows.start
     if isinstance(rows, tuple):
         return sum(count_rows(run) for run in rows)
-    return len(rows)
+    return rows.shape[0]
 
 
 def row_indices(rows: Rows) -> np.ndarray:
@@ -119,19 +119,19 @@ class FoldLabels:
         return [LabelledSplit(self, fold) for fold in range(len(self.counts))]
 
 
-class LabelledSplit(Split):
+@dataclass(frozen=True)
+class LabelledSplit:
     """A split that holds out one of the folds; its rows are looked up only if somebody asks."""
 
-    def __init__(self, labels: FoldLabels, fold: int):
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "fold", fold)
+    labels: FoldLabels
+    fold: int
 
     @cached_property
-    def train(self) -> Rows:  # type: ignore[override]
+    def train(self) -> Rows:
         return self._rows(self.labels.folds != self.fold)
 
     @cached_property
-    def test(self) -> Rows:  # type: ignore[override]
+    def test(self) -> Rows:
         return self._rows(self.labels.folds == self.fold)
 
     @property
@@ -144,6 +144,18 @@ class LabelledSplit(Split):
 
     def _rows(self, mask):
         return namespace(mask).nonzero(mask)[0]
+
+
+AnySplit = Split | LabelledSplit
+
+
+def shared_labels(splits: Sequence[AnySplit]) -> FoldLabels | None:
+    """The labels that all splits hold out a fold of; None where they have none in common."""
+    first = splits[0]
+    if not isinstance(first, LabelledSplit):
+        return None
+    same = all(isinstance(s, LabelledSplit) and s.labels is first.labels for s in splits)
+    return first.labels if same else None
 
 
 @dataclass(frozen=True)
@@ -173,8 +185,8 @@ class Folds:
     """
 
     batch: Batch
-    splits: tuple[Split, ...]
-    divide: Callable[[Batch, tuple[Split, ...]], tuple[Partition, ...]]
+    splits: tuple[AnySplit, ...]
+    divide: Callable[[Batch, tuple[AnySplit, ...]], tuple[Partition, ...]]
 
     @property
     def n_splits(self) -> int:
@@ -241,20 +253,16 @@ def split_weights(folds: Folds) -> Array | None:
     xp, n_rows = place.xp, batch.n_rows
     if folds.n_splits == 1 and _is_everything(folds.splits[0].train, n_rows):
         return None
-    first = folds.splits[0]
-    if isinstance(first, LabelledSplit) and _share_labels(folds.splits):
-        own = move(first.labels.folds, place)
-        each = [xp.astype(own != split.fold, xp.uint8) for split in folds.splits]
-        return xp.stack(each)
+    labels = shared_labels(folds.splits)
+    if labels is not None:
+        own = move(labels.folds, place)
+        held_out = [s.fold for s in folds.splits if isinstance(s, LabelledSplit)]
+        return xp.stack([xp.astype(own != fold, xp.uint8) for fold in held_out])
     return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
 
 
 def _is_everything(rows, n_rows):
     return isinstance(rows, slice) and rows == slice(0, n_rows)
-
-
-def _share_labels(splits):
-    return all(isinstance(s, LabelledSplit) and s.labels is splits[0].labels for s in splits)
 
 
 def _row_counts(rows, n_rows):

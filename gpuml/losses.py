@@ -1,7 +1,7 @@
 """Losses of classifiers that are linear in the features: value, slope and curvature.
 
-Each is a function of the margins ``z`` (k, ..., b) of many models at b rows, laid out with rows last
-so that rows of a block are neighbours in memory; k is 1 for two classes, else the number of classes.
+Each is a function of the margins ``z`` (k, ..., b) of many models at b rows. Rows come last so that
+those of a block are neighbours in memory; k is 1 for two classes, else the number of classes.
 `target` (b,) holds codes of classes, as floats for two classes and as integers for more.
 """
 

@@ -222,12 +222,12 @@ def estimators() -> list[tuple[str, Any]]:
     Examples
     --------
     >>> from gpuml.testing import estimators
-    >>> [name for name, estimator in estimators()]
-    ['LinearRegression', 'Ridge']
+    >>> [name for name, estimator in estimators()][:4]
+    ['ElasticNet', 'ElasticNetCV', 'Lasso', 'LassoCV']
     """
-    from gpuml.linear_model import LinearRegression, Ridge
+    from gpuml import linear_model
 
-    return [(kind.__name__, kind()) for kind in (LinearRegression, Ridge)]
+    return [(name, getattr(linear_model, name)()) for name in linear_model.__all__]
 
 
 # ---------------------------------------------------------------- transfers

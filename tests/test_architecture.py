@@ -26,25 +26,31 @@ RULES = {
     "gpuml._transfers": ("gpuml._arrays",),
     "gpuml._threads": (),
     "gpuml._ops": ("gpuml._arrays", "gpuml._threads"),
-    "gpuml.data": ("gpuml._arrays", "gpuml._ops"),
+    "gpuml._labels": ("gpuml._arrays",),
+    "gpuml.data": ("gpuml._arrays", "gpuml._labels", "gpuml._ops"),
     "gpuml._validation": (
-        *("gpuml._arrays", "gpuml._ops", "gpuml._config", "gpuml.data"),
+        *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml.data"),
         *("sklearn.exceptions", "sklearn.utils"),
     ),
     "gpuml.metrics": (
         *("gpuml._arrays", "gpuml._ops", "gpuml.data"),
         *("sklearn",),
     ),
+    "gpuml.losses": ("gpuml._arrays",),
+    "gpuml.penalties": ("gpuml._arrays",),
     "gpuml.solvers": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._threads", "gpuml.data"),
-        *("gpuml.metrics.residuals",),
+        *("gpuml.losses", "gpuml.metrics.residuals", "gpuml.penalties"),
     ),
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
-        *("gpuml.metrics", "gpuml.solvers", "sklearn"),
+        *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
+        # Estimators that choose their penalty by cross-validation cut rows as a search does.
+        "gpuml.model_selection.split",
     ),
     "gpuml.model_selection": (
-        *("gpuml._arrays", "gpuml._config", "gpuml._progress", "gpuml.data", "gpuml.metrics"),
+        *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._progress"),
+        *("gpuml.data", "gpuml.metrics"),
         *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.metrics"),
         *("sklearn.model_selection", "sklearn.utils"),
     ),
@@ -57,6 +63,7 @@ RULES = {
 # Imported at their first use, inside a function; by nobody else, and at the top of no module.
 INSIDE_FUNCTIONS = {
     "cupy": ("gpuml",),
+    "cupyx": ("gpuml.solvers",),
     "torch": ("gpuml",),
     "array_api_strict": ("gpuml.testing",),
     "pytest": ("gpuml.testing",),

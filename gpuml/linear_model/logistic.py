@@ -254,7 +254,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         ValueError
             If a training part lacks a class: such models know other classes than the rest.
         """
-        strengths = [self._strength(candidate) for candidate in candidates]
+        strengths = [self._strength(each, warn=i == 0) for i, each in enumerate(candidates)]
         options = self._options(folds)
         solved = fit_logistic(folds, strengths, options, self.class_weight, None, advance)
         self._warn_if_stopped(solved)
@@ -264,12 +264,11 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""
         params = {name: candidate.get(name, getattr(self, name)) for name in self.multifit_params}
         C, ratio = float(params["C"]), params["l1_ratio"]
-        if self.penalty == "deprecated":
+        name: str | None = self.penalty
+        if name == "deprecated":
             ratio = 0.0 if ratio is None else float(ratio)
             name = {0.0: "l2", 1.0: "l1"}.get(ratio, "elasticnet")
-            name = None if np.inf == C else name
-        else:
-            name = self.penalty
+            name = None if np.isinf(C) else name
         if warn:
             self._warn_of_parameters(name)
         _check_solver("saga" if self.solver == "qn" else self.solver, name, self.dual)

@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from gpuml._arrays import as_array, is_array, place_of
 from gpuml._config import current_settings
 from gpuml._progress import progress_bar
-from gpuml.data import Folds, Split
+from gpuml.data import AnySplit, Folds
 from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
 from gpuml.model_selection.multifit import MultifitEstimator, Stack, materialise
 from gpuml.model_selection.one_by_one import (
@@ -40,7 +40,7 @@ class Job:
     estimator: Any
     X: Any
     y: Any
-    splits: Sequence[Split]
+    splits: Sequence[AnySplit]
     task: Task
     n_jobs: int | None = None
     pre_dispatch: Any = "2*n_jobs"

@@ -22,7 +22,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import is_array, is_numpy, namespace
-from gpuml.data import Rows, Split, count_rows, row_indices, take
+from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
     return out
 
 
-def take_fold(estimator: Any, X: Any, y: Any, split: Split, task: Task, *, shared: bool) -> Fold:
+def take_fold(estimator: Any, X: Any, y: Any, split: AnySplit, task: Task, *, shared: bool) -> Fold:
     """Take the rows of a split, once for all candidates."""
     if get_tags(estimator).input_tags.pairwise:
         train, test = row_indices(split.train), row_indices(split.test)
@@ -106,7 +106,7 @@ def fit_fold(
     estimator: Any,
     X: Any,
     y: Any,
-    split: Split,
+    split: AnySplit,
     candidates: list[tuple[Mapping[str, Any] | None, Progress]],
     task: Task,
 ) -> list[dict[str, Any]]:

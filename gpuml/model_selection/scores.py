@@ -51,18 +51,19 @@ def score_stack(stack: Stack, folds: Folds, score_model: ScoreModel, task: Task)
     classes = {n: b for n, b in batched.items() if isinstance(b, ClassBatchScorer)}
     if classes and isinstance(stack, ClassStack):
         for part in parts:
-            tables = ClassScores(stack, folds, part, weighted=scoring.weighted).of(classes)
-            found.update({(part, name): table for name, table in tables.items()})
-    tables = _to_host({key: value for key, value in found.items() if value is not None})
+            scored = ClassScores(stack, folds, part, weighted=scoring.weighted).of(classes)
+            found.update({(part, name): table for name, table in scored.items()})
+    known = _to_host({key: value for key, value in found.items() if value is not None})
+    by_part: dict[str, dict[str, np.ndarray]] = {part: {} for part in parts}
     for part, name in found:
-        tables[part, name] = scoring.corrected(part, scorers[name], tables.get((part, name)))
-    by_part = {part: {name: tables[part, name] for name in scorers} for part in parts}
+        table = scoring.corrected(part, scorers[name], known.get((part, name)))
+        by_part[part][name] = table
     return Scored(by_part, [split.n_test for split in folds.splits], several)
 
 
 @dataclass(frozen=True)
 class _Scoring:
-    stack: Stack
+    stack: Any
     folds: Folds
     score_model: ScoreModel
     task: Task

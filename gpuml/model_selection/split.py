@@ -1,6 +1,6 @@
 """From splitters to rows, and from rows to atoms that every split treats alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,15 +10,16 @@ from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from gpuml._arrays import as_array, is_array, is_numpy, namespace, nbytes, place_of, to_host
 from gpuml._labels import encode, is_labels
 from gpuml.data import (
+    AnySplit,
     Batch,
     FoldLabels,
     Folds,
-    LabelledSplit,
     Partition,
     Rows,
     Split,
     count_rows,
     row_indices,
+    shared_labels,
 )
 
 # Index arrays with at most so many gaps are kept as runs of neighbouring rows.
@@ -46,7 +47,7 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
     return check_cv(cv, to_host(y) if _is_foreign(y) else y, classifier=classifier)
 
 
-def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Split]:
+def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[AnySplit]:
     """Splits of a scikit-learn splitter.
 
     Parameters
@@ -60,7 +61,7 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> list[Spli
 
     Returns
     -------
-    splits : list of Split
+    splits : sequence of splits
         Without any index array where the splitter takes neighbouring rows.
     """
     if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
@@ -104,7 +105,7 @@ def as_rows(indices: Any, n_rows: int) -> Rows:
     return runs[0] if len(runs) == 1 else runs
 
 
-def make_folds(batch: Batch, splits: Iterable[Split]) -> Folds:
+def make_folds(batch: Batch, splits: Iterable[AnySplit]) -> Folds:
     """Cut the rows into atoms, in as few partitions as keep the number of atoms small."""
     return Folds(batch, tuple(splits), _divide_rows)
 
@@ -113,9 +114,7 @@ def _divide_rows(batch, splits):
     q = batch.n_features + batch.y.shape[1] + 1
     budget = max(MIN_MOMENT_BYTES, nbytes(batch.X) // 4)
     most = min(MAX_ATOMS, max(FEW_ATOMS, batch.n_rows // (2 * q)), budget // (8 * q * q))
-    if all(isinstance(s, LabelledSplit) and s.labels is splits[0].labels for s in splits) and (
-        len(splits) <= max(most, 3)
-    ):
+    if shared_labels(splits) is not None and len(splits) <= max(most, 3):
         held_out = np.eye(len(splits), dtype=int)
         return (Partition(0, tuple(s.test for s in splits), 1 - held_out, held_out),)
     plain = [Split(*map(_on_host, (split.train, split.test))) for split in splits]

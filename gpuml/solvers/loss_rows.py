@@ -7,6 +7,7 @@ all models are two matrix products per block of rows. A row that a split holds o
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -205,7 +206,7 @@ def _sum_once(data, n_models, shape, add):
     if threads == 1:
         return run(slice(0, data.n_rows))
     ends = np.linspace(0, data.n_rows, RUNS + 1).astype(int).tolist()
-    runs = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    runs = [slice(a, b) for a, b in pairwise(ends)]
     total = zeros(shape, like=like, xp=xp)
     with one_blas_thread():
         for part in ordered_map(run, runs, threads):

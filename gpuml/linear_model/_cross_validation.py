@@ -1,0 +1,84 @@
+"""Splits and scores for estimators that choose their penalty by cross-validation."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from gpuml._arrays import Array, as_array, move, namespace, place_of, to_host
+from gpuml._validation import is_foreign
+from gpuml.data import Batch, Folds, count_rows, cut, take
+from gpuml.metrics.scorer import BatchScorer, batch_scorer
+
+# Workspace of a block of predictions.
+PREDICT_BYTES = 2**27
+
+
+def folds_of(cv: Any, batch: Batch, X: Any, y: Any) -> Folds:
+    """The splits that a `cv` parameter asks for."""
+    from gpuml.model_selection.split import make_folds, split_rows
+
+    return make_folds(batch, split_rows(check_cv(cv), X, y, batch.n_rows))
+
+
+def regression_scorer(scorer: Any) -> BatchScorer | None:
+    """The batched form of a scorer of regressors, or None where it has none."""
+    batched = batch_scorer(scorer)
+    return batched if isinstance(batched, BatchScorer) else None
+
+
+def held_out_scores(stack: Any, folds: Folds, scorer: Any) -> np.ndarray:
+    """Scores (C, S), host, of all models on their held-out rows, weighted as the fits are.
+
+    From sums of residuals where those will do and have their digits, else from predictions.
+    """
+    batched = regression_scorer(scorer)
+    if batched is None:
+        raise TypeError(f"{scorer!r} has no batched form.")
+    scores = np.full((stack.n_candidates, folds.n_splits), np.nan)
+    sums = stack.residual_moments("test") if batched.uses_moments else None
+    if sums is not None:
+        moments, reliable = sums
+        found = batched.from_moments(moments)
+        xp = namespace(found)
+        scores = np.array(to_host(xp.where(reliable, found, xp.full_like(found, np.nan))))
+    for split in np.flatnonzero(np.isnan(scores).any(axis=0)):
+        lost = np.isnan(scores[:, split])
+        scores[lost, split] = _from_predictions(stack, folds, int(split), batched)[lost]
+    return scores
+
+
+def _from_predictions(stack, folds, split, scorer):
+    batch, rows = folds.batch, folds.splits[split].test
+    xp = namespace(batch.X)
+    y, weight = (
+        None if a is None else move(take(a, rows, xp), batch.work) for a in (batch.y, batch.weight)
+    )
+    step = max(1, PREDICT_BYTES // (8 * count_rows(rows) * batch.y.shape[1]))
+    parts = []
+    for first in range(0, stack.n_candidates, step):
+        candidates = slice(first, min(first + step, stack.n_candidates))
+        predicted = _predict(stack, batch, rows, split, candidates)
+        parts.append(to_host(scorer.from_predictions(y, predicted, weight)))
+    return np.concatenate(parts)
+
+
+def _predict(stack, batch: Batch, rows, split: int, candidates: slice) -> Array:
+    xp = namespace(batch.X)
+    size = max(1, PREDICT_BYTES // (8 * batch.n_features))
+    blocks = [
+        stack.predict(move(take(batch.X, piece, xp), batch.work), split, candidates)
+        for piece in cut(rows, size)
+    ]
+    return blocks[0] if len(blocks) == 1 else batch.work.xp.concat(blocks, axis=1)
+
+
+def host_targets(estimator: Any, reason: str, X: Any, y: Any, sample_weight: Any):
+    """`y` and `sample_weight` on the host, where X must be already."""
+    if is_foreign(X):
+        raise ValueError(
+            f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
+            f"host data, and got X in {place_of(X)}. Pass NumPy arrays (cupy.asnumpy(X), "
+            "X.cpu().numpy()), or other parameters."
+        )
+    return (to_host(a) if is_foreign(a) else a for a in (as_array(y), as_array(sample_weight)))

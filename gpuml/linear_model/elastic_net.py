@@ -1,0 +1,320 @@
+"""Lasso and elastic net on the device of their data."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import linear_model as sk
+from sklearn.base import _fit_context
+
+from gpuml._arrays import as_array, is_numpy, to_host
+from gpuml._validation import unchanged_on_error
+from gpuml.data import Batch, Folds, whole
+from gpuml.linear_model._base import LinearPredictor, multifit_batch
+from gpuml.linear_model._cross_validation import host_targets
+from gpuml.linear_model._sparse_stack import SparseStack, penalties_of, stack_sparse
+from gpuml.solvers.working_set import is_wide
+
+
+class _SparseRegressor(LinearPredictor, sk.ElasticNet):
+    """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
+
+    def _fit(self, theirs, X, y, sample_weight, check_input):
+        with unchanged_on_error(self):
+            X = as_array(X)
+            reason = needs_host(self, X)
+            if reason is not None:
+                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
+                theirs(X, y, sample_weight=sample_weight, check_input=check_input)
+                return self
+            start = self._start() if self.warm_start else None
+            batch = self.multifit_batch(X, y, sample_weight)
+            if start is not None and start.shape != (batch.y.shape[1], batch.n_features):
+                raise ValueError(
+                    f"warm_start=True starts from coef_ of shape {self.coef_.shape}, but X has "
+                    f"{batch.n_features} features and y has {batch.y.shape[1]} targets. Use "
+                    "warm_start=False, or a clone of the estimator."
+                )
+            stack = stack_sparse(self, whole(batch), penalties_of(self, [{}]), start=start)
+            self.__dict__.update(stack.pick(0, 0))
+        return self
+
+    def _start(self):
+        if not hasattr(self, "coef_"):
+            return None
+        return np.atleast_2d(np.asarray(to_host(self.coef_), dtype=np.float64))
+
+    @property
+    def sparse_coef_(self):
+        """`coef_` as a scipy.sparse array of shape (n_targets, n_features), on the host."""
+        if is_numpy(self.coef_):
+            return super().sparse_coef_
+        return sparse.csr_array(np.atleast_2d(to_host(self.coef_)))
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether our own solver does the work, so that a search can fit all models at once."""
+        return needs_host(self, X) is None and not self.warm_start
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on."""
+        return multifit_batch(self, X, y, sample_weight)
+
+    def multifit_rows(self, folds):
+        """Rows that `multifit` reads; None where that depends on what it finds in them."""
+        batch = folds.batch
+        return None if is_wide(batch.n_rows, batch.n_features) else super().multifit_rows(folds)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> SparseStack:
+        """Fit every candidate on the training part of every split, in one pass over the rows.
+
+        Parameters
+        ----------
+        folds : Folds
+        candidates : sequence of dicts
+            Values of `multifit_params`; what one leaves out is as on this estimator.
+        advance : callable, optional
+            Called with the number of rows read since the last call.
+
+        Returns
+        -------
+        SparseStack
+        """
+        return stack_sparse(self, folds, penalties_of(self, candidates), advance)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = needs_host(self, None) is None
+        return tags
+
+
+class ElasticNet(_SparseRegressor):
+    r"""Linear least squares with an l1 and an l2 penalty.
+
+    Minimises, over w of shape (n_features,) and b, for each target
+
+    .. math:: \frac{1}{2 \sum_i v_i} \sum_i v_i \, (y_i - x_i' w - b)^2
+              + \alpha \rho \, |w|_1 + \frac{\alpha (1 - \rho)}{2} |w|_2^2
+
+    with weights v (1 if not given), :math:`\alpha` = `alpha` and :math:`\rho` = `l1_ratio`.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
+    float64 whatever the dtype of X, and the problem is solved from them by pivoting on the signs
+    of w, to rounding. With many features (more than 4096, or more than 1024 and than rows), moments
+    of those that matter are enough, and some more passes over the rows find them.
+
+    In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
+    fitted on all splits from the same pass.
+
+    Parameters
+    ----------
+    alpha : float >= 0, default=1.0
+        Strength of the penalty. 0 gives least squares.
+    l1_ratio : float in [0, 1], default=0.5
+        Share of the l1 part: 1 is the lasso, 0 is ridge regression.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    precompute : bool or array of shape (n_features, n_features), default=False
+        False and True are the same here: moments are always used. An array makes scikit-learn do
+        the work, with host data.
+    max_iter : int, default=1000
+        Bound on the iterations; each solves one linear system in the features with a coefficient.
+    copy_X : bool, default=True
+        Only where scikit-learn does the work; ours never writes to X.
+    tol : float, default=1e-4
+        A model has converged if its duality gap is at most tol times the mean square of the
+        centred y. The solver goes on to rounding, since its last steps are its best.
+    warm_start : bool, default=False
+        Whether to start from the `coef_` of the last fit. The result is the same.
+    positive : bool, default=False
+        Whether w must be non-negative; scikit-learn's solver, for host data.
+    random_state : int, RandomState instance, default=None
+        Only for ``selection="random"``.
+    selection : {"cyclic", "random"}, default="cyclic"
+        "random" runs scikit-learn's coordinate descent, for host data.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,) or (n_targets, n_features)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape () or (n_targets,)
+        b; 0.0 without an intercept.
+    sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
+        `coef_` on the host.
+    n_iter_ : int or list of n_targets ints
+        Iterations.
+    dual_gap_ : float or array of shape (n_targets,)
+        Duality gap of the objective.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    Lasso : With the l1 part only.
+    ElasticNetCV : With a choice of `alpha` and `l1_ratio` by cross-validation.
+
+    References
+    ----------
+    H. Zou, T. Hastie, "Regularization and variable selection via the elastic net", J. R. Stat. Soc.
+    B 67 (2005). L. F. Portugal, J. J. Judice, L. N. Vicente, "A comparison of block pivoting and
+    interior-point algorithms for linear least squares problems with nonnegative variables",
+    Mathematics of Computation 63 (1994).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import ElasticNet
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 3.0], [3.0, 1.0]])
+    >>> model = ElasticNet(alpha=0.1).fit(X, X @ [1.0, 2.0] + 3.0)
+    >>> model.coef_.round(3), round(float(model.intercept_), 3)
+    (array([0.975, 1.891]), 3.173)
+    """
+
+    # Hyper-parameters that may differ between candidates of one pass over the rows.
+    multifit_params = ("alpha", "l1_ratio", "fit_intercept")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, check_input=True):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets are fitted one by one, as if each were alone.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights v; only their proportions matter.
+        check_input : bool, default=True
+            Only where scikit-learn does the work; ours always checks.
+
+        Returns
+        -------
+        self : ElasticNet
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's ElasticNet rejects, and for device data with parameters
+            that need host data. A failed fit leaves the estimator as it was.
+        MemoryError
+            If a device has no room for even small blocks of rows, or if there are more than 4096
+            features and so many have coefficients.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` was too small for `tol`.
+        """
+        return self._fit(super().fit, X, y, sample_weight, check_input)
+
+
+class Lasso(_SparseRegressor, sk.Lasso):
+    r"""Linear least squares with an l1 penalty, which sets coefficients to zero.
+
+    Minimises, over w of shape (n_features,) and b, for each target
+
+    .. math:: \frac{1}{2 \sum_i v_i} \sum_i v_i \, (y_i - x_i' w - b)^2 + \alpha \, |w|_1
+
+    with weights v (1 if not given). Solved as `ElasticNet` is, which see. In a
+    `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
+    splits from one pass over the rows.
+
+    Parameters
+    ----------
+    alpha : float >= 0, default=1.0
+        Strength of the penalty. 0 gives least squares.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    precompute : bool or array of shape (n_features, n_features), default=False
+        An array makes scikit-learn do the work, with host data.
+    copy_X : bool, default=True
+        Only where scikit-learn does the work.
+    max_iter : int, default=1000
+        Bound on the iterations.
+    tol : float, default=1e-4
+        A model has converged if its duality gap is at most tol times the mean square of the
+        centred y. The solver goes on to rounding.
+    warm_start : bool, default=False
+        Whether to start from the `coef_` of the last fit.
+    positive : bool, default=False
+        Whether w must be non-negative; scikit-learn's solver, for host data.
+    random_state : int, RandomState instance, default=None
+        Only for ``selection="random"``.
+    selection : {"cyclic", "random"}, default="cyclic"
+        "random" runs scikit-learn's coordinate descent, for host data.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,) or (n_targets, n_features)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape () or (n_targets,)
+        b; 0.0 without an intercept.
+    sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
+        `coef_` on the host.
+    n_iter_ : int or list of n_targets ints
+        Iterations.
+    dual_gap_ : float or array of shape (n_targets,)
+        Duality gap of the objective.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    ElasticNet : With an l2 part, for features that are correlated.
+    LassoCV : With a choice of `alpha` by cross-validation.
+
+    References
+    ----------
+    R. Tibshirani, "Regression shrinkage and selection via the lasso", J. R. Stat. Soc. B 58 (1996).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import Lasso
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 3.0], [3.0, 1.0]])
+    >>> model = Lasso(alpha=0.5).fit(X, X @ [1.0, 2.0] + 3.0)
+    >>> model.coef_.round(3), round(float(model.intercept_), 3)
+    (array([0.743, 1.714]), 3.743)
+    """
+
+    # Hyper-parameters that may differ between candidates of one pass over the rows.
+    multifit_params = ("alpha", "fit_intercept")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, check_input=True):
+        """Fit the model; everything is as for `ElasticNet.fit`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights v; only their proportions matter.
+        check_input : bool, default=True
+            Only where scikit-learn does the work; ours always checks.
+
+        Returns
+        -------
+        self : Lasso
+        """
+        return self._fit(super().fit, X, y, sample_weight, check_input)
+
+
+def needs_host(estimator: Any, X: Any) -> str | None:
+    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
+    if sparse.issparse(X):
+        return "sparse X"
+    if estimator.positive:
+        return "positive=True"
+    if estimator.selection == "random":
+        return "selection='random'"
+    # LassoCV and ElasticNetCV have "auto" too, which is False here.
+    return None if isinstance(estimator.precompute, bool | str) else "a precomputed Gram matrix"

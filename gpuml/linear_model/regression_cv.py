@@ -1,0 +1,287 @@
+"""Lasso and elastic net that choose their penalty by cross-validation, from one pass."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn import linear_model as sk
+from sklearn.base import _fit_context
+from sklearn.utils import check_scalar
+from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
+from sklearn.utils.validation import column_or_1d
+
+from gpuml._arrays import as_array, move
+from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml.linear_model._base import LinearPredictor, multifit_batch
+from gpuml.linear_model._cross_validation import folds_of, held_out_scores, host_targets
+from gpuml.linear_model._sparse_stack import describe_sparse, largest_slope, stack_sparse
+from gpuml.linear_model.elastic_net import needs_host
+from gpuml.metrics.scorer import get_scorer
+from gpuml.solvers.lasso import Penalties
+
+SMALLEST_ALPHA = float(np.finfo(np.float64).resolution)
+
+
+class _SparseCV(LinearPredictor):
+    """Fitting of `LassoCV` and `ElasticNetCV`, whose parameters these are."""
+
+    cv: Any
+    alphas: Any
+    eps: float
+    fit_intercept: bool
+
+    def _fit(self, theirs, X, y, sample_weight, params):
+        with unchanged_on_error(self):
+            _raise_for_params(params, self, "fit")
+            X = as_array(X)
+            reason = needs_host(self, X) or ("metadata routing" if _routing_enabled() else None)
+            if reason is not None:
+                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
+                theirs(X, y, sample_weight=sample_weight, **params)
+                return self
+            y = _one_target(self, as_array(y))
+            weight = None if isinstance(sample_weight, Real) else sample_weight
+            batch = multifit_batch(self, X, y, weight)
+            self.__dict__.update(self._choose(batch, X, y))
+        return self
+
+    def _choose(self, batch, X, y):
+        ratios = np.atleast_1d(np.asarray(getattr(self, "l1_ratio", 1.0), dtype=float))
+        folds = folds_of(self.cv, batch, X, y)
+        described = describe_sparse(self, folds)
+        grid = self._grid(folds, described, ratios)  # (R, A)
+        penalties = Penalties(
+            alpha=grid.ravel(),
+            l1_ratio=np.repeat(ratios, grid.shape[1]),
+            fit_intercept=np.full(grid.size, bool(self.fit_intercept)),
+        )
+        stack = stack_sparse(self, folds, penalties, described=described)
+        scores = held_out_scores(stack, folds, get_scorer("neg_mean_squared_error"))
+        errors = -scores.reshape(*grid.shape, folds.n_splits)
+        mean = errors.mean(axis=-1)
+        # As many as one may be nan; scikit-learn's choice is the first of the smallest.
+        best = int(np.argmin(mean))
+        ratio, alpha = np.unravel_index(best, mean.shape)
+        fitted = stack.pick(best, None)
+        if hasattr(self, "l1_ratio"):
+            fitted["l1_ratio_"] = ratios[ratio]
+        alphas = grid if isinstance(self.alphas, Integral) and len(ratios) > 1 else grid[0]
+        return {
+            **fitted,
+            "alpha_": grid[ratio, alpha],
+            "alphas_": move(np.ascontiguousarray(alphas), batch.home),
+            "mse_path_": move(np.ascontiguousarray(np.squeeze(errors)), batch.home),
+        }
+
+    def _grid(self, folds, described, ratios):
+        """Alphas (R, A) from large to small."""
+        if not isinstance(self.alphas, Integral):
+            for index, alpha in enumerate(self.alphas):
+                check_scalar(
+                    alpha, f"alphas[{index}]", target_type=Real, min_val=0.0,
+                    include_boundaries="left",
+                )  # fmt: skip
+            return np.tile(np.sort(np.array(self.alphas, dtype=float))[::-1], (len(ratios), 1))
+        if (ratios == 0).any():
+            raise ValueError(
+                "l1_ratio=0 has no largest useful alpha to make a grid from. Give alphas= as a "
+                "list, or use RidgeCV."
+            )
+        steepest = largest_slope(folds, described, bool(self.fit_intercept))
+        return np.stack(
+            [
+                np.full(self.alphas, SMALLEST_ALPHA)
+                if top <= SMALLEST_ALPHA
+                else np.geomspace(top, top * self.eps, num=self.alphas)
+                for top in steepest / ratios
+            ]
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.array_api_support = needs_host(self, None) is None
+        return tags
+
+
+class LassoCV(_SparseCV, sk.LassoCV):
+    r"""Lasso with `alpha` chosen by cross-validation.
+
+    Of the given alphas, the one with the smallest mean over splits of the held-out mean squared
+    error is taken, and `Lasso` with it is fitted to all rows. All alphas are fitted on all splits
+    and scored from one pass over the rows; the final fit needs no further one.
+
+    Parameters
+    ----------
+    eps : float, default=1e-3
+        Smallest alpha of a grid as a share of the largest.
+    alphas : int or array-like, default=100
+        A number makes a geometric grid of so many alphas, down from the smallest that sets all
+        coefficients to zero.
+    fit_intercept : bool, default=True
+    precompute : "auto", bool or array, default="auto"
+        An array makes scikit-learn do the work, with host data; else it does not matter.
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+        As for `Lasso`.
+    copy_X : bool, default=True
+        Only where scikit-learn does the work.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5-fold without shuffling.
+    verbose : bool or int, default=False
+        Only where scikit-learn does the work.
+    n_jobs : int, default=None
+        Only where scikit-learn does the work.
+    positive, random_state, selection
+        As for `Lasso`.
+
+    Attributes
+    ----------
+    alpha_ : float
+    alphas_ : array of shape (n_alphas,)
+        From large to small.
+    mse_path_ : array of shape (n_alphas, n_splits)
+        Held-out mean squared errors, weighted where the fit is. This and `alphas_` are float64, in
+        the library and on the device of X.
+    coef_ : array of shape (n_features,)
+        In the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape ()
+    dual_gap_ : float
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    ElasticNetCV : Chooses `l1_ratio` too.
+
+    References
+    ----------
+    R. Tibshirani, "Regression shrinkage and selection via the lasso", J. R. Stat. Soc. B 58 (1996).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import LassoCV
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = LassoCV(alphas=[0.01, 0.1, 1.0]).fit(X, X @ [1.0, 2.0, 0.0])
+    >>> float(model.alpha_)
+    0.01
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, **params):
+        """Choose alpha and fit.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of fits and of held-out errors; the mean over splits is not weighted.
+        **params : dict
+            For the splitter, where scikit-learn's metadata routing is enabled; then scikit-learn
+            does the work.
+
+        Returns
+        -------
+        self : LassoCV
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's LassoCV rejects, and for device data with parameters that
+            need host data. A failed fit leaves the estimator as it was.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` was too small for `tol`.
+        """
+        return self._fit(super().fit, X, y, sample_weight, params)
+
+
+class ElasticNetCV(_SparseCV, sk.ElasticNetCV):
+    r"""Elastic net with `alpha` and `l1_ratio` chosen by cross-validation.
+
+    As `LassoCV`, with every l1_ratio too; a grid of alphas is made for each.
+
+    Parameters
+    ----------
+    l1_ratio : float or array-like of floats in [0, 1], default=0.5
+        0 needs a list of `alphas`.
+    eps : float, default=1e-3
+    alphas : int or array-like, default=100
+    fit_intercept : bool, default=True
+    precompute : "auto", bool or array, default="auto"
+    max_iter : int, default=1000
+    tol : float, default=1e-4
+    cv : int, splitter or iterable of index pairs, default=None
+    copy_X : bool, default=True
+    verbose : bool or int, default=0
+    n_jobs : int, default=None
+    positive : bool, default=False
+    random_state : int, RandomState instance, default=None
+    selection : {"cyclic", "random"}, default="cyclic"
+        All as for `LassoCV`.
+
+    Attributes
+    ----------
+    alpha_ : float
+    l1_ratio_ : float
+    alphas_ : array of shape (n_alphas,) or (n_l1_ratio, n_alphas)
+        From large to small; one row for all l1_ratios where `alphas` is a list.
+    mse_path_ : array of shape (n_alphas, n_splits) or (n_l1_ratio, n_alphas, n_splits)
+        Held-out mean squared errors.
+    coef_ : array of shape (n_features,)
+        In the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape ()
+    dual_gap_ : float
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    References
+    ----------
+    H. Zou, T. Hastie, "Regularization and variable selection via the elastic net", J. R. Stat. Soc.
+    B 67 (2005).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import ElasticNetCV
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = ElasticNetCV(l1_ratio=[0.5, 1.0], alphas=[0.01, 1.0])
+    >>> float(model.fit(X, X @ [1.0, 2.0, 0.0]).l1_ratio_)
+    1.0
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, **params):
+        """Choose alpha and l1_ratio, and fit; everything is as for `LassoCV.fit`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        **params : dict
+
+        Returns
+        -------
+        self : ElasticNetCV
+        """
+        return self._fit(super().fit, X, y, sample_weight, params)
+
+
+def _one_target(estimator: Any, y: Any) -> Any:
+    if y is None:
+        return y
+    y = y if is_foreign(y) else np.asarray(y)
+    if y.ndim > 1 and y.shape[1] > 1:
+        name = type(estimator).__name__
+        raise ValueError(f"For multi-task outputs, use MultiTask{name} of scikit-learn.")
+    if is_foreign(y):
+        return y[:, 0] if y.ndim == 2 else y
+    return column_or_1d(y, warn=True)

@@ -1,0 +1,183 @@
+"""Quadratic problems with an l1 penalty, and their solution where the signs are known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml._arrays import Array, device_of, is_numpy, to_host
+from gpuml._ops import EPS
+from gpuml._threads import threads_for_order
+from gpuml.penalties import violation
+
+# Bound on the workspace of a batch of matrices.
+DEVICE_BYTES = 2**30
+# Supports up to this size are not worth batches of their own.
+SMALL = 32
+# Added to a unit diagonal whose matrix is singular; refinement takes its effect out again.
+DAMPING = 1e-10
+# A pivot below this says that the matrix is singular for all practical purposes.
+SMALLEST_PIVOT = 1e-6
+REFINEMENTS = 2
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """``v'Hv/2 - g'v + sum_j (l1_j |v_j| + l2_j v_j^2/2)`` with a unit diagonal of H.
+
+    H (B, p, p); g, l1, l2 (B, m, p); `dead` marks coordinates that stay at zero.
+    """
+
+    H: Array
+    g: Array
+    l1: Array
+    l2: Array
+    dead: Array
+
+    def relative_violation(self, v, xp, slope=None):
+        """Largest violation of the optimality conditions (B, m), relative to the largest of g."""
+        slope = times(self, v) - self.g if slope is None else slope
+        found = xp.where(self.dead, xp.zeros_like(v), violation(v, slope, self.l1, xp))
+        return xp.max(found, axis=-1) / self.size(xp)
+
+    def size(self, xp):
+        """The largest of g (B, m); one where all are zero."""
+        largest = xp.max(xp.abs(self.g), axis=-1)
+        return xp.where(largest > 0, largest, xp.ones_like(largest))
+
+    def limit(self, v, tol, xp):
+        """The relative violation (B, m) to stop at: `tol`, or what rounding leaves at v."""
+        rounding = 4 * EPS * (1 + xp.sum(xp.abs(v), axis=-1) / self.size(xp))
+        return xp.where(rounding > tol, rounding, xp.full_like(rounding, tol))
+
+
+def times(problem: Quadratic, v: Array) -> Array:
+    """``(H + l2) v`` for v (B, m, p)."""
+    return v @ problem.H + problem.l2 * v
+
+
+def solve_on(problem: Quadratic, mask: Array, rhs: Array, todo: np.ndarray, xp):
+    """Solve ``(H + l2)_AA u_A = rhs_A`` on the coordinates A of each model, and u = 0 elsewhere.
+
+    Parameters
+    ----------
+    problem : Quadratic
+    mask : bool array (B, m, p)
+        A.
+    rhs : array (B, m, p)
+    todo : bool ndarray (B, m), host
+        Which models; the rest get zeros.
+
+    Returns
+    -------
+    u : array (B, m, p)
+    solved : bool array (B, m)
+        False where the system is singular and has no solution to the precision of its matrix.
+    """
+    if is_numpy(rhs):
+        return _solve_each(problem, mask, rhs, todo)
+    return _solve_masked(problem, mask, rhs, todo, xp)
+
+
+def _solve_each(problem, mask, rhs, todo):
+    u, solved = np.zeros(rhs.shape), np.ones(todo.shape, dtype=bool)
+    with threads_for_order(rhs.shape[-1]):
+        for b, m in np.argwhere(todo):
+            A = np.flatnonzero(mask[b, m])
+            if len(A):
+                l2 = problem.l2[b, m, A]
+                u[b, m, A], solved[b, m] = _solve_one(problem.H[b], A, l2, rhs[b, m, A])
+    return u, solved
+
+
+def _solve_one(H, A, l2, rhs):
+    matrix = H[np.ix_(A, A)]
+    diagonal = np.diag_indices(len(A))
+    matrix[diagonal] += l2
+    factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
+    if info == 0 and factor[diagonal].min() > SMALLEST_PIVOT:
+        return lapack.dpotrs(factor, rhs)[0], True
+    damped = matrix.copy()
+    damped[diagonal] += DAMPING
+    factor, info = lapack.dpotrf(damped.T, lower=0, clean=0)
+    if info:
+        damped[diagonal] += 1e-6
+        factor, info = lapack.dpotrf(damped.T, lower=0, clean=0)
+    u = lapack.dpotrs(factor, rhs)[0]
+    for _ in range(REFINEMENTS):
+        u += lapack.dpotrs(factor, rhs - matrix @ u)[0]
+    left = np.abs(rhs - matrix @ u).max()
+    return u, left <= _allowed(np.abs(u).sum(), np.abs(rhs).max())
+
+
+def _allowed(size, side):
+    return 1e-12 * side + 8 * EPS * size
+
+
+def _solve_masked(problem, mask, rhs, todo, xp):
+    """The same in few calls: models of similar support share a batch of matrices of its size."""
+    B, m, p = rhs.shape
+    device = device_of(rhs)
+    chosen = np.flatnonzero(todo.ravel())
+    mask, rhs, l2 = (xp.reshape(a, (B * m, p)) for a in (mask, rhs, problem.l2))
+    sizes = to_host(xp.sum(xp.astype(mask, xp.int64), axis=-1))[chosen]
+    chosen = chosen[np.argsort(sizes, kind="stable")]
+    sizes = np.sort(sizes)
+    found, fine = [], []
+    for start, stop in _batches(sizes):
+        models = chosen[start:stop]
+        index = xp.asarray(models, device=device)
+        rows = xp.asarray(models // m, device=device)
+        some = [xp.take(a, index, axis=0) for a in (mask, rhs, l2)]
+        u, solved = _solve_batch(problem.H, rows, *some, max(1, int(sizes[stop - 1])), xp)
+        found.append(u)
+        fine.append(solved)
+    zero = xp.zeros_like(rhs[:1, :])
+    position = np.full(B * m, len(chosen))
+    position[chosen] = np.arange(len(chosen))
+    position = xp.asarray(position, device=device)
+    u = xp.take(xp.concat([*found, zero], axis=0), position, axis=0)
+    solved = xp.take(xp.concat([*fine, zero[:, 0] == 0], axis=0), position, axis=0)
+    return xp.reshape(u, (B, m, p)), xp.reshape(solved, (B, m))
+
+
+def _batches(sizes):
+    """Runs of ascending sizes, the largest at most twice the smallest, in bounded memory."""
+    start = 0
+    while start < len(sizes):
+        stop = int(np.searchsorted(sizes, max(SMALL, 2 * sizes[start]), side="right"))
+        stop = min(stop, start + max(1, DEVICE_BYTES // int(8 * 4 * sizes[stop - 1] ** 2 + 1)))
+        yield start, stop
+        start = stop
+
+
+def _solve_batch(H, rows, mask, rhs, l2, size, xp):
+    """Solutions (K, p) on supports of at most `size`; rows (K,) says whose H each model has.
+
+    Beyond the support of a model, rows and columns are those of the identity: one inverse serves
+    all models of the batch.
+    """
+    p = rhs.shape[-1]
+    device = device_of(rhs)
+    order = xp.argsort(xp.astype(~mask, xp.int64), axis=-1, stable=True)  # the support comes first
+    support = order[:, :size]
+    inside, b, l2 = (xp.take_along_axis(a, support, axis=-1) for a in (mask, rhs, l2))
+    b = xp.where(inside, b, xp.zeros_like(b))[..., None]
+    place = (rows[:, None, None] * p + support[:, :, None]) * p + support[:, None, :]
+    A = xp.reshape(xp.take(xp.reshape(H, (-1,)), xp.reshape(place, (-1,))), place.shape)
+    eye = xp.eye(size, dtype=xp.float64, device=device)
+    both = inside[:, :, None] & inside[:, None, :]
+    diagonal = xp.where(inside, l2, xp.ones_like(l2))[:, :, None] * eye
+    A = xp.where(both, A, xp.zeros_like(A)) + diagonal
+    inverse = xp.linalg.inv(A + DAMPING * eye)
+    u = inverse @ b
+    for _ in range(REFINEMENTS + 1):
+        u = u + inverse @ (b - A @ u)
+    left = xp.max(xp.abs(b - A @ u), axis=(-2, -1))
+    solved = left <= _allowed(xp.sum(xp.abs(u), axis=(-2, -1)), xp.max(xp.abs(b), axis=(-2, -1)))
+    # Back to all coordinates: where in the support each one is.
+    u = xp.concat(
+        [u[..., 0], xp.zeros((u.shape[0], p - size), dtype=xp.float64, device=device)], axis=-1
+    )
+    u = xp.take_along_axis(u, xp.argsort(order, axis=-1), axis=-1)
+    return xp.where(mask, u, xp.zeros_like(u)), solved

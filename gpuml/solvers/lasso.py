@@ -1,0 +1,283 @@
+r"""Lasso and elastic net of every penalty on every split from one pass over the rows.
+
+For each split and each (alpha, l1_ratio), with W the sum of the training weights, a model minimises
+
+    1/(2 W) sum_i w_i (y_i - x_i' v - b)^2 + alpha ( l1_ratio |v|_1 + (1 - l1_ratio) |v|^2 / 2 ) .
+
+Centred moments H = sum w (x - m)(x - m)' / W and g = sum w (x - m)(y - n) / W hold all that the
+problem needs, and `solvers.prox` solves it. Where moments of all features would be too many,
+`solvers.working_set` keeps those of some.
+
+References
+----------
+R. Tibshirani, "Regression shrinkage and selection via the lasso", J. R. Stat. Soc. B 58 (1996).
+H. Zou, T. Hastie, "Regularization and variable selection via the elastic net", J. R. Stat. Soc. B
+67 (2005). S.-J. Kim, K. Koh, M. Lustig, S. Boyd, D. Gorinevsky, "An interior-point method for
+large-scale l1-regularized least squares", IEEE J. Sel. Top. Signal Process. 1 (2007), for the gap.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._ops import EPS, constant
+from gpuml.data import Folds
+from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers.moments import Moments, atom_moments, normal_equations
+from gpuml.solvers.prox import minimise_path
+from gpuml.solvers.ridge import Described
+
+# Workspace for the matrices of several splits at once.
+MATRIX_BYTES = {True: 2**28, False: 2**32}
+# What the quadratic solver is asked for: pivoting is exact, so that it costs nothing.
+VIOLATION = 1e-12
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """Of C candidates: alpha, l1_ratio and fit_intercept, host arrays (C,)."""
+
+    alpha: np.ndarray
+    l1_ratio: np.ndarray
+    fit_intercept: np.ndarray
+
+    def of(self, index: Any) -> "Penalties":
+        """Those of some candidates."""
+        return Penalties(self.alpha[index], self.l1_ratio[index], self.fit_intercept[index])
+
+    def __len__(self):
+        return len(self.alpha)
+
+
+@dataclass(frozen=True)
+class SparseModels(LinearModels):
+    """Models (C, S) with the iterations they took, and how far from optimal they are.
+
+    Attributes
+    ----------
+    n_iter : int ndarray (C, S, t), host
+    gap : array (C, S, t)
+        Duality gap of the objective above.
+    y_square : array (C, S, t)
+        Weighted mean of the squares of the centred targets: the unit of tolerances of the gap.
+    violation : array (C, S, t)
+        Relative violation of the optimality conditions.
+    """
+
+    n_iter: np.ndarray
+    gap: Array
+    y_square: Array
+    violation: Array
+
+    def converged(self, tol: float) -> np.ndarray:
+        """Bool ndarray (C, S, t), host: gap at most tol x y_square, or as small as rounding."""
+        xp = namespace(self.gap)
+        limit = (tol + 8 * EPS) * self.y_square
+        return to_host((self.gap <= limit) | (xp.abs(self.violation) <= 4 * VIOLATION))
+
+
+def describe_columns(
+    folds: Folds,
+    columns: np.ndarray | None = None,
+    *,
+    block_bytes: int | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Described:
+    """Moments of some columns (None: all of them) for each partition, in one pass each."""
+    if columns is not None:
+        batch = folds.batch
+        xp = namespace(batch.X)
+        index = xp.asarray(columns, device=device_of(batch.X))
+        folds = replace(folds, batch=replace(batch, X=xp.take(batch.X, index, axis=1)))
+    moments = tuple(
+        atom_moments(folds.batch, part.atoms, block_bytes=block_bytes, advance=advance)
+        for part in folds.partitions
+    )
+    return Described(folds, moments, None, block_bytes)
+
+
+def solve_described(
+    described: Described,
+    penalties: Penalties,
+    max_iter: int,
+    start: Array | None = None,
+    all_rows: bool = False,
+) -> SparseModels:
+    """Models of all candidates on the training part of every split.
+
+    Parameters
+    ----------
+    described : Described
+        With moments.
+    penalties : Penalties
+    max_iter : int
+    start : array (C, S, t, p), optional
+        Coefficients to start from, or what broadcasts to them.
+    all_rows : bool, default=False
+        Whether to fit all rows, as one split, instead.
+
+    Returns
+    -------
+    SparseModels
+    """
+    partitions, moments = described.folds.partitions, described.moments or ()
+    if all_rows:
+        jobs = [(moments[0], np.ones((1, len(partitions[0].atoms))))]
+    else:
+        jobs = [(sums, part.train) for sums, part in zip(moments, partitions, strict=True)]
+    parts, first = [], 0
+    for sums, counts in jobs:
+        step = _splits_at_once(sums)
+        for i in range(0, len(counts), step):
+            some = counts[i : i + step]
+            place = slice(first, first + len(some))
+            parts.append(_solve_counts(sums, some, penalties, max_iter, start, place))
+            first += len(some)
+    return join(parts, axis=1)
+
+
+def _splits_at_once(moments):
+    q = moments.gram.shape[-1]
+    is_host = not namespace(moments.gram).__name__.endswith("cupy")
+    return max(1, MATRIX_BYTES[is_host] // (8 * q * q * 5))
+
+
+def join(parts: list[SparseModels], axis: int) -> SparseModels:
+    """Models of several parts along the axis of candidates (0) or of splits (1)."""
+    xp = namespace(parts[0].coef)
+    return (
+        parts[0]
+        if len(parts) == 1
+        else SparseModels(
+            **{name: _concat([getattr(part, name) for part in parts], axis, xp) for name in _FIELDS}
+        )
+    )
+
+
+_FIELDS = ("coef", "intercept", "status", "n_iter", "gap", "y_square", "violation")
+
+
+def _concat(values, axis, xp):
+    is_host = isinstance(values[0], np.ndarray)
+    return np.concatenate(values, axis=axis) if is_host else xp.concat(values, axis=axis)
+
+
+def take_models(models: SparseModels, order: np.ndarray) -> SparseModels:
+    """Candidates in another order."""
+    xp = namespace(models.coef)
+    index = xp.asarray(np.ascontiguousarray(order), device=device_of(models.coef))
+
+    def pick(name):
+        values = getattr(models, name)
+        if isinstance(values, np.ndarray):
+            return values[order]
+        return xp.take(values, index, axis=0)
+
+    return SparseModels(**{name: pick(name) for name in _FIELDS})
+
+
+def _solve_counts(moments, counts, penalties, max_iter, start, splits):
+    """Candidates of each l1_ratio and intercept follow one path, from strong to weak."""
+    total = moments.combine(counts)
+    found, places = [], []
+    xp = namespace(total.gram)
+    if start is not None:
+        p = moments.n_features
+        shape = (len(penalties), splits.stop, moments.shift.shape[0] - p, p)
+        if start.ndim < 4 or start.shape[1] == 1:
+            start = xp.broadcast_to(start, shape)
+        start = start[:, splits, ...]
+    for fit_intercept in np.unique(penalties.fit_intercept):
+        problem = standardise(total, bool(fit_intercept))
+        for ratio in np.unique(penalties.l1_ratio[penalties.fit_intercept == fit_intercept]):
+            same = (penalties.fit_intercept == fit_intercept) & (penalties.l1_ratio == ratio)
+            place = np.flatnonzero(same)
+            place = place[np.argsort(-penalties.alpha[place], kind="stable")]
+            begin = start
+            if start is not None:
+                begin = xp.take(start, xp.asarray(place, device=device_of(start)), axis=0)
+            found.append(_solve_path(problem, penalties.of(place), max_iter, begin))
+            places.append(place)
+    return take_models(join(found, axis=0), np.argsort(np.concatenate(places), kind="stable"))
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Centred moments per unit of weight: H (S, p, p), g (S, t, p), y_square (S, t), means."""
+
+    H: Array
+    g: Array
+    y_square: Array
+    x_mean: Array
+    y_mean: Array
+    weight: Array
+
+
+def standardise(moments: Moments, fit_intercept: bool) -> Standard:
+    """What the objective at the top of this module is a function of."""
+    xp = namespace(moments.gram)
+    p = moments.n_features
+    t = moments.shift.shape[0] - p
+    weight = moments.gram[:, -1, -1]
+    # With y among the features its centred squares come out too.
+    normal = normal_equations(replace(moments, n_features=p + t), fit_intercept)
+    W = weight[:, None, None]
+    H = normal.xx[:, :p, :p] / W
+    g = xp.matrix_transpose(normal.xx[:, :p, p:]) / W
+    # A column that is constant but for rounding has no direction.
+    known = xp.linalg.diagonal(normal.xx) > normal.noise
+    known = known[:, :p]
+    H = xp.where(known[:, :, None] & known[:, None, :], H, xp.zeros_like(H))
+    g = xp.where(known[:, None, :], g, xp.zeros_like(g))
+    squares = xp.linalg.diagonal(normal.xx)[:, p:] / weight[:, None]
+    squares = xp.where(squares > 0, squares, xp.zeros_like(squares))
+    mean = normal.x_mean
+    return Standard(H, g, squares, mean[:, :p], mean[:, p:], weight)
+
+
+def _solve_path(problem, penalties, max_iter, start):
+    xp = namespace(problem.g)
+    l1 = penalties.alpha * penalties.l1_ratio
+    l2 = penalties.alpha * (1 - penalties.l1_ratio)
+    v, violation, n_iter = minimise_path(
+        problem.H, problem.g, l1, l2, start, tol=VIOLATION, max_iter=max_iter
+    )  # (C, S, t, p)
+    intercept = problem.y_mean - xp.sum(v * problem.x_mean[:, None, :], axis=-1)
+    return SparseModels(
+        coef=v,
+        intercept=intercept,
+        status=np.full(v.shape[:2], Status.MOMENTS, dtype=int),
+        n_iter=np.maximum(n_iter, 1),
+        gap=duality_gap(problem, v, l1, l2),
+        y_square=xp.broadcast_to(problem.y_square[None, ...], violation.shape),
+        violation=violation,
+    )
+
+
+def duality_gap(problem: Standard, v: Array, l1: np.ndarray, l2: np.ndarray) -> Array:
+    """Duality gaps (C, S, t) of coefficients (C, S, t, p), in the unit of the objective.
+
+    With residuals r = y - Xv the dual point is r scaled into ``|X'r - l2 v| <= l1``. Without an
+    l1 part, the conjugate of the l2 part is used; with neither, the squared gradient stands in.
+    """
+    xp = namespace(v)
+    one, two = (constant(x, like=v, xp=xp)[:, None, None] for x in (l1, l2))
+    image = v @ problem.H[None, ...]
+    y_square = problem.y_square
+    fitted = xp.sum(v * problem.g, axis=-1)  # y'Xv
+    squares = y_square - 2 * fitted + xp.sum(v * image, axis=-1)  # r'r
+    along = y_square - fitted  # r'y
+    dual = problem.g - image - two[..., None] * v
+    norm = xp.max(xp.abs(dual), axis=-1)
+    ridge = squares + two * xp.sum(v**2, axis=-1)
+    scale = xp.where(norm > one, one / xp.where(norm > 0, norm, 1.0), xp.ones_like(norm))
+    gap = 0.5 * (1 + scale**2) * ridge + one * xp.sum(xp.abs(v), axis=-1) - scale * along
+    gradient = xp.sum((problem.g - image) ** 2, axis=-1)
+    safe = xp.where(two > 0, two, xp.ones_like(two))
+    no_l1 = squares + 0.5 * two * xp.sum(v**2, axis=-1) - along + 0.5 * gradient / safe
+    least = gradient * problem.weight[:, None]
+    gap = xp.where(one > 0, gap, xp.where(two > 0, no_l1, least))
+    return xp.where(gap > 0, gap, xp.zeros_like(gap))

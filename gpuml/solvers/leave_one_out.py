@@ -1,0 +1,120 @@
+r"""Leave-one-out residuals of ridge regression for every penalty, from two passes over the rows.
+
+The residual that row i has when it is left out of the fit follows from the fit of all rows,
+
+    r_i / (1 - h_i) ,    h_i = w_i (x_i - m)' (G + alpha I)^{-1} (x_i - m) + w_i / sum w ,
+
+with weights w, the centred moments G = sum w (x - m)(x - m)' and their mean m; the last term is
+there with an intercept only [1]_, [2]_. One eigendecomposition of G serves all alphas. With no more
+rows than features that of the inner products of the rows takes its place.
+
+References
+----------
+.. [1] D. M. Allen, "The relationship between variable selection and data augmentation and a method
+   for prediction", Technometrics 16 (1974).
+.. [2] G. H. Golub, M. Heath, G. Wahba, "Generalized cross-validation as a method for choosing a
+   good ridge parameter", Technometrics 21 (1979).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuml._arrays import Array, namespace
+from gpuml._ops import constant
+from gpuml.data import Rows, count_rows, cut
+from gpuml.solvers._blocks import Blocks
+from gpuml.solvers.kernel import centred_kernel
+from gpuml.solvers.moments import normal_equations
+from gpuml.solvers.ridge import Described
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Leave-one-out residuals (A, n, t) of some rows (n,) for all alphas, at the place of work."""
+
+    rows: Rows
+    residual: Array
+    y: Array
+    weight: Array | None
+
+
+def leave_one_out(
+    described: Described,
+    alphas: np.ndarray,
+    fit_intercept: bool,
+    advance: Callable[[int], None] | None = None,
+) -> Iterator[LeftOut]:
+    """Leave-one-out residuals for each alpha, block after block of rows.
+
+    Parameters
+    ----------
+    described : Described
+        All rows as one atom, such as ``describe(whole(batch))``.
+    alphas : ndarray (A,), host
+        Positive penalties.
+    fit_intercept : bool
+    advance : callable, optional
+        Called with the number of rows read since the last call.
+
+    Yields
+    ------
+    LeftOut
+    """
+    if described.kernel is None:
+        return _from_moments(described, alphas, fit_intercept, advance)
+    return iter([_from_kernel(described, alphas, fit_intercept)])
+
+
+def _from_moments(described, alphas, fit_intercept, advance):
+    moments = described.moments[0]
+    total = moments.combine(np.ones((1, moments.gram.shape[0])))
+    normal = normal_equations(total, fit_intercept)
+    xp = namespace(normal.xx)
+    values, vectors = xp.linalg.eigh(normal.xx[0, ...])
+    values = xp.where(values > 0, values, xp.zeros_like(values))
+    gain = 1.0 / (values + constant(alphas, like=values, xp=xp)[:, None])  # (A, p)
+    rotated = gain[:, :, None] * (vectors.T @ normal.xy[0, ...])  # (A, p, t)
+    x_mean, y_mean = normal.x_mean[0, :], normal.y_mean[0, :]
+    share = 1.0 / total.gram[0, -1, -1] if fit_intercept else 0.0
+    batch = described.folds.batch
+    A, p, t = rotated.shape
+    blocks = Blocks(batch, p + A * (t + 1), described.block_bytes, advance)
+    for rows in cut(slice(0, batch.n_rows), blocks.rows_per_block):
+        X, y, weight = (None if a is None else xp.astype(a, xp.float64) for a in blocks.read(rows))
+        Z = (X - x_mean) @ vectors  # (n, p)
+        residual = (y - y_mean)[None, ...] - Z[None, ...] @ rotated  # (A, n, t)
+        leverage = gain @ (Z**2).T + share  # (A, n)
+        if weight is not None:
+            leverage = leverage * weight
+        yield LeftOut(rows, residual / (1.0 - leverage)[..., None], y, weight)
+        blocks.done(count_rows(rows))
+
+
+def _from_kernel(described, alphas, fit_intercept):
+    """With ``c = (K + alpha I)^{-1} b`` and d its diagonal, the residuals are ``c / d``."""
+    kernel = described.kernel
+    dual = centred_kernel(kernel, np.ones((1, kernel.K.shape[0])), fit_intercept)
+    xp = namespace(dual.K)
+    K, b, root = dual.K[0, ...], dual.b[0, ...], dual.root[0, :]
+    alpha = constant(alphas, like=K, xp=xp)[:, None]
+    unit = root / xp.sqrt(xp.sum(root**2))
+    lift = xp.sum(xp.linalg.diagonal(K)) if fit_intercept else 0.0
+    # Centring leaves the direction of the root weights with the eigenvalue zero. Lifted, what it
+    # adds to the diagonal can be taken off without loss of digits.
+    values, vectors = xp.linalg.eigh(K + lift * unit[:, None] * unit[None, :])
+    values = xp.where(values > 0, values, xp.zeros_like(values))
+    gain = 1.0 / (values + alpha)  # (A, n)
+    solution = vectors @ (gain[:, :, None] * (vectors.T @ b))  # (A, n, t)
+    diagonal = gain @ (vectors**2).T
+    if fit_intercept:
+        diagonal = diagonal - unit**2 / (lift + alpha)
+    scaled = solution / diagonal[..., None]
+    weighted = kernel.weight is not None
+    y = kernel.y + kernel.shift[kernel.X.shape[1] :]
+    if weighted:
+        positive = root > 0
+        safe = xp.where(positive, root, xp.ones_like(root))
+        scaled = scaled / safe[:, None]
+    return LeftOut(slice(0, K.shape[0]), scaled, y, kernel.weight)

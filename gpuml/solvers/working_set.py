@@ -1,0 +1,191 @@
+"""Sparse models of more features than moments are kept for: a working set of columns.
+
+The problem is solved from the moments of some columns. Features outside whose optimality condition
+``|x_j' r| / W <= l1`` the residuals r violate join them, the worst first, until there is none:
+then the models are those of all features [1]_. Each round reads the rows twice: for the slopes of
+all features, all models at once in one product, and for the moments of the columns.
+
+References
+----------
+.. [1] T. B. Johnson, C. Guestrin, "Blitz: a principled meta-algorithm for scaling sparse
+   optimization", ICML (2015).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._ops import constant, zeros
+from gpuml.data import Folds, Partition
+from gpuml.solvers._blocks import Blocks, sum_blocks
+from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
+from gpuml.solvers.moments import row_shift
+from gpuml.solvers.ridge import Described
+
+# Moments of more features are not formed: their cost grows with the square.
+MOST_COLUMNS = 4096
+# With fewer rows than features, a working set costs less than all moments from here on.
+FEW_COLUMNS = 1024
+# The set grows by at least so many features in a round, and otherwise doubles.
+FIRST_COLUMNS = 256
+# Share of the penalty by which a feature outside the working set may violate its condition.
+SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class WideFit:
+    """Models of all features, and the models and moments of the columns that they rest on.
+
+    `n_passes` says how often the rows were read.
+    """
+
+    models: SparseModels
+    inner: SparseModels
+    described: Described
+    columns: np.ndarray
+    n_passes: int
+
+
+def is_wide(n_rows: int, n_features: int) -> bool:
+    """Whether a working set of columns is to be used."""
+    return n_features > min(MOST_COLUMNS, max(n_rows, FEW_COLUMNS))
+
+
+def solve_wide(
+    folds: Folds,
+    penalties: Penalties,
+    max_iter: int,
+    columns: np.ndarray | None = None,
+    *,
+    check: Callable[[Described], None],
+    block_bytes: int | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> WideFit:
+    """Models of all candidates on every split.
+
+    Parameters
+    ----------
+    folds : Folds
+    penalties : Penalties
+    max_iter : int
+    columns : int ndarray, optional
+        A guess of the features that have coefficients, in order.
+    check : callable
+        Called with the moments of the columns; raises where they are not finite.
+    block_bytes, advance
+        As for `moments.atom_moments`.
+
+    Raises
+    ------
+    MemoryError
+        If more than `MOST_COLUMNS` features have coefficients.
+    """
+    rows = _Rows(folds, penalties, row_shift(folds.batch), block_bytes, advance)
+    p = folds.batch.n_features
+    columns = np.arange(1) if columns is None or len(columns) == 0 else columns
+    start, n_passes = None, 0
+    while True:
+        described = describe_columns(folds, columns, block_bytes=block_bytes, advance=advance)
+        check(described)
+        inner = solve_described(described, penalties, max_iter, start)
+        excess = rows.excess(inner, columns)
+        excess[columns] = 0.0
+        n_passes += 2 * len(folds.partitions)
+        missing = np.flatnonzero(~(excess <= SLACK))
+        if len(missing) == 0:
+            coef = _at_columns(inner.coef, columns, np.arange(p))
+            return WideFit(replace(inner, coef=coef), inner, described, columns, n_passes)
+        room = max(len(columns), FIRST_COLUMNS)
+        worst = missing[np.argsort(-excess[missing], kind="stable")[:room]]
+        before, columns = columns, np.union1d(columns, worst)
+        start = _at_columns(inner.coef, before, columns)
+        if len(columns) > MOST_COLUMNS:
+            raise MemoryError(
+                f"More than {MOST_COLUMNS} of {p} features have coefficients. Raise alpha or "
+                "l1_ratio, take Ridge where l1_ratio is near 0, or select features first."
+            )
+
+
+def _at_columns(coef, before, after):
+    """Coefficients of some columns as those of others; zero where they are new."""
+    xp = namespace(coef)
+    position = np.full(max(before[-1], after[-1]) + 1, len(before))
+    position[before] = np.arange(len(before))
+    index = xp.asarray(position[after], device=device_of(coef))
+    padded = xp.concat([coef, xp.zeros_like(coef[..., :1])], axis=-1)
+    return xp.take(padded, index, axis=-1)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows, to be read for slopes of all features."""
+
+    folds: Folds
+    penalties: Penalties
+    shift: Array
+    block_bytes: int | None
+    advance: Callable[[int], None] | None
+
+    def excess(self, models: SparseModels, columns: np.ndarray) -> np.ndarray:
+        """By what share of its penalty each feature violates its condition, worst model (p,)."""
+        xp = namespace(models.coef)
+        l1 = constant(self.penalties.alpha * self.penalties.l1_ratio, like=models.coef, xp=xp)
+        # Without an l1 part, every feature has a coefficient.
+        least = xp.where(l1 > 0, l1, xp.full_like(l1, 1e-300))[:, None, None, None]
+        worst = np.full(self.folds.batch.n_features, -np.inf)
+        for part in self.folds.partitions:
+            slopes = self._slopes(part, models, columns)  # (C, S, t, p)
+            share = xp.max(xp.abs(slopes) / least, axis=(0, 1, 2)) - 1
+            worst = np.maximum(worst, to_host(share))
+        return worst
+
+    def _slopes(self, part: Partition, models, columns):
+        """``sum w x r / sum w`` (C, S, t, p) over the training rows of each split."""
+        batch, xp = self.folds.batch, namespace(models.coef)
+        p, stop = batch.n_features, part.first_split + part.n_splits
+        coef = models.coef[:, part.first_split : stop, ...]
+        C, S, t, k = coef.shape
+        intercept = xp.reshape(models.intercept[:, part.first_split : stop, ...], (C * S, t))
+        coef = xp.reshape(coef, (C * S * t, k))
+        index = xp.asarray(columns, device=device_of(coef))
+        blocks = Blocks(batch, p + C * S * t, self.block_bytes, self.advance)
+
+        def start():
+            return zeros((C * S * t + 1, p + 1), like=coef, xp=xp)
+
+        def add(total, X, y, weight):
+            X, y = xp.astype(X, xp.float64), xp.astype(y, xp.float64)
+            ones = xp.ones_like(X[:, :1])
+            fitted = xp.reshape(xp.take(X, index, axis=1) @ coef.T, (X.shape[0], C * S, t))
+            residual = y[:, None, :] - fitted - intercept
+            left = xp.concat([xp.reshape(residual, (X.shape[0], C * S * t)), ones], axis=1)
+            if weight is not None:
+                left = left * xp.astype(weight, xp.float64)[:, None]
+            return total + left.T @ xp.concat([X - self.shift[:p], ones], axis=1)
+
+        # Sums of an atom count as often as the atom occurs in the training part.
+        sums = zeros((C, S, t, p + 1), like=coef, xp=xp)
+        weights = zeros((S,), like=coef, xp=xp)
+        for atom, count in zip(part.atoms, part.train.T, strict=True):
+            (total,) = sum_blocks(blocks, (atom,), start, add, lambda a, b: a + b)
+            count = constant(count, like=coef, xp=xp)
+            sums = sums + count[:, None, None] * xp.reshape(total[:-1, :], (C, S, t, p + 1))
+            weights = weights + count * total[-1, -1]
+        # The residuals of a model with an intercept sum to zero, so that the shift drops out.
+        plain = constant(~self.penalties.fit_intercept, like=coef, xp=xp)[:, None, None, None]
+        slopes = sums[..., :-1] + plain * sums[..., -1:] * self.shift[:p]
+        return slopes / weights[:, None, None]
+
+
+def steepest_slope(folds: Folds, fit_intercept: bool, block_bytes: int | None = None) -> float:
+    """The largest ``|x_j' (y - mean)| / W`` over features and targets: alpha_max of the lasso."""
+    flag = np.asarray([fit_intercept])
+    huge = Penalties(np.asarray([1e300]), np.ones(1), flag)
+    unit = Penalties(np.ones(1), np.ones(1), flag)
+    columns = np.arange(1)
+    described = describe_columns(folds, columns, block_bytes=block_bytes)
+    zero = solve_described(described, huge, max_iter=1)
+    rows = _Rows(folds, unit, row_shift(folds.batch), block_bytes, None)
+    return float(rows.excess(zero, columns).max()) + 1.0
