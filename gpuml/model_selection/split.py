@@ -41,10 +41,12 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
     classifier : bool
         Whether None and numbers ask for stratified folds where y holds labels.
     """
-    if classifier and is_array(y) and y.ndim == 1 and is_labels(y):
+    if not classifier:
+        return check_cv(cv)
+    if is_array(y) and y.ndim == 1 and is_labels(y):
         # Integers are labels whatever their values.
         return check_cv(cv, np.asarray([0, 1]), classifier=True)
-    return check_cv(cv, to_host(y) if _is_foreign(y) else y, classifier=classifier)
+    return check_cv(cv, to_host(y) if _is_foreign(y) else y, classifier=True)
 
 
 def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[AnySplit]:

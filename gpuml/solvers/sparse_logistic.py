@@ -97,10 +97,14 @@ class SparseProblem:
         v, *_ = minimise_quadratic(H, g, flat(self.l1), flat(self.l2), w, tol=1e-13)
         return xp.reshape(v, W.shape) - W
 
-    def slope(self, W: Array, G: Array, direction: Array) -> Array:
-        """Directional derivative (C, S) of the whole objective."""
+    def slope(self, W: Array, G: Array, direction: Array, *, behind: bool = False) -> Array:
+        """Derivative (C, S) of the whole objective along a direction: ahead of W, or behind it.
+
+        They differ where coefficients are zero, as many are right at the end of a step.
+        """
         xp = namespace(W)
-        kink = xp.where(W == 0, xp.abs(direction), xp.sign(W) * direction)
+        size = -xp.abs(direction) if behind else xp.abs(direction)
+        kink = xp.where(W == 0, size, xp.sign(W) * direction)
         return xp.sum(G * direction + self.l1 * kink, axis=(-2, -1))
 
 
@@ -132,7 +136,7 @@ def minimise(
         moved = xp.where(going, step, xp.zeros_like(step))[..., None, None]
         trial = W + moved * direction
         trial_G = problem.gradient(trial)
-        slope = problem.slope(trial, trial_G, direction)
+        slope = problem.slope(trial, trial_G, direction, behind=True)
         kept = going & (slope <= OVERSHOOT * xp.abs(first))
         wide = kept[..., None, None]
         W, G = xp.where(wide, trial, W), xp.where(wide, trial_G, G)

@@ -1,0 +1,370 @@
+"""Logistic regression that chooses its penalty by cross-validation."""
+
+import copy
+import inspect
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import linear_model as sk
+from sklearn.base import _fit_context
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
+
+from gpuml._arrays import Array, as_array, move, namespace, to_host
+from gpuml._config import current_settings
+from gpuml._validation import ClassData, check_classify, unchanged_on_error
+from gpuml.data import Batch, Folds, resident_classes, take
+from gpuml.linear_model._classifier import LinearClassifier
+from gpuml.linear_model._cross_validation import host_targets
+from gpuml.linear_model._logistic_grid import Grid, move_home
+from gpuml.linear_model._logistic_stack import LogisticStack, row_weights
+from gpuml.linear_model._stack import at_home
+from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
+from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
+
+
+class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
+    r"""Logistic regression with `C` and `l1_ratio` chosen by cross-validation.
+
+    Minimises, over W and b, as `LogisticRegression` does,
+
+    .. math::
+        \frac{1}{\sum_i s_i} \left( \sum_i s_i \, \mathrm{loss}(y_i, W x_i + b)
+        + \frac{1}{C} \left( \frac{1 - \rho}{2} |W|_2^2 + \rho |W|_1 \right) \right)
+
+    for every C and \rho = `l1_ratio` on the training part of every split, all in the same passes
+    over the rows; scores them on the held-out parts, where the rows are; and fits the best once
+    more on all rows, starting at the mean of its models.
+
+    Parameters
+    ----------
+    Cs : int or array-like of floats, default=10
+        Inverse strengths of the penalty; an int makes a grid from 1e-4 to 1e4.
+    l1_ratios : array-like of floats in [0, 1] or None, default=None
+        Shares of the l1 part; other than 0 only with ``solver="saga"``. None, which is deprecated
+        in scikit-learn 1.8, means 0.
+    fit_intercept : bool, default=True
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5-fold; ints are stratified.
+    dual : bool, default=False
+        Only for "liblinear".
+    penalty : {"l1", "l2", "elasticnet"}, default="deprecated"
+        Deprecated in scikit-learn 1.8; use `l1_ratios`.
+    scoring : str, callable or None, default=None
+        None is accuracy. A callable ``scorer(estimator, X, y)`` of your own is called model by
+        model, with rows and labels in the library that they came in.
+    solver : str, default="lbfgs"
+        "lbfgs", "newton-cholesky" and "saga" are ours, as for `LogisticRegression`; "liblinear",
+        "newton-cg" and "sag" are scikit-learn's, for host data.
+    tol : float, default=1e-4
+    max_iter : int, default=100
+        Both as for `LogisticRegression`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" ones are those of all rows, in all splits.
+    n_jobs : int or None, default=None
+        Only for scikit-learn's solvers.
+    verbose : int, default=0
+        Only for scikit-learn's solvers.
+    refit : bool, default=True
+        Whether to fit the model of the best mean score on all rows. If not, coefficients, `C_` and
+        `l1_ratio_` are means over splits of those of the best model of each.
+    intercept_scaling : float, default=1
+        Only for "liblinear".
+    random_state : int, RandomState instance or None, default=None
+        Only for scikit-learn's solvers.
+    use_legacy_attributes : bool, default=True
+        Whether attributes have the form that scikit-learn had before 1.8, which is given after
+        "legacy:" below.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Sorted labels, in the library of y.
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        This and all arrays below are in the library and on the device of X.
+    intercept_ : array of shape (1,) or (n_classes,)
+    Cs_ : array of shape (n_cs,)
+    l1_ratios_ : array of shape (n_l1_ratios,)
+        A NumPy array that holds None where `l1_ratios` is None.
+    C_ : float
+        The best C. Legacy: an array, the value repeated for each row of `coef_`.
+    l1_ratio_ : float
+        The best l1_ratio. Legacy: an array, as `C_`.
+    coefs_paths_ : array of shape (n_folds, n_l1_ratios, n_cs, 1 or n_classes, n_dof)
+        Coefficients of all models; with an intercept it is the last of n_features + 1. Legacy: a
+        dict from classes (of two, the second) to arrays (n_folds, n_cs, n_l1_ratios, n_dof),
+        without the axis of l1_ratios where `l1_ratios` is None.
+    scores_ : array of shape (n_folds, n_l1_ratios, n_cs)
+        Held-out scores, weighted where the fit is. Legacy: a dict from classes to arrays
+        (n_folds, n_cs, n_l1_ratios), without the last axis where `l1_ratios` is None.
+    n_iter_ : array of shape (n_folds, n_l1_ratios, n_cs)
+        Passes over all rows. Legacy: (1, n_folds, n_cs, n_l1_ratios), without the last axis where
+        `l1_ratios` is None.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    LogisticRegression : With one C; in a `gpuml.model_selection` search it is fitted as here.
+
+    References
+    ----------
+    T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", 2nd ed. (2009),
+    section 7.10.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.linear_model import LogisticRegressionCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegressionCV(
+    ...     Cs=[0.1, 10.0],
+    ...     l1_ratios=(0,),
+    ...     scoring="neg_log_loss",
+    ...     use_legacy_attributes=False,
+    ... ).fit(X, y)
+    >>> model.C_
+    10.0
+    >>> model.scores_.shape
+    (5, 1, 2)
+    """
+
+    predict_proba = LogisticRegression.predict_proba
+    predict_log_proba = LogisticRegression.predict_log_proba
+    # The value of `scoring` for predictions; scikit-learn's method asks `_get_scorer` below.
+    score = sk.LogisticRegressionCV.score
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, **params):
+        """Choose C and l1_ratio, and fit.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels: integers, strings, bools, or floats without a fraction.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights of fits and of scores.
+        **params : dict
+            For the splitter and the scorer, where scikit-learn's metadata routing is enabled; then
+            scikit-learn does the work.
+
+        Returns
+        -------
+        self : LogisticRegressionCV
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's LogisticRegressionCV rejects; and for device data with a
+            solver that needs host data, or with a training part that lacks a class, which only
+            scikit-learn fits. A failed fit leaves the estimator as it was.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` passes were not enough.
+        FutureWarning
+            Where scikit-learn is going to change a default.
+        """
+        with unchanged_on_error(self):
+            _raise_for_params(params, self, "fit")
+            X = as_array(X)
+            reason = self._needs_host(X)
+            if reason is not None:
+                return self._fit_on_host(reason, X, y, sample_weight, params)
+            data = check_classify(self, X, y, sample_weight)
+            folds = self._folds(data)
+            if not _has_every_class(folds):
+                reason = "a training part that lacks a class"
+                return self._fit_on_host(reason, X, y, sample_weight, {})
+            grid = Grid(self)
+            stack = self._fit_grid(folds, grid)
+            scores = self._scores(stack, folds, data)
+            self.__dict__.update(self._chosen(stack, grid, scores))
+        return self
+
+    def _fit_on_host(self, reason, X, y, sample_weight, params):
+        y, sample_weight = host_targets(self, reason, X, y, sample_weight)
+        return super().fit(X, y, sample_weight=sample_weight, **params)
+
+    def _needs_host(self, X):
+        """Why scikit-learn has to do this fit, as far as is known without the labels."""
+        if sparse.issparse(X):
+            return "sparse X"
+        if _routing_enabled():
+            return "metadata routing"
+        return None if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
+
+    def _folds(self, data: ClassData) -> Folds:
+        from gpuml.model_selection.split import make_folds, split_rows
+
+        X, labels, weight = data
+        if labels.n_classes < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data "
+                f"contains only one class: {labels.host_classes[0]}."
+            )
+        batch = resident_classes(X, labels, weight, current_settings().device)
+        number = 5 if self.cv is None else self.cv
+        cv = StratifiedKFold(number) if isinstance(number, Integral) else check_cv(number)
+        return make_folds(batch, split_rows(cv, X, _labels_of(data), batch.n_rows))
+
+    def _fit_grid(self, folds: Folds, grid: Grid) -> LogisticStack:
+        model = LogisticRegression(
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            fit_intercept=self.fit_intercept,
+            class_weight=_class_weights(self.class_weight, folds.batch),
+        )
+        return model.multifit(folds, grid.candidates)
+
+    def _scores(self, stack: Any, folds: Folds, data: ClassData) -> np.ndarray:
+        """Scores (C, S), host, of all models on their held-out rows."""
+        from gpuml.model_selection.class_scores import ClassScores
+
+        scorer = self._get_scorer()
+        classes = data.labels.host_classes
+        table = np.full((stack.n_candidates, folds.n_splits), np.nan)
+        batched = batch_scorer(_with_options(scorer, _positive_class(scorer, classes)))
+        if isinstance(batched, ClassBatchScorer):
+            scores = ClassScores(stack, folds, "test", weighted=data.weight is not None)
+            table = np.array(to_host(scores.of({"score": batched})["score"]))
+        # Scorers without a batched form, and splits that hold out no row of some class.
+        options = _positive_class(scorer, classes)
+        if "labels" in _metric_parameters(scorer):
+            options["labels"] = classes
+        scorer = _with_options(scorer, options)
+        for split in np.flatnonzero(np.isnan(table).any(axis=0)):
+            held_out = _HeldOut(data, folds.splits[split].test)
+            for candidate in np.flatnonzero(np.isnan(table[:, split])):
+                model = LogisticRegression(solver=self.solver)
+                model.__dict__.update(stack.pick(int(candidate), int(split)))
+                model.n_features_in_ = self.n_features_in_
+                table[candidate, split] = scorer(
+                    model, held_out.X, held_out.y, **held_out.score_params
+                )
+        return table
+
+    def _get_scorer(self):
+        """The scorer that was asked for; by itself, accuracy."""
+        return get_scorer("accuracy" if self.scoring in ("warn", None) else self.scoring)
+
+    def _chosen(self, stack, grid, scores):
+        """Fitted attributes, by held-out scores (C, S)."""
+        batch = stack.folds.batch
+        scores = grid.table(scores)  # (S, R, n_cs)
+        by_split = np.swapaxes(scores, 1, 2)  # (S, n_cs, R), the order in which ties are broken
+        if self.refit:
+            best = [np.unravel_index(np.argmax(by_split.sum(axis=0)), by_split.shape[1:])]
+            fitted = stack.pick(grid.position(*best[0]), None)
+        else:
+            best = [np.unravel_index(np.argmax(each), each.shape) for each in by_split]
+            positions = [grid.position(*index) for index in best]
+            fitted = _mean_model(stack, positions)
+        C = np.mean([grid.Cs[index[0]] for index in best])
+        ratio = grid.best_ratio([index[1] for index in best], self.refit)
+        return {
+            **fitted,
+            "Cs_": move_home(grid.Cs, batch),
+            "l1_ratios_": move_home(np.asarray(grid.ratios), batch),
+            **grid.attributes(stack, scores, C, ratio),
+        }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        known = self.l1_ratios is not None and not isinstance(self.l1_ratios, str)
+        tags.array_api_support = self.solver in NATIVE_SOLVERS and known
+        return tags
+
+
+class _HeldOut:
+    """Held-out rows as a scorer takes them, in the library of the user's X and y."""
+
+    def __init__(self, data: ClassData, rows: Any):
+        self.X = take(data.X, rows, namespace(data.X))
+        y = _labels_of(data)
+        self.y = take(y, rows, namespace(y))
+        weight = data.weight
+        self.score_params: dict[str, Array] = {}
+        if weight is not None:
+            self.score_params["sample_weight"] = take(weight, rows, namespace(weight))
+
+
+def _labels_of(data: ClassData) -> Array:
+    """Labels (n,) as they were given."""
+    xp = namespace(data.labels.codes)
+    codes = xp.astype(data.labels.codes, xp.int64, copy=False)
+    return xp.take(data.labels.classes, codes, axis=0)
+
+
+def _has_every_class(folds: Folds) -> bool:
+    """Whether the training part of every split has rows of every class."""
+    try:
+        row_weights(replace(folds, batch=replace(folds.batch, weight=None)), None)
+    except ValueError:
+        return False
+    return True
+
+
+def _class_weights(class_weight: Any, batch: Batch) -> dict | None:
+    """Weights by label, the same in all splits."""
+    if class_weight is None:
+        return None
+    classes = to_host(batch.classes)
+    if isinstance(class_weight, dict):
+        if not set(class_weight) <= set(classes.tolist()):
+            raise ValueError(
+                "The given class_weight dict must have the class labels as keys; classes="
+                f"{classes} but key={class_weight.keys()}"
+            )
+        return class_weight
+    xp = batch.work.xp
+    weight = xp.ones((1,), dtype=xp.float64, device=batch.work.device)
+    if batch.weight is not None:
+        weight = xp.astype(move(batch.weight, batch.work), xp.float64)
+    zero = xp.zeros_like(weight)
+    sums = [xp.sum(xp.where(batch.codes == c, weight, zero)) for c in range(len(classes))]
+    totals = to_host(xp.stack(sums))
+    return dict(zip(classes.tolist(), totals.sum() / (len(classes) * totals), strict=True))
+
+
+def _metric_parameters(scorer: Any) -> Any:
+    """Names of the parameters of the metric of a scorer; none where it has no metric."""
+    metric = getattr(scorer, "_score_func", None)
+    return () if metric is None else inspect.signature(metric).parameters
+
+
+def _positive_class(scorer: Any, classes: np.ndarray) -> dict[str, Any]:
+    """The second of two classes as the positive one, where scikit-learn's class says so."""
+    names = _metric_parameters(scorer)
+    if len(classes) == 2 and "labels" in names and "pos_label" in names:
+        return {"pos_label": classes[-1]}
+    return {}
+
+
+def _with_options(scorer: Any, options: dict[str, Any]) -> Any:
+    """A scorer with more keyword arguments for its metric; its own have precedence."""
+    if not options:
+        return scorer
+    scorer = copy.copy(scorer)
+    scorer._kwargs = {**options, **scorer._kwargs}
+    return scorer
+
+
+def _mean_model(stack: LogisticStack, positions: list[int]) -> dict[str, Any]:
+    """Attributes of the mean of one model of each split."""
+    batch, W = stack.folds.batch, stack.solved.W
+    xp = namespace(W)
+    chosen = xp.stack([W[position, split, ...] for split, position in enumerate(positions)])
+    mean = xp.mean(chosen, axis=0)
+    return {
+        "classes_": batch.classes,
+        "coef_": at_home(mean[:, :-1], batch),
+        "intercept_": at_home(mean[:, -1], batch),
+    }

@@ -1,0 +1,376 @@
+"""Ridge regression on the indicators of classes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn import linear_model as sk
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+
+from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
+from gpuml._config import current_settings
+from gpuml._validation import check_classify, unchanged_on_error
+from gpuml.data import Batch, Folds, Partition, resident_classes, row_indices, take, whole
+from gpuml.linear_model._base import OnePass
+from gpuml.linear_model._classifier import LinearClassifier
+from gpuml.linear_model._cross_validation import host_targets
+from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
+from gpuml.linear_model._logistic_stack import row_weights
+from gpuml.linear_model._stack import LeastSquaresStack
+from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge
+
+# Moments of the atoms of all classes may take so much; with more, models are fitted one by one.
+CLASS_MOMENT_BYTES = 2**30
+
+
+class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
+    r"""Classifier by least squares on indicators of the classes, with an l2 penalty.
+
+    For two classes it minimises, over w of shape (n_features,) and b,
+
+    .. math:: \sum_i s_i \, (y_i - w \cdot x_i - b)^2 + \alpha |w|^2
+
+    with y = -1, 1 and weights s (sample and class weights multiplied), and predicts the sign. For
+    more classes there is such a model for each, with y = 1 for its rows and -1 for all others, and
+    the largest value wins.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. The work is that of `Ridge`: second moments
+    of the rows, summed in float64.
+
+    In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
+    splits from one pass over the rows, and scored where the rows are.
+
+    Parameters
+    ----------
+    alpha : float >= 0 or array-like of shape (n_classes,), default=1.0
+        Strength of the penalty, in units of ``sum s x^2``.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    copy_X : bool, default=True
+        Only for scikit-learn's solvers; ours never write to X.
+    max_iter : int, default=None
+        Only for iterative solvers of scikit-learn and cuML.
+    tol : float, default=1e-4
+        Only for iterative solvers of scikit-learn and cuML.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" is ``n_samples / (n_classes * rows of the class)``.
+    solver : str, default="auto"
+        As for `Ridge`: "auto", "cholesky" and "svd" are ours; "eig", "lsmr" and "cuml-svd" are
+        cuML's, on a GPU; "lsqr", "sparse_cg", "sag", "saga" and "lbfgs" are scikit-learn's, for
+        host data.
+    positive : bool, default=False
+        Whether coefficients must be non-negative; scikit-learn's solver, for host data.
+    random_state : int, RandomState instance, default=None
+        Only for "sag" and "saga".
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Sorted labels, in the library of y.
+    coef_ : array of shape (n_features,) or (n_classes, n_features)
+        In the library, on the device and of the dtype of X; one axis for two classes.
+    intercept_ : float or array of shape (1,) or (n_classes,)
+        b; 0.0 without an intercept.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Iterations; 1 for direct solvers.
+    solver_ : str
+        The solver that did the work: "cholesky" and "svd" are ours.
+    status_ : gpuml.solvers.Status
+        How the solve went, for our solvers; ``status_.advice`` says it in a sentence.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    Ridge : The regression that does the work.
+    LogisticRegression : With probabilities.
+
+    Notes
+    -----
+    A target with several labels per row, shape (n_samples, n_outputs), makes scikit-learn do the
+    work, with host data.
+
+    References
+    ----------
+    R. Rifkin, G. Yeo, T. Poggio, "Regularized least-squares classification", in Advances in
+    Learning Theory, IOS Press (2003).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.linear_model import RidgeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RidgeClassifier(alpha=0.1).fit(X, y)
+    >>> model.predict(X[:2])
+    array([0, 0])
+    >>> round(model.score(X, y), 2)
+    0.96
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **sk.RidgeClassifier._parameter_constraints,
+        "solver": [StrOptions({*NATIVE_SOLVERS, *HOST_SOLVERS, *CUML_SOLVERS})],
+    }
+
+    # Hyper-parameters that may differ between candidates of one pass over the rows.
+    multifit_params = ("alpha", "fit_intercept")
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels: integers, strings, bools, or floats without a fraction.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : RidgeClassifier
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's RidgeClassifier rejects, and for device data with a solver
+            or target that needs host data. A failed fit leaves the estimator as it was.
+        MemoryError
+            If a device has no room for even small blocks of rows.
+        """
+        with unchanged_on_error(self):
+            X, y = as_array(X), as_array(y)
+            reason = "several labels per row" if _is_table(y) else needs_host(self, X)
+            if reason is not None:
+                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
+                super().fit(X, y, sample_weight)
+                fitted = self.__dict__
+                fitted["n_iter_"] = 1 if fitted["n_iter_"] is None else fitted["n_iter_"]
+                fitted.pop("status_", None)  # of a fit by us
+                return self
+            folds = whole(self.multifit_batch(X, y, sample_weight))
+            fitted = self._fit_cuml(folds) if self.solver in CUML_SOLVERS else self._fit(folds)
+            self.__dict__.pop("_label_binarizer", None)  # of a fit by scikit-learn
+            self.__dict__.update(fitted)
+        return self
+
+    def predict(self, X):
+        """The class of largest decision value, or each label whose value is positive.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,) or (n_samples, n_outputs)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        binarizer = getattr(self, "_label_binarizer", None)
+        if binarizer is not None and binarizer.y_type_.startswith("multilabel"):
+            return sk.RidgeClassifier.predict(self, X)
+        return super().predict(X)
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether our own solver does the work, so that a search can fit all models at once."""
+        return self.solver in NATIVE_SOLVERS and needs_host(self, X) is None
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on.
+
+        Targets of the batch are the indicators of its classes; weights are those of the rows alone.
+        """
+        X, labels, weight = check_classify(self, X, y, sample_weight)
+        batch = resident_classes(X, labels, weight, current_settings().device)
+        return replace(batch, y=_indicators(batch), y_is_flat=False)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> "RidgeClassStack":
+        """Fit every candidate on the training part of every split, in one pass over the rows.
+
+        Parameters
+        ----------
+        folds : Folds
+        candidates : sequence of dicts
+            Values of `multifit_params`; what one leaves out is as on this estimator.
+        advance : callable, optional
+            Called with the number of rows read since the last call.
+
+        Returns
+        -------
+        RidgeClassStack
+
+        Raises
+        ------
+        ValueError
+            If a training part lacks a class: such models know other classes than the rest.
+        """
+        weighted = _with_class_weights(folds, self.class_weight)
+        ridge = Ridge(self.alpha, fit_intercept=self.fit_intercept, solver=self.solver)
+        return RidgeClassStack(ridge.multifit(weighted, candidates, advance))
+
+    def _fit(self, folds):
+        return self.multifit(folds, [{}]).pick(0, 0)
+
+    def _fit_cuml(self, folds):
+        batch = _with_class_weights(folds, self.class_weight).batch
+        X, y, weight = (move(a, batch.home) for a in (batch.X, batch.y, batch.weight))
+        # cuML's models for one target have one axis.
+        y = y[:, 0] if y.shape[1] == 1 else y
+        fitted = fit_cuml_ridge(self, X, y, weight)
+        if self.fit_intercept:
+            fitted["intercept_"] = batch.home.xp.reshape(
+                batch.home.xp.asarray(fitted["intercept_"], dtype=X.dtype), (-1,)
+            )
+        return {**fitted, "classes_": batch.classes}
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = self.solver in NATIVE_SOLVERS and not self.positive
+        return tags
+
+
+@dataclass(frozen=True)
+class RidgeClassStack:
+    """What `multifit` of RidgeClassifier returns: models of the indicators of the classes."""
+
+    models: LeastSquaresStack
+
+    @property
+    def n_candidates(self) -> int:
+        return self.models.n_candidates
+
+    @property
+    def n_passes(self) -> int:
+        return self.models.n_passes
+
+    def decision(self, X: Array, split: int, candidates: slice) -> Array:
+        """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
+        values = self.models.predict(X, split, candidates)
+        return values[..., 0] if values.shape[-1] == 1 else values
+
+    def probability(self, decision: Array) -> None:
+        """Least squares knows no probabilities."""
+        return
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        classes = self.models.described.folds.batch.classes
+        return {**self.models.pick(candidate, split), "classes_": classes}
+
+
+def _is_table(y: Any) -> bool:
+    """Whether a target has several columns."""
+    if y is None:
+        return False
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    return sparse.issparse(y) or (len(shape) == 2 and shape[1] > 1)
+
+
+def _indicators(batch: Batch) -> Array:
+    """1 where a row is of the class, -1 where not: (n, k), or (n, 1) of the second of two."""
+    xp = namespace(batch.X)
+    codes = xp.astype(batch.y, xp.int64, copy=False)  # (n, 1)
+    if batch.n_classes <= 2:
+        own = codes == 1
+    else:
+        own = codes == xp.arange(batch.n_classes, dtype=xp.int64, device=device_of(codes))[None, :]
+    return 2 * xp.astype(own, batch.X.dtype) - 1
+
+
+# ---------------------------------------------------------------- weights of classes
+
+
+def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
+    """Folds whose rows have the weights of their classes too.
+
+    "balanced" weights are those of all rows, and a split corrects them to those of its training
+    part class by class.
+
+    Raises
+    ------
+    ValueError
+        If a training part lacks a class, or a weight is negative.
+    """
+    unweighted = replace(folds, batch=replace(folds.batch, weight=None))
+    counts = row_weights(unweighted, None)[1]  # (S, k), and the error
+    if not class_weight:
+        return folds
+    batch = folds.batch
+    if isinstance(class_weight, str):
+        totals = row_weights(whole(unweighted.batch), None)[1]
+        factors = _balanced(totals)[0]
+        corrections = _balanced(counts) / factors
+    else:
+        classes = to_host(batch.classes)
+        factors = compute_class_weight(class_weight, classes=classes, y=classes)
+        corrections = np.ones(counts.shape)
+    if not (factors >= 0).all():
+        raise ValueError(f"class_weight must not be negative, got {class_weight}.")
+    weight = _per_row(factors, batch)
+    batch = replace(batch, weight=weight if batch.weight is None else weight * batch.weight)
+
+    def divide(batch, splits):
+        if (corrections == 1).all():
+            return folds.partitions
+        _check_size(folds)
+        return tuple(_by_class(part, batch, corrections) for part in folds.partitions)
+
+    return Folds(batch, folds.splits, divide)
+
+
+def _balanced(counts: np.ndarray) -> np.ndarray:
+    """Weights (S, k) of classes that have so many rows (S, k)."""
+    return counts.sum(axis=1, keepdims=True) / (counts.shape[1] * counts)
+
+
+def _per_row(factors: np.ndarray, batch: Batch) -> Array:
+    """Weights of the classes of all rows, where and of the dtype that X is."""
+    place = place_of(batch.X)
+    xp = place.xp
+    codes = xp.astype(move(batch.codes, place), xp.int64, copy=False)
+    return xp.take(xp.asarray(factors, dtype=batch.X.dtype, device=place.device), codes, axis=0)
+
+
+def _check_size(folds: Folds) -> None:
+    batch = folds.batch
+    if batch.n_features > batch.n_rows:
+        return
+    n_atoms = batch.n_classes * max(len(part.atoms) for part in folds.partitions)
+    size = 8 * n_atoms * (batch.n_features + batch.y.shape[1] + 1) ** 2
+    if size > CLASS_MOMENT_BYTES:
+        raise ValueError(
+            f"class_weight='balanced' on all splits at once would take {size / 2**30:.1f} GiB of "
+            "moments. Fit one model at a time, or give the weights as a dict."
+        )
+
+
+def _by_class(part: Partition, batch: Batch, corrections: np.ndarray) -> Partition:
+    """Atoms of one class each, which count as often as their split corrects their class."""
+    place = batch.work
+    xp = place.xp
+    atoms, parents, owners = [], [], []
+    for parent, atom in enumerate(part.atoms):
+        rows = row_indices(atom) if isinstance(atom, slice | tuple) else atom
+        rows = move(rows, place)
+        codes = take(batch.codes, rows, xp)
+        for c in range(batch.n_classes):
+            members = xp.nonzero(codes == c)[0]
+            if members.shape[0] > 0:
+                atoms.append(xp.take(rows, members, axis=0))
+                parents.append(parent)
+                owners.append(c)
+    splits = slice(part.first_split, part.first_split + part.n_splits)
+    train = part.train[:, parents] * corrections[splits, :][:, owners]
+    return Partition(part.first_split, tuple(atoms), train, part.test[:, parents])
