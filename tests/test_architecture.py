@@ -45,8 +45,9 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
-        # Estimators that choose their penalty by cross-validation cut rows as a search does.
-        "gpuml.model_selection.split",
+        # Estimators that choose their penalty by cross-validation cut rows and score classes as a
+        # search does.
+        *("gpuml.model_selection.class_scores", "gpuml.model_selection.split"),
     ),
     "gpuml.model_selection": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._progress"),

@@ -3,22 +3,69 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpuml.linear_model import LinearRegression, Ridge
+from gpuml.linear_model import (
+    ElasticNet,
+    ElasticNetCV,
+    Lasso,
+    LassoCV,
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeClassifier,
+    RidgeCV,
+)
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV
 
 GRID = {"alpha": [0.1, 1.0]}
+CLASS_GRID = {"C": [0.1, 1.0]}
+
+REGRESSORS = [
+    Ridge(),
+    Ridge(solver="svd"),
+    Ridge(solver="lsqr"),
+    LinearRegression(),
+    Lasso(),
+    Lasso(positive=True),
+    ElasticNet(alpha=0.1, l1_ratio=0.9, fit_intercept=False),
+    LassoCV(alphas=[0.1, 1.0]),
+    ElasticNetCV(alphas=5),
+    RidgeCV(),
+    RidgeCV(cv=3),
+    GridSearchCV(Ridge(), GRID),
+    GridSearchCV(Lasso(), GRID),
+    RandomizedSearchCV(Ridge(), GRID, n_iter=2, random_state=0),
+]
+CLASSIFIERS = [
+    LogisticRegression(),
+    LogisticRegression(solver="newton-cholesky"),
+    LogisticRegression(solver="saga", l1_ratio=0.5, tol=1e-9),
+    # One check has three rows of a class, so three folds.
+    LogisticRegressionCV(Cs=5, cv=3),
+    RidgeClassifier(),
+    RidgeClassifier(solver="svd"),
+    GridSearchCV(LogisticRegression(), CLASS_GRID),
+    GridSearchCV(RidgeClassifier(), GRID),
+    RandomizedSearchCV(LogisticRegression(), CLASS_GRID, n_iter=2, random_state=0),
+]
+# What fails for scikit-learn's own class too.
+EXPECTED = {
+    "LogisticRegression(l1_ratio=0.5": {
+        "check_sample_weight_equivalence_on_sparse_data": (
+            "sparse rows are fitted by scikit-learn's saga, whose steps depend on the number of rows"
+        )
+    }
+}
+
+
+def expected_failures(estimator):
+    text = str(estimator)
+    return next((found for start, found in EXPECTED.items() if text.startswith(start)), {})
 
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [
-        Ridge(),
-        Ridge(solver="svd"),
-        Ridge(solver="lsqr"),
-        LinearRegression(),
-        GridSearchCV(Ridge(), GRID),
-        RandomizedSearchCV(Ridge(), GRID, n_iter=2, random_state=0),
-    ]
+    [*REGRESSORS, *CLASSIFIERS], expected_failed_checks=expected_failures, xfail_strict=False
 )
 def test_check_estimator(estimator, check):
     check(estimator)

