@@ -151,11 +151,14 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
 def _check_classify_host(estimator, X, y, sample_weight):
     if is_foreign(y):
         y = _check_labels(y)
-        X = _host_floats(validate_data(estimator, X, dtype="numeric"))
+        X = validate_data(estimator, X, dtype=FLOATS)
         check_consistent_length(X, y)
     else:
-        X, y = validate_data(estimator, X, y, dtype="numeric", multi_output=True)
-        X, y = _host_floats(X), _check_labels(y)
+        if y is not None and np.ndim(y) == 0:
+            raise ValueError("y should be a 1d array, got an array of shape () instead.")
+        # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
+        X, y = validate_data(estimator, X, y, dtype=FLOATS, multi_output=True)
+        y = _check_labels(y)
     if sample_weight is not None:
         if is_foreign(sample_weight):
             sample_weight = to_host(sample_weight)

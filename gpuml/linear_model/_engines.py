@@ -50,7 +50,10 @@ def fit_on_host(
             "X.cpu().numpy())."
         )
     y, sample_weight = (to_host(a) if is_foreign(a) else a for a in (y, sample_weight))
-    model = rival(**estimator.get_params(deep=False)).fit(X, y, sample_weight=sample_weight)
+    model = rival(**estimator.get_params(deep=False))
+    if getattr(estimator, "warm_start", False):
+        vars(model).update({n: v for n, v in vars(estimator).items() if n.endswith("_")})
+    model.fit(X, y, sample_weight=sample_weight)
     fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
     fitted.pop("n_iter_" if fitted.get("n_iter_", 0) is None else "", None)
     vars(estimator).update({"n_iter_": 1, **fitted})

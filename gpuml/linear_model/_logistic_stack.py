@@ -90,10 +90,15 @@ class LogisticStack:
             "coef_": at_home(W[:, :-1], batch),
             "intercept_": at_home(W[:, -1], batch),
             "n_iter_": xp.asarray(
-                np.asarray([max(1, solved.n_iter[candidate, split])], dtype=np.int32),
+                np.asarray([_reported(solved, candidate, split, self.options)], dtype=np.int32),
                 device=None if batch.home.kind == "numpy" else batch.home.device,
             ),
         }
+
+
+def _reported(solved, candidate, split, options):
+    # A model that needed no step has been looked at once; scikit-learn counts that as one too.
+    return min(max(1, int(solved.n_iter[candidate, split])), options.max_iter)
 
 
 def fit_logistic(

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, free_bytes, move, namespace
 from gpuml._config import current_settings
-from gpuml._validation import check_classify, unchanged_on_error
+from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
@@ -158,6 +158,8 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         with unchanged_on_error(self):
             X = as_array(X)
             reason = needs_host(self, X)
+            if reason == CALLBACKS and not is_foreign(X):
+                return super().fit(X, y, sample_weight)
             if reason is not None:
                 fit_on_host(self, sk.LogisticRegression, reason, X, y, sample_weight, INSTEAD)
                 return self
@@ -343,10 +345,10 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         if not late.any():
             return
         models = f" for {late.sum()} of {late.size} models" if late.size > 1 else ""
+        said = STOPPED.get(self.solver, STOPPED["lbfgs"]).format(max_iter=self.max_iter)
         _warn(
-            f"{self.solver} failed to converge after {self.max_iter} iteration(s){models}: the "
-            f"largest component of a gradient is {solved.violation[late].max():.2g}, above "
-            f"tol={self.tol:g}. Increase max_iter, scale the features (StandardScaler), or ask "
+            f"{said}{models}: the largest component of a gradient is "
+            f"{solved.violation[late].max():.2g}, above tol={self.tol:g}. Increase max_iter, scale the features (StandardScaler), or ask "
             "for less with a larger tol.",
             ConvergenceWarning,
         )
@@ -357,6 +359,13 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         return tags
 
 
+CALLBACKS = "callbacks, which follow every step of one model,"
+# The words that scikit-learn's users look for in its warnings.
+STOPPED = {
+    "lbfgs": "lbfgs failed to converge after {max_iter} iteration(s)",
+    "newton-cholesky": "Newton solver did not converge after {max_iter} iterations",
+    "saga": "The max_iter was reached which means the coef_ did not converge",
+}
 INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga' and dense X"
 
 
@@ -364,6 +373,8 @@ def needs_host(estimator: Any, X: Any) -> str | None:
     """Why scikit-learn's own solver has to do this fit, or None where ours can."""
     if sparse.issparse(X):
         return "sparse X"
+    if getattr(estimator, "_skl_callbacks", None):
+        return CALLBACKS
     return f"solver={estimator.solver!r}" if estimator.solver in HOST_SOLVERS else None
 
 

@@ -33,6 +33,8 @@ SAMPLE_TOL = 1e-3
 SAMPLE_MAX_ITER = 20
 # Coefficients of a model from which models with l1 penalties do without second derivatives.
 MOST_COEFFICIENTS = 2048
+# Rows that variances are taken from.
+VARIANCE_BYTES = 2**26
 # Copies of second derivatives while they are inverted, and of coefficients while steps are taken.
 MATRICES_AT_ONCE = 4
 VECTORS_PER_MODEL = 48
@@ -219,7 +221,8 @@ def solve_smooth(
 def _near_minimum(data, penalties, start, options, rarest):
     """The minimum for an evenly spaced sample of rows, where that is cheap and near."""
     step = data.n_rows // _sample_size(data)
-    enough = step >= WORTH_SAMPLING and rarest >= SAMPLE_OF_CLASS * step
+    fits = 8 * (data.n_rows // max(step, 1)) * data.n_features <= options.memory
+    enough = step >= WORTH_SAMPLING and rarest >= SAMPLE_OF_CLASS * step and fits
     if not enough or bool(data.place.xp.any(start != 0)):
         return start
     coarse = replace(options, tol=max(options.tol, SAMPLE_TOL), max_iter=SAMPLE_MAX_ITER)
@@ -257,8 +260,8 @@ def _sample_size(data):
 
 
 def _solve(data, penalties, start, options):
-    step = max(1, data.n_rows // _sample_size(data))
-    sample = data.every(step) if step >= WORTH_SAMPLING else data
+    few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
+    sample = data.every(max(1, data.n_rows // few))
     inverse = diagonal_inverse(sample, penalties.l2, penalties.intercept)
     problem = LogisticProblem(data, data.total_weights(), penalties, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)

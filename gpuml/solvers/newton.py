@@ -12,7 +12,8 @@ from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace
 from gpuml._ops import zeros
-from gpuml.solvers.loss_rows import LossRows, margins
+from gpuml.data import cut
+from gpuml.solvers.loss_rows import SMALLEST_BLOCK_ROWS, LossRows, margins
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
@@ -139,7 +140,7 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
     grid = (n_candidates, n_splits)
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
     total = zeros((n_candidates * n_splits, k * q, k * q), like=data.target, xp=xp)
-    for rows in data.blocks(n_candidates * n_splits, slice(0, data.n_rows)):
+    for rows in _blocks(data, n_candidates * n_splits, k * q):
         X = xp.astype(move(data.X[rows, ...], data.place), xp.float64, copy=False)
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
         z = xp.reshape(margins(X, A[:, :-1], A[:, -1:], xp), (k, *grid, X.shape[0]))
@@ -155,6 +156,14 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
             _grams(w * p[0, ...] * p[1, ...], X, xp) if k == 1 else _coupled(w, p, X, xp)
         )
     return xp.reshape(total, (*grid, k * q, k * q))
+
+
+def _blocks(data, n_models, order):
+    """Rows in pieces of which weighted copies, as wide as a model has coefficients, fit."""
+    bound = CPU_COPY_BYTES if data.place.kind == "numpy" else GPU_COPY_BYTES
+    columns = order + data.n_features + 2 * data.n_vectors * n_models
+    size = max(SMALLEST_BLOCK_ROWS, bound // (8 * columns))
+    return cut(slice(0, data.n_rows), size)
 
 
 def _grams(h, X, xp):
