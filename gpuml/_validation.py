@@ -154,7 +154,7 @@ def _check_classify_host(estimator, X, y, sample_weight):
         X = validate_data(estimator, X, dtype=FLOATS)
         check_consistent_length(X, y)
     else:
-        if y is not None and np.ndim(y) == 0:
+        if np.isscalar(y) or getattr(y, "shape", None) == ():
             raise ValueError("y should be a 1d array, got an array of shape () instead.")
         # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
         X, y = validate_data(estimator, X, y, dtype=FLOATS, multi_output=True)
