@@ -1,6 +1,7 @@
 # Needs GNU make and Python >= 3.11. Everything is installed into $(VENV); nothing else is touched.
 #
-#   make demo     grid search over Ridge on real data; table on the screen, plot in out/
+#   make demo     searches over Ridge and LogisticRegression on real data; tables on the screen,
+#                 pictures in out/
 #   make test     lint, types, tests and doctests
 #   make lint     ruff and mypy only
 #   make bench    this library and its rivals, timed in one run; results in out/
@@ -30,6 +31,7 @@ help:
 
 demo: $(EXAMPLES)
 	$(BIN)/python examples/grid_search_ridge.py --output $(OUT)
+	$(BIN)/python examples/classification_search.py --output $(OUT)
 
 test: lint pytest
 
@@ -45,6 +47,7 @@ pytest: $(TEST)
 bench: $(EXAMPLES)
 	mkdir -p $(OUT)
 	$(BIN)/python benchmarks/ridge_search.py --json $(OUT)/ridge_search.json
+	$(BIN)/python benchmarks/logistic_search.py --json $(OUT)/logistic_search.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

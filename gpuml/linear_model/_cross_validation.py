@@ -1,11 +1,13 @@
 """Splits and scores for estimators that choose their penalty by cross-validation."""
 
+from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
-from gpuml._arrays import Array, as_array, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
 from gpuml._validation import is_foreign
 from gpuml.data import Batch, Folds, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
@@ -18,7 +20,54 @@ def folds_of(cv: Any, batch: Batch, X: Any, y: Any) -> Folds:
     """The splits that a `cv` parameter asks for."""
     from gpuml.model_selection.split import make_folds, split_rows
 
-    return make_folds(batch, split_rows(check_cv(cv), X, y, batch.n_rows))
+    return checked_folds(make_folds(batch, split_rows(check_cv(cv), X, y, batch.n_rows)))
+
+
+def checked_folds(folds: Folds) -> Folds:
+    """The same folds, if there are any and each has rows to train on and rows to score.
+
+    Raises
+    ------
+    ValueError
+    """
+    if folds.n_splits == 0:
+        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
+    for index, split in enumerate(folds.splits):
+        for part, size in (("training", split.n_train), ("held-out", split.n_test)):
+            if size == 0:
+                raise ValueError(
+                    f"Found array with 0 sample(s), the {part} part of split {index} of cv, while "
+                    "a minimum of 1 is required."
+                )
+    return folds
+
+
+def numbers_in(values: Any, name: str) -> np.ndarray:
+    """The numbers (n,), float64 on the host, of a parameter that is a number or holds several.
+
+    Looked at one by one, since NumPy takes a list with one string for strings.
+
+    Raises
+    ------
+    TypeError
+        If there is something else in it.
+    ValueError
+        If there is nothing in it, or nan.
+    """
+    if is_array(values):
+        values = np.atleast_1d(to_host(values))
+    items = list(values) if isinstance(values, Iterable) else [values]
+    if not items:
+        raise ValueError(f"{name} must hold at least one number, got {values!r}.")
+    for index, item in enumerate(items):
+        item = item.item() if isinstance(item, np.generic) else item
+        if not isinstance(item, Real):
+            kind = type(item).__name__
+            raise TypeError(f"{name}[{index}] must be an instance of float, not {kind}.")
+    found = np.asarray(items, dtype=np.float64)
+    if np.isnan(found).any():
+        raise ValueError(f"{name} must not hold nan, got {values!r}.")
+    return found
 
 
 def regression_scorer(scorer: Any) -> BatchScorer | None:

@@ -9,6 +9,7 @@ from sklearn.linear_model._logistic import _check_solver
 
 from gpuml._arrays import Array, move, namespace, to_host
 from gpuml.data import Batch
+from gpuml.linear_model._cross_validation import numbers_in
 from gpuml.linear_model._logistic_stack import LogisticStack
 from gpuml.linear_model._stack import at_home
 
@@ -16,28 +17,38 @@ from gpuml.linear_model._stack import at_home
 class Grid:
     """All penalties of a search: candidates with the l1_ratio as the slow and C as the fast axis.
 
-    Making one warns of what scikit-learn warns of, and raises what it raises of parameters.
+    Making one raises what scikit-learn raises of parameters, and `warn` warns of what it warns of:
+    later, since it may be that scikit-learn does the work after all and warns by itself.
     """
 
     def __init__(self, estimator: Any):
         self.estimator = estimator
+        self._warnings: list[tuple[str, type[Warning]]] = []
         ratios = estimator.l1_ratios
         if isinstance(ratios, str):
             ratios = None
-            _warn(
+            self._note(
                 "The default value for l1_ratios will change from None to (0.0,) in version 1.10 "
                 "of scikit-learn, and None will be forbidden. Set a value, e.g. l1_ratios=(0,)."
             )
         self.penalty = self._penalty(ratios)
-        _warn_of_defaults(estimator)
+        self._note_defaults()
         _check_solver(estimator.solver, self.penalty, estimator.dual)
         self._check_ratios(ratios)
         self.has_ratios = ratios is not None
         self.ratios = [None] if ratios is None else list(ratios)
         Cs = estimator.Cs
-        self.Cs = np.logspace(-4, 4, Cs) if isinstance(Cs, Integral) else np.array(Cs, dtype=float)
-        if self.Cs.ndim != 1 or len(self.Cs) == 0 or not (self.Cs > 0).all():
+        self.Cs = np.logspace(-4, 4, Cs) if isinstance(Cs, Integral) else numbers_in(Cs, "Cs")
+        if not (self.Cs > 0).all():
             raise ValueError(f"Cs must be an int or a list of positive numbers, got {Cs!r}.")
+
+    def warn(self) -> None:
+        """Warn of parameters whose meaning is going to change."""
+        for text, category in self._warnings:
+            warnings.warn(text, category, stacklevel=4)  # the caller of `fit`
+
+    def _note(self, text, category=FutureWarning):
+        self._warnings.append((text, category))
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
@@ -100,14 +111,14 @@ class Grid:
     def _penalty(self, ratios):
         """Name of the penalty, by scikit-learn's rules for its two ways of naming it."""
         if self.estimator.penalty != "deprecated":
-            _warn(
+            self._note(
                 "'penalty' was deprecated in version 1.8 of scikit-learn and will be removed in "
                 "1.10. Use l1_ratios=(0,) for 'l2', l1_ratios=(1,) for 'l1', and numbers between "
                 "for 'elasticnet'."
             )
             return self.estimator.penalty
         if self.estimator.l1_ratios is None:
-            _warn(
+            self._note(
                 "'l1_ratios=None' was deprecated in version 1.8 of scikit-learn and will be an "
                 "error in 1.10. Use an array-like with values in [0, 1]."
             )
@@ -127,10 +138,26 @@ class Grid:
                     f"(l1_ratios={ratios!r})"
                 )
         elif ratios is not None and self.estimator.penalty != "deprecated":
-            _warn(
+            self._note(
                 "l1_ratios parameter is only used when penalty is 'elasticnet'. Got "
                 f"(penalty={self.penalty})",
                 UserWarning,
+            )
+
+    def _note_defaults(self):
+        if self.estimator.scoring == "warn":
+            self._note(
+                "The default value of the parameter 'scoring' will change from None, i.e. "
+                "accuracy, to 'neg_log_loss' in version 1.11 of scikit-learn. To silence this "
+                "warning, set scoring='neg_log_loss' for the new default, scoring='accuracy' for "
+                "the old."
+            )
+        if self.estimator.use_legacy_attributes == "warn":
+            self._note(
+                "The default value of use_legacy_attributes will change from True to False in "
+                "scikit-learn 1.10, which simplifies the fitted attributes of "
+                "LogisticRegressionCV. Set use_legacy_attributes=False for the new form now, or "
+                "True to keep the old one for the time being."
             )
 
 
@@ -138,22 +165,3 @@ def move_home(values: np.ndarray, batch: Batch) -> Array:
     """A few host numbers in the library and on the device of the user's X."""
     values = np.ascontiguousarray(values)
     return values if values.dtype == object else move(values, batch.home)
-
-
-def _warn_of_defaults(estimator: Any) -> None:
-    if estimator.scoring == "warn":
-        _warn(
-            "The default value of the parameter 'scoring' will change from None, i.e. accuracy, to "
-            "'neg_log_loss' in version 1.11 of scikit-learn. To silence this warning, set "
-            "scoring='neg_log_loss' for the new default, scoring='accuracy' for the old."
-        )
-    if estimator.use_legacy_attributes == "warn":
-        _warn(
-            "The fitted attributes of LogisticRegressionCV will be simplified in scikit-learn "
-            "1.10. Set use_legacy_attributes=False for the new form now, or True to keep the old "
-            "one for the time being."
-        )
-
-
-def _warn(text, category=FutureWarning):
-    warnings.warn(text, category, stacklevel=5)

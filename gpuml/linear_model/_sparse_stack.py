@@ -202,9 +202,11 @@ def warn_unless_converged(models: SparseModels, tol: float, max_iter: int) -> No
     if early.any():
         ratio = to_host(models.gap)[early] / np.maximum(to_host(models.y_square)[early], 1e-300)
         warnings.warn(
-            f"{early.sum()} of {early.size} models did not converge in max_iter={max_iter} "
-            f"iterations: the duality gap is up to {ratio.max():.1e} of the variance of y, and "
-            f"tol={tol:g} was asked for. Raise max_iter, raise alpha, or scale the features.",
+            # Filters of users match scikit-learn's words at the start.
+            "Objective did not converge. You might want to increase the number of iterations, "
+            f"raise alpha, or scale the features: {early.sum()} of {early.size} models stopped at "
+            f"max_iter={max_iter} with a duality gap of up to {ratio.max():.1e} of the variance of "
+            f"y, and tol={tol:g} was asked for.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -215,6 +217,8 @@ def _check_sums(described: Described, batch: Batch, estimator: Any) -> None:
     if all(all_finite(part.gram, described.place.xp) for part in moments):
         return
     check_finite(batch.X, "X", estimator)
+    if batch.weight is not None:
+        check_finite(batch.weight, "sample_weight", estimator)
     raise ValueError(
         "Squares of the values of X or y overflow float64. Scale the features and targets "
         "(StandardScaler, or divide by a power of ten)."

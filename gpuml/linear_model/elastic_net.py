@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 
-from gpuml._arrays import as_array, is_numpy, to_host
+from gpuml._arrays import as_array, is_array, is_numpy, to_host
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
@@ -41,9 +41,10 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
         return self
 
     def _start(self):
-        if not hasattr(self, "coef_"):
+        if getattr(self, "coef_", None) is None:
             return None
-        return np.atleast_2d(np.asarray(to_host(self.coef_), dtype=np.float64))
+        coef = to_host(self.coef_) if is_array(self.coef_) else self.coef_
+        return np.atleast_2d(np.asarray(coef, dtype=np.float64))
 
     @property
     def sparse_coef_(self):
@@ -58,7 +59,7 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
-        return multifit_batch(self, X, y, sample_weight)
+        return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
 
     def multifit_rows(self, folds):
         """Rows that `multifit` reads; None where that depends on what it finds in them."""

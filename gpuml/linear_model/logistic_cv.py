@@ -18,7 +18,7 @@ from gpuml._config import current_settings
 from gpuml._validation import ClassData, check_classify, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, take
 from gpuml.linear_model._classifier import LinearClassifier
-from gpuml.linear_model._cross_validation import host_targets
+from gpuml.linear_model._cross_validation import checked_folds, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
 from gpuml.linear_model._logistic_stack import LogisticStack, row_weights
 from gpuml.linear_model._stack import at_home
@@ -177,12 +177,18 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
             reason = self._needs_host(X)
             if reason is not None:
                 return self._fit_on_host(reason, X, y, sample_weight, params)
+            # First of all: how many rows there are does not matter to parameters that are wrong.
+            grid = Grid(self)
+            if sparse.issparse(y):
+                raise TypeError(
+                    "Sparse data was passed for y, but dense data is required. Use y.toarray()."
+                )
             data = check_classify(self, X, y, sample_weight)
             folds = self._folds(data)
             if not _has_every_class(folds):
                 reason = "a training part that lacks a class"
                 return self._fit_on_host(reason, X, y, sample_weight, {})
-            grid = Grid(self)
+            grid.warn()
             stack = self._fit_grid(folds, grid)
             scores = self._scores(stack, folds, data)
             self.__dict__.update(self._chosen(stack, grid, scores))
@@ -212,7 +218,7 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         batch = resident_classes(X, labels, weight, current_settings().device)
         number = 5 if self.cv is None else self.cv
         cv = StratifiedKFold(number) if isinstance(number, Integral) else check_cv(number)
-        return make_folds(batch, split_rows(cv, X, _labels_of(data), batch.n_rows))
+        return checked_folds(make_folds(batch, split_rows(cv, X, _labels_of(data), batch.n_rows)))
 
     def _fit_grid(self, folds: Folds, grid: Grid) -> LogisticStack:
         model = LogisticRegression(

@@ -4,6 +4,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 from sklearn.utils import check_scalar
@@ -13,7 +14,12 @@ from sklearn.utils.validation import column_or_1d
 from gpuml._arrays import as_array, move
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
-from gpuml.linear_model._cross_validation import folds_of, held_out_scores, host_targets
+from gpuml.linear_model._cross_validation import (
+    folds_of,
+    held_out_scores,
+    host_targets,
+    numbers_in,
+)
 from gpuml.linear_model._sparse_stack import describe_sparse, largest_slope, stack_sparse
 from gpuml.linear_model.elastic_net import needs_host
 from gpuml.metrics.scorer import get_scorer
@@ -41,12 +47,14 @@ class _SparseCV(LinearPredictor):
                 return self
             y = _one_target(self, as_array(y))
             weight = None if isinstance(sample_weight, Real) else sample_weight
-            batch = multifit_batch(self, X, y, weight)
+            batch = multifit_batch(self, X, y, weight, numeric_strings=True)
             self.__dict__.update(self._choose(batch, X, y))
         return self
 
     def _choose(self, batch, X, y):
-        ratios = np.atleast_1d(np.asarray(getattr(self, "l1_ratio", 1.0), dtype=float))
+        ratios = numbers_in(getattr(self, "l1_ratio", 1.0), "l1_ratio")
+        if ((ratios < 0) | (ratios > 1)).any():
+            raise ValueError(f"l1_ratio must be in [0, 1], got {self.l1_ratio!r}.")
         folds = folds_of(self.cv, batch, X, y)
         described = describe_sparse(self, folds)
         grid = self._grid(folds, described, ratios)  # (R, A)
@@ -58,6 +66,14 @@ class _SparseCV(LinearPredictor):
         stack = stack_sparse(self, folds, penalties, described=described)
         scores = held_out_scores(stack, folds, get_scorer("neg_mean_squared_error"))
         errors = -scores.reshape(*grid.shape, folds.n_splits)
+        unknown = np.flatnonzero(np.isnan(errors).all(axis=(0, 1)))
+        if batch.weight is not None and len(unknown) > 0:
+            # The means of all models would be nan, and the first of them would win.
+            raise ValueError(
+                f"Sample weights of the training or of the held-out part of split {unknown[0]} of "
+                "cv sum to zero, so that its models cannot be fitted or scored. Shuffle the rows, "
+                "or leave out those without weight."
+            )
         mean = errors.mean(axis=-1)
         # As many as one may be nan; scikit-learn's choice is the first of the smallest.
         best = int(np.argmin(mean))
@@ -76,16 +92,18 @@ class _SparseCV(LinearPredictor):
     def _grid(self, folds, described, ratios):
         """Alphas (R, A) from large to small."""
         if not isinstance(self.alphas, Integral):
-            for index, alpha in enumerate(self.alphas):
+            alphas = numbers_in(self.alphas, "alphas")
+            for index, alpha in enumerate(alphas):
                 check_scalar(
-                    alpha, f"alphas[{index}]", target_type=Real, min_val=0.0,
+                    float(alpha), f"alphas[{index}]", target_type=Real, min_val=0.0,
                     include_boundaries="left",
                 )  # fmt: skip
-            return np.tile(np.sort(np.array(self.alphas, dtype=float))[::-1], (len(ratios), 1))
+            return np.tile(np.sort(alphas)[::-1], (len(ratios), 1))
         if (ratios == 0).any():
             raise ValueError(
-                "l1_ratio=0 has no largest useful alpha to make a grid from. Give alphas= as a "
-                "list, or use RidgeCV."
+                "Automatic alpha grid generation is not supported for l1_ratio=0. Please supply a "
+                "grid by providing your estimator with the appropriate `alphas=` argument. Without "
+                "an l1 part, every alpha gives coefficients; RidgeCV chooses among them faster."
             )
         steepest = largest_slope(folds, described, bool(self.fit_intercept))
         return np.stack(
@@ -276,9 +294,12 @@ class ElasticNetCV(_SparseCV, sk.ElasticNetCV):
 
 
 def _one_target(estimator: Any, y: Any) -> Any:
-    if y is None:
+    # What is no array of targets at all, the checks of all input refuse later on.
+    if y is None or sparse.issparse(y):
         return y
     y = y if is_foreign(y) else np.asarray(y)
+    if y.ndim == 0:
+        return y
     if y.ndim > 1 and y.shape[1] > 1:
         name = type(estimator).__name__
         raise ValueError(f"For multi-task outputs, use MultiTask{name} of scikit-learn.")

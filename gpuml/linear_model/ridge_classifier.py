@@ -319,7 +319,13 @@ def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
     if not (factors >= 0).all():
         raise ValueError(f"class_weight must not be negative, got {class_weight}.")
     weight = _per_row(factors, batch)
-    batch = replace(batch, weight=weight if batch.weight is None else weight * batch.weight)
+    weight = weight if batch.weight is None else weight * batch.weight
+    if (factors == 0).any() and not bool(namespace(weight).any(weight > 0)):
+        raise ValueError(
+            "Sample weights must contain at least one non-zero number, which those of classes "
+            f"leave none of: class_weight={class_weight}."
+        )
+    batch = replace(batch, weight=weight)
 
     def divide(batch, splits):
         if (corrections == 1).all():

@@ -1,5 +1,6 @@
 """Ridge regression that chooses its penalty by cross-validation."""
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import check_scalar
 from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 
-from gpuml._arrays import Array, as_array, is_array, move, namespace, to_host
+from gpuml._arrays import Array, as_array, move, namespace, to_host
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
@@ -19,6 +20,7 @@ from gpuml.linear_model._cross_validation import (
     folds_of,
     held_out_scores,
     host_targets,
+    numbers_in,
     regression_scorer,
 )
 from gpuml.linear_model._stack import at_home
@@ -141,13 +143,13 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
                 if getattr(self, name):
                     raise ValueError(f"cv!=None and {name}=True are incompatible")
         bounds = "neither" if self.cv is None else "left"
-        alphas = to_host(self.alphas) if is_array(self.alphas) else np.asarray(self.alphas)
-        alphas = np.atleast_1d(alphas)
+        alphas = numbers_in(self.alphas, "alphas")
         for index, alpha in enumerate(alphas):
             name = "alphas" if len(alphas) == 1 else f"alphas[{index}]"
-            alpha = alpha.item() if isinstance(alpha, np.generic) else alpha
-            check_scalar(alpha, name, target_type=Real, min_val=0.0, include_boundaries=bounds)
-        return alphas.astype(float)
+            check_scalar(
+                float(alpha), name, target_type=Real, min_val=0.0, include_boundaries=bounds
+            )
+        return alphas
 
     def _by_splits(self, batch, alphas, X, y):
         folds = folds_of(self.cv, batch, X, y)
@@ -155,7 +157,12 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
         stack = model.multifit(folds, [{"alpha": alpha} for alpha in alphas])
         scores = held_out_scores(stack, folds, self._scorer())
         mean = scores.mean(axis=1)
-        best = int(np.argmax(mean))
+        if np.isnan(mean).any():
+            # As a search does: such a model is worse than every other.
+            warnings.warn(
+                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=5
+            )
+        best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
         return {
             **_model_only(stack.pick(best, None)),
             "alpha_": float(alphas[best]),

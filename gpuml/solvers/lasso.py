@@ -250,7 +250,7 @@ def _solve_path(problem, penalties, max_iter, start):
         coef=v,
         intercept=intercept,
         status=np.full(v.shape[:2], Status.MOMENTS, dtype=int),
-        n_iter=np.maximum(n_iter, 1),
+        n_iter=n_iter,
         gap=duality_gap(problem, v, l1, l2),
         y_square=xp.broadcast_to(problem.y_square[None, ...], violation.shape),
         violation=violation,

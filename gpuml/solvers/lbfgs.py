@@ -28,6 +28,10 @@ MEMORY = 8
 # A step that overshoots is kept while the slope at its end is at most this share of the first one.
 OVERSHOOT = 0.5
 SURE_OVERSHOOT = 0.05
+# A gradient has become smaller if its largest component is below this share of the smallest so far.
+GAIN = 0.8
+PATIENCE = 6
+HOST_TABLES = ("step", "slope", "size", "stalled", "n_iter", "violation", "best", "waited")
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -111,7 +115,7 @@ def minimise(
         better = None if refresh is None else refresh(now.problem, now.W, n_iter)
         if better is not None:
             now.restart(better)
-        now.advance(precision**0.5)
+        now.advance(precision)
     found.put(alive, now, np.arange(len(alive)))
     return found.solved(start)
 
@@ -137,7 +141,8 @@ class _Iteration:
         self.n_iter = np.zeros(self.grid, dtype=np.int32)
         self.order: list[int] = []
         G = problem.gradient(W)
-        self.violation = to_host(_largest(G, xp))
+        self.violation = self.best = to_host(_largest(G, xp))
+        self.waited = np.zeros(self.grid, dtype=int)
         self.images[:, :, MEMORY, :] = self._flat(G)
         self.direction = W
         self.restart(problem)
@@ -159,7 +164,7 @@ class _Iteration:
         self.order = []
         self._aim()
 
-    def advance(self, shortest):
+    def advance(self, precision):
         """One pass: try a step for every problem, keep it or shorten it."""
         xp = self.xp
         going = self.going
@@ -176,9 +181,17 @@ class _Iteration:
         self.violation = np.where(kept, violation, self.violation)
         shorter = self.step * _shortened(self.slope, slope)
         # Where even a step of rounding size goes up, there is nothing left to gain.
-        self.stalled |= going & ~kept & (shorter < shortest)
+        self.stalled |= going & ~kept & (shorter < precision**0.5)
+        self.stalled |= going & self._is_noise(precision)
         self.step = np.where(kept, 1.0, shorter)
         self._aim()
+
+    def _is_noise(self, precision):
+        """Whether gradients have not become smaller for long, and promise less than rounding."""
+        better = self.violation < GAIN * self.best
+        self.best = np.where(better, self.violation, self.best)
+        self.waited = np.where(better, 0, self.waited + 1)
+        return (self.waited >= PATIENCE) & (np.abs(self.slope) <= precision)
 
     def select(self, problem, index):
         """Go on with some of the candidates only."""
@@ -186,7 +199,7 @@ class _Iteration:
         self.problem = problem
         for name in ("W", "basis", "images", "direction"):
             setattr(self, name, self.xp.take(getattr(self, name), chosen, axis=0))
-        for name in ("step", "slope", "size", "stalled", "n_iter", "violation"):
+        for name in HOST_TABLES:
             setattr(self, name, getattr(self, name)[index])
         self.grid, self.shape = self.W.shape[:2], self.W.shape
 

@@ -193,6 +193,8 @@ def _descend(problem, v, n_iter, tol, max_iter, xp):
     point = _point(problem, v, xp)
     best = np.full(v.shape[:-1], np.inf)
     stale = np.zeros(v.shape[:-1], dtype=int)
+    # A path that max_iter cut short has hardly left its start: it is worth one step more.
+    last_step = True
     while True:
         now = to_host(problem.relative_violation(point.v, xp, point.slope))
         stale = np.where(now < 0.5 * best, 0, stale + 1)
@@ -200,10 +202,11 @@ def _descend(problem, v, n_iter, tol, max_iter, xp):
         limit = to_host(problem.limit(point.v, tol, xp))
         # Nothing is left to gain where violations are as small as rounding and fall no more.
         at_rounding = (now <= 1e-9) & (stale > PATIENCE)
-        todo = (now > limit) & (n_iter < max_iter) & ~at_rounding
+        todo = (now > limit) & (last_step | (n_iter < max_iter)) & ~at_rounding
         if not todo.any():
             return point.v, n_iter
-        n_iter = n_iter + todo
+        n_iter = n_iter + (todo & (n_iter < max_iter))
+        last_step = False
         mask = xp.asarray(todo, device=device_of(v))[..., None]
         point = _jacobi_step(problem, point, mask, xp)
         point = _newton_step(problem, point, todo, xp)

@@ -399,3 +399,55 @@ def test_extreme_margins_do_not_overflow(rng, library):
         probability = library.to_numpy(model.predict_proba(library.asarray(100 * X)))
     assert np.isfinite(probability).all()
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+
+
+# ---------------------------------------------------------------- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("on_device", [True, False])
+def test_the_solver_of_cuml_agrees(rng, k, on_device):
+    cupy = pytest.importorskip("cupy")
+    pytest.importorskip("cuml")
+    X, y = problem(rng, n=2000, k=k)
+    data = (cupy.asarray(X), cupy.asarray(y)) if on_device else (X, y)
+    theirs = LogisticRegression(solver="qn", tol=1e-8, max_iter=1000, C=0.1).fit(*data)
+    ours = LogisticRegression(**TIGHT, C=0.1).fit(X, y)
+    assert type(theirs.coef_) is type(data[0])
+    assert tuple(theirs.coef_.shape) == ours.coef_.shape
+    probability = theirs.predict_proba(data[0])
+    probability = cupy.asnumpy(probability) if on_device else probability
+    np.testing.assert_allclose(probability, ours.predict_proba(X), atol=1e-3)
+
+
+def test_the_solver_of_cuml_needs_a_gpu(rng):
+    from gpuml._arrays import has_gpu
+
+    if has_gpu():
+        pytest.skip("there is a GPU")
+    X, y = problem(rng)
+    with pytest.raises(RuntimeError, match="needs an NVIDIA GPU"):
+        LogisticRegression(solver="qn").fit(X, y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("k", [2, 10])
+def test_a_million_float32_rows_reach_the_tolerance(k):
+    cupy = pytest.importorskip("cupy")
+    random = cupy.random.default_rng(0)
+    X = random.standard_normal((1_000_000, 100), dtype=cupy.float32)
+    scores = X[:, :k] + cupy.asarray(np.random.default_rng(1).gumbel(size=(1_000_000, k)))
+    y = scores.argmax(axis=1)
+    model = LogisticRegression(C=0.5).fit(X, y)
+    # Gradients in float64 from float32 coefficients: the tolerance, and the rounding of those.
+    coef, intercept = (a.astype(cupy.float64) for a in (model.coef_, model.intercept_))
+    z = X.astype(cupy.float64) @ coef.T + intercept
+    if k == 2:
+        residual = 1 / (1 + cupy.exp(-z)) - y[:, None]
+    else:
+        residual = cupy.exp(z - z.max(axis=1, keepdims=True))
+        residual = residual / residual.sum(axis=1, keepdims=True) - (y[:, None] == cupy.arange(k))
+    gradient = (residual.T @ X + coef / model.C) / len(y)
+    assert float(cupy.abs(gradient).max()) < 1.1e-4
+    assert float(cupy.abs(residual.mean(axis=0)).max()) < 1.1e-4
