@@ -54,6 +54,11 @@ def add_gram(total: Array, Z: Array) -> Array:
     return total + Z.T @ Z
 
 
+def subtract_gram(total: np.ndarray, Z: np.ndarray) -> None:
+    """``total -= Z' Z`` for NumPy arrays, in the triangle that `add_gram` fills."""
+    blas.dsyrk(-1.0, Z.T, beta=1.0, c=total.T, overwrite_c=1)
+
+
 def full_symmetric(total: Array, xp: Any) -> Array:
     """Both triangles of a matrix that was summed by `add_gram`."""
     if not is_numpy(total):

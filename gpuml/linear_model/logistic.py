@@ -348,8 +348,8 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         said = STOPPED.get(self.solver, STOPPED["lbfgs"]).format(max_iter=self.max_iter)
         _warn(
             f"{said}{models}: the largest component of a gradient is "
-            f"{solved.violation[late].max():.2g}, above tol={self.tol:g}. Increase max_iter, scale the features (StandardScaler), or ask "
-            "for less with a larger tol.",
+            f"{solved.violation[late].max():.2g}, above tol={self.tol:g}. Increase max_iter, scale "
+            "the features (StandardScaler), or ask for less with a larger tol.",
             ConvergenceWarning,
         )
 

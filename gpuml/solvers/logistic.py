@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace
-from gpuml._threads import one_blas_thread
+from gpuml._arrays import Array, device_of, itemsize, namespace
+from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
-from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
+from gpuml.solvers.loss_rows import LossRows, gradients
 from gpuml.solvers.newton import diagonal_inverse, inverse_curvature
 from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
 from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
@@ -46,14 +46,27 @@ SHARED_TIMES = 4
 
 @dataclass(frozen=True)
 class Costs:
-    """What takes as long as multiplications do, in numbers of them: fixed costs of a device."""
+    """What things take on a device, in numbers of multiplications of a large float64 product.
+
+    Attributes
+    ----------
+    one_pass, one_matrix : float
+        What a pass and a matrix of second derivatives take however small they are.
+    one_inverse : float
+        What inverting a matrix takes, in units of the cube of its order.
+    float32 : float
+        What one multiplication in float32 takes.
+    """
 
     one_pass: float
     one_matrix: float
+    one_inverse: float
+    float32: float
 
 
-CPU_COSTS = Costs(one_pass=2e7, one_matrix=5e5)
-GPU_COSTS = Costs(one_pass=1e10, one_matrix=1e9)
+# Measured on two cores of an AMD EPYC and on an H200.
+CPU_COSTS = Costs(one_pass=2e7, one_matrix=5e5, one_inverse=4.0, float32=0.5)
+GPU_COSTS = Costs(one_pass=1e10, one_matrix=4e9, one_inverse=25.0, float32=1.0)
 
 
 @dataclass(frozen=True)
@@ -175,18 +188,18 @@ def solve(
     size = max(1, options.memory // _bytes_per_candidate(start))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
-    # Threads of BLAS would wait for each other in every one of many small products.
-    with one_blas_thread() if is_small(data, start) else nullcontext():
+    data = replace(data, threads=_threads(data))
+    # Threads of BLAS would wait for each other in every one of many small products: ours each do
+    # products of their own.
+    with one_blas_thread() if data.place.kind == "numpy" else nullcontext():
         for first in range(0, start.shape[0], size):
             some = slice(first, min(first + size, start.shape[0]))
             parts.append(method(data, penalties[some], start[some, ...], options, rarest))
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def is_small(data: LossRows, start: Array) -> bool:
-    """Whether a pass over host data takes so little that threads would only cost."""
-    products = data.n_rows * data.n_features * start.shape[0] * start.shape[1] * start.shape[2]
-    return data.place.kind == "numpy" and products < THREADED_FROM_PRODUCTS
+def _threads(data):
+    return blas_threads() if data.place.kind == "numpy" and may_limit_blas() else 1
 
 
 def _bytes_per_candidate(start):
@@ -344,8 +357,10 @@ class Refresh:
     def _pass_cost(self, n_candidates):
         n, p = self.data.n_rows, self.data.n_features
         models = n_candidates * self.n_splits * self.data.n_vectors
-        return 4.0 * n * p * models + self.costs.one_pass
+        unit = 1.0 if itemsize(self.data.X.dtype) > 4 else self.costs.float32
+        return 4.0 * unit * n * p * models + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows):
         square = float(self.order) ** 2
-        return n_matrices * (2 * n_rows * square + square * self.order + self.costs.one_matrix)
+        inverse = self.costs.one_inverse * square * self.order
+        return n_matrices * (n_rows * square + inverse + self.costs.one_matrix)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, is_numpy, itemsize, move
 from gpuml._ops import zeros
-from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._threads import ordered_map
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import free_memory, is_out_of_memory, quiet
 
@@ -48,6 +48,8 @@ class LossRows:
         Bound on the workspace of a block.
     advance : callable, optional
         Called with the number of rows read.
+    threads : int
+        Threads of our own on a CPU, where BLAS is kept to one (see `solvers.logistic.solve`).
     """
 
     X: Array
@@ -58,6 +60,7 @@ class LossRows:
     place: Place
     block_bytes: int | None = None
     advance: Callable[[int], None] | None = None
+    threads: int = 1
 
     @property
     def n_rows(self) -> int:
@@ -202,21 +205,10 @@ def _sum_once(data, n_models, shape, add):
                 add(total, block)
         return total
 
-    threads = _thread_count(data, shape)
-    if threads == 1:
+    if data.threads == 1 or data.n_rows * shape[0] * shape[1] < THREADED_FROM_PRODUCTS:
         return run(slice(0, data.n_rows))
     ends = np.linspace(0, data.n_rows, RUNS + 1).astype(int).tolist()
-    runs = [slice(a, b) for a, b in pairwise(ends)]
     total = zeros(shape, like=like, xp=xp)
-    with one_blas_thread():
-        for part in ordered_map(run, runs, threads):
-            total += part
+    for part in ordered_map(run, [slice(a, b) for a, b in pairwise(ends)], data.threads):
+        total += part
     return total
-
-
-def _thread_count(data, shape):
-    if data.place.kind != "numpy" or not may_limit_blas():
-        return 1
-    if data.n_rows * shape[0] * shape[1] < THREADED_FROM_PRODUCTS:
-        return 1
-    return blas_threads()

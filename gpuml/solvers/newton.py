@@ -5,13 +5,15 @@ loss of a row are ``(p_j [j = l] - p_j p_l) [x, 1][x, 1]'``; for two classes and
 ``p (1 - p) [x, 1][x, 1]'``.
 """
 
+from collections import deque
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace
-from gpuml._ops import zeros
+from gpuml._ops import add_gram, full_symmetric, subtract_gram, zeros
+from gpuml._threads import ordered_map
 from gpuml.data import cut
 from gpuml.solvers.loss_rows import SMALLEST_BLOCK_ROWS, LossRows, margins
 
@@ -116,7 +118,7 @@ def inverse_curvature(
     if shared:
         l2 = namespace(l2).mean(l2, axis=1, keepdims=True)
     H = mean_second_derivatives(data, W, total, shared=shared)
-    return Inverse(_inverted(H, l2, intercept, *W.shape[-2:], data.place.xp))
+    return Inverse(_inverted(H, l2, intercept, *W.shape[-2:], data))
 
 
 def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
@@ -152,10 +154,38 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
             w = xp.broadcast_to(weights[None, ...], p.shape[1:])
         X = xp.concat([X, ones], axis=1)
         p, w = (xp.reshape(a, (*a.shape[: a.ndim - 3], -1, X.shape[0])) for a in (p, w))
-        total = total + (
-            _grams(w * p[0, ...] * p[1, ...], X, xp) if k == 1 else _coupled(w, p, X, xp)
-        )
-    return xp.reshape(total, (*grid, k * q, k * q))
+        if is_numpy(X):
+            _add_each(total, w, p, X, data.threads)
+        else:
+            both = w * p[0, ...] * p[1, ...]
+            total = total + (_grams(both, X, xp) if k == 1 else _coupled(w, p, X, xp))
+    return xp.reshape(full_symmetric(total, xp), (*grid, k * q, k * q))
+
+
+def _add_each(total, w, p, X, threads):
+    """Add the second derivatives of a block, on NumPy; one triangle of each matrix only."""
+
+    def add(m):
+        if total.shape[-1] == X.shape[1]:
+            add_gram(total[m], X * np.sqrt(w[m] * p[0, m] * p[1, m])[:, None])
+        else:
+            _add_coupled(total[m], w[m], p[:, m], X)
+
+    if threads == 1:
+        for m in range(total.shape[0]):
+            add(m)
+    else:
+        deque(ordered_map(add, range(total.shape[0]), threads), maxlen=0)
+
+
+def _add_coupled(total, w, p, X):
+    """As `_coupled`, for one model with probabilities p (k, b)."""
+    (k, n_rows), q = p.shape, X.shape[1]
+    U = ((np.sqrt(w) * p).T[:, :, None] * X[:, None, :]).reshape(n_rows, k * q)
+    subtract_gram(total, U)
+    for j in range(k):
+        own = slice(j * q, (j + 1) * q)
+        total[own, own] += (X * (w * p[j])[:, None]).T @ X
 
 
 def _blocks(data, n_models, order):
@@ -168,8 +198,6 @@ def _blocks(data, n_models, order):
 
 def _grams(h, X, xp):
     """``X' diag(h_m) X`` for each row m of h (M, b)."""
-    if is_numpy(X):
-        return np.stack([(X * row[:, None]).T @ X for row in h])
     step = max(1, GPU_COPY_BYTES // (8 * X.shape[0] * X.shape[1]))
     parts = []
     for m in range(0, h.shape[0], step):
@@ -197,8 +225,9 @@ def _block_diagonal(blocks, xp):
     return xp.reshape(spread, (k * q, k * q))
 
 
-def _inverted(H, l2, intercept, k, q, xp):
+def _inverted(H, l2, intercept, k, q, data):
     """Inverse of second derivatives plus penalty; 0 for intercepts that are not fitted."""
+    xp = data.place.xp
     ends = xp.zeros((q,), dtype=xp.float64, device=device_of(H))
     ends[-1] = 1.0
     used = xp.tile(1.0 - (1.0 - intercept)[:, None, None] * ends, (1, 1, k))  # (C, 1, k q)
@@ -213,7 +242,7 @@ def _inverted(H, l2, intercept, k, q, xp):
     empty = xp.where(diagonal > 0, xp.zeros_like(diagonal), xp.ones_like(diagonal))
     H = H + (RIDGE + empty)[..., None] * eye
     used = used * scale
-    return _inverse_spd(H, xp) * used[..., :, None] * used[..., None, :]
+    return _inverse_spd(H, xp, data.threads) * used[..., :, None] * used[..., None, :]
 
 
 def _same_for_all_classes(diagonal, k, q, xp):
@@ -227,16 +256,17 @@ def _same_for_all_classes(diagonal, k, q, xp):
     return xp.tile(by_feature, (1, 1, k, k))
 
 
-def _inverse_spd(H, xp):
+def _inverse_spd(H, xp, threads):
     """Inverses of positive definite matrices of unit diagonal."""
     order = H.shape[-1]
     if not is_numpy(H):
         return xp.linalg.inv(H) if order <= BATCHED_ORDER else _inverse_each(H, xp)
-    out = np.empty_like(H)
-    flat = out.reshape(-1, order, order)
-    for i, matrix in enumerate(H.reshape(-1, order, order)):
-        flat[i] = _inverse_one(matrix)
-    return out
+    matrices = H.reshape(-1, order, order)
+    if threads == 1 or order <= BATCHED_ORDER:
+        found = [_inverse_one(matrix) for matrix in matrices]
+    else:
+        found = list(ordered_map(_inverse_one, matrices, threads))
+    return np.stack(found).reshape(H.shape)
 
 
 def _inverse_each(H, xp):
