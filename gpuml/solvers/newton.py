@@ -52,8 +52,8 @@ class Diagonal:
     Attributes
     ----------
     inverse : array (C, S, 1, q)
-    centre : array (q,)
-        Means of the features, and 0.
+    centre : array (C, 1, 1, q)
+        Means of the features, and 0; all 0 for models without an intercept.
     """
 
     inverse: Array
@@ -68,7 +68,8 @@ class Diagonal:
 
     def select(self, index: Array) -> "Diagonal":
         """Some of the candidates."""
-        return replace(self, inverse=namespace(index).take(self.inverse, index, axis=0))
+        xp = namespace(index)
+        return Diagonal(*(xp.take(a, index, axis=0) for a in (self.inverse, self.centre)))
 
 
 def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
@@ -84,16 +85,17 @@ def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
     """
     xp = sample.place.xp
     X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
-    fitted = bool(xp.any(intercept > 0))
-    mean = xp.mean(X, axis=0) if fitted else xp.zeros_like(X[0, :])
-    variance = xp.mean((X - mean) ** 2, axis=0) * sample.loss.flattest(sample.n_vectors)
-    h = l2[..., None] + variance
+    mean = xp.mean(X, axis=0)
+    curved = sample.loss.flattest(sample.n_vectors)
+    fitted = intercept[:, None]
+    # Without an intercept it is the squares that count, not the variances.
+    variance = xp.mean((X - mean) ** 2, axis=0) + (1.0 - fitted) * mean**2  # (C, p)
+    h = l2[..., None] + curved * variance[:, None, :]
     h = xp.where(h > 0, h, xp.ones_like(h))
-    last = intercept[:, None, None] / sample.loss.flattest(sample.n_vectors)
-    ones = xp.ones_like(h[..., :1])
-    inverse = xp.concat([1.0 / h, last * ones], axis=-1)
-    centre = xp.concat([mean, xp.zeros_like(mean[:1])])
-    return Diagonal(inverse[:, :, None, :], centre)
+    last = fitted[..., None] / curved * xp.ones_like(h[..., :1])
+    inverse = xp.concat([1.0 / h, last], axis=-1)
+    centre = xp.concat([fitted * mean, xp.zeros_like(fitted)], axis=-1)
+    return Diagonal(inverse[:, :, None, :], centre[:, None, None, :])
 
 
 def inverse_curvature(
