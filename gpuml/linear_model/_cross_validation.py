@@ -1,11 +1,12 @@
 """Splits and scores for estimators that choose their penalty by cross-validation."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
+from sklearn.utils import check_scalar
 
 from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
 from gpuml._validation import is_foreign
@@ -42,32 +43,51 @@ def checked_folds(folds: Folds) -> Folds:
     return folds
 
 
-def numbers_in(values: Any, name: str) -> np.ndarray:
+def numbers_in(
+    values: Any,
+    name: str,
+    *,
+    bounds: str = "left",
+    largest: float | None = None,
+    name_of_one: str | None = None,
+) -> np.ndarray:
     """The numbers (n,), float64 on the host, of a parameter that is a number or holds several.
 
     Looked at one by one, since NumPy takes a list with one string for strings.
 
+    Parameters
+    ----------
+    values : number or iterable
+    name : str
+        Of the parameter, for messages.
+    bounds : {"left", "neither"}, default="left"
+        Whether 0, below which none may be, is allowed.
+    largest : float, optional
+        None may be above.
+    name_of_one : str, optional
+        The name where there is one number; its index is told if not given.
+
     Raises
     ------
     TypeError
-        If there is something else in it.
+        If there is something else than numbers.
     ValueError
-        If there is nothing in it, or nan.
+        If there is nothing, nan, or a number out of bounds.
     """
     if is_array(values):
         values = np.atleast_1d(to_host(values))
-    items = list(values) if isinstance(values, Iterable) else [values]
+    several = isinstance(values, Iterable) and not isinstance(values, Set | Mapping)
+    items = list(values) if several else [values]
     if not items:
         raise ValueError(f"{name} must hold at least one number, got {values!r}.")
     for index, item in enumerate(items):
+        label = name_of_one if name_of_one and len(items) == 1 else f"{name}[{index}]"
         item = item.item() if isinstance(item, np.generic) else item
-        if not isinstance(item, Real):
-            kind = type(item).__name__
-            raise TypeError(f"{name}[{index}] must be an instance of float, not {kind}.")
-    found = np.asarray(items, dtype=np.float64)
-    if np.isnan(found).any():
-        raise ValueError(f"{name} must not hold nan, got {values!r}.")
-    return found
+        check_scalar(item, label, target_type=Real, min_val=0.0, include_boundaries=bounds)
+        if np.isnan(item) or (largest is not None and item > largest):
+            top = "" if largest is None else f" and <= {largest:g}"
+            raise ValueError(f"{label} == {item}, must be >= 0{top}.")
+    return np.asarray(items, dtype=np.float64)
 
 
 def regression_scorer(scorer: Any) -> BatchScorer | None:

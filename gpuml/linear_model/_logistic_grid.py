@@ -38,9 +38,12 @@ class Grid:
         self.has_ratios = ratios is not None
         self.ratios = [None] if ratios is None else list(ratios)
         Cs = estimator.Cs
-        self.Cs = np.logspace(-4, 4, Cs) if isinstance(Cs, Integral) else numbers_in(Cs, "Cs")
-        if not (self.Cs > 0).all():
-            raise ValueError(f"Cs must be an int or a list of positive numbers, got {Cs!r}.")
+        if np.ndim(Cs) == 0 and not isinstance(Cs, Integral):
+            raise TypeError(f"Cs must be an int or a list of positive numbers, got {Cs!r}.")
+        if isinstance(Cs, Integral):
+            self.Cs = np.logspace(-4, 4, Cs)
+        else:
+            self.Cs = numbers_in(Cs, "Cs", bounds="neither")
 
     def warn(self) -> None:
         """Warn of parameters whose meaning is going to change."""

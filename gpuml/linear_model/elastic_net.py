@@ -149,7 +149,7 @@ class ElasticNet(_SparseRegressor):
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
         `coef_` on the host.
     n_iter_ : int or list of n_targets ints
-        Iterations.
+        Iterations; 0 where the start was the solution.
     dual_gap_ : float or array of shape (n_targets,)
         Duality gap of the objective.
     n_features_in_ : int
@@ -260,7 +260,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
         `coef_` on the host.
     n_iter_ : int or list of n_targets ints
-        Iterations.
+        Iterations; 0 where the start was the solution.
     dual_gap_ : float or array of shape (n_targets,)
         Duality gap of the objective.
     n_features_in_ : int

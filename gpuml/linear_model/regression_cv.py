@@ -7,7 +7,6 @@ import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
-from sklearn.utils import check_scalar
 from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 from sklearn.utils.validation import column_or_1d
 
@@ -52,9 +51,9 @@ class _SparseCV(LinearPredictor):
         return self
 
     def _choose(self, batch, X, y):
-        ratios = numbers_in(getattr(self, "l1_ratio", 1.0), "l1_ratio")
-        if ((ratios < 0) | (ratios > 1)).any():
-            raise ValueError(f"l1_ratio must be in [0, 1], got {self.l1_ratio!r}.")
+        ratios = numbers_in(
+            getattr(self, "l1_ratio", 1.0), "l1_ratio", largest=1.0, name_of_one="l1_ratio"
+        )
         folds = folds_of(self.cv, batch, X, y)
         described = describe_sparse(self, folds)
         grid = self._grid(folds, described, ratios)  # (R, A)
@@ -63,8 +62,10 @@ class _SparseCV(LinearPredictor):
             l1_ratio=np.repeat(ratios, grid.shape[1]),
             fit_intercept=np.full(grid.size, bool(self.fit_intercept)),
         )
-        stack = stack_sparse(self, folds, penalties, described=described)
-        scores = held_out_scores(stack, folds, get_scorer("neg_mean_squared_error"))
+        # What divides zero by zero is told below by its name.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            stack = stack_sparse(self, folds, penalties, described=described)
+            scores = held_out_scores(stack, folds, get_scorer("neg_mean_squared_error"))
         errors = -scores.reshape(*grid.shape, folds.n_splits)
         unknown = np.flatnonzero(np.isnan(errors).all(axis=(0, 1)))
         if batch.weight is not None and len(unknown) > 0:
@@ -92,13 +93,8 @@ class _SparseCV(LinearPredictor):
     def _grid(self, folds, described, ratios):
         """Alphas (R, A) from large to small."""
         if not isinstance(self.alphas, Integral):
-            alphas = numbers_in(self.alphas, "alphas")
-            for index, alpha in enumerate(alphas):
-                check_scalar(
-                    float(alpha), f"alphas[{index}]", target_type=Real, min_val=0.0,
-                    include_boundaries="left",
-                )  # fmt: skip
-            return np.tile(np.sort(alphas)[::-1], (len(ratios), 1))
+            alphas = np.sort(numbers_in(self.alphas, "alphas"))[::-1]
+            return np.tile(alphas, (len(ratios), 1))
         if (ratios == 0).any():
             raise ValueError(
                 "Automatic alpha grid generation is not supported for l1_ratio=0. Please supply a "
@@ -208,8 +204,9 @@ class LassoCV(_SparseCV, sk.LassoCV):
         Raises
         ------
         ValueError
-            For input that scikit-learn's LassoCV rejects, and for device data with parameters that
-            need host data. A failed fit leaves the estimator as it was.
+            For input that scikit-learn's LassoCV rejects, for parts of splits without weight, and
+            for device data with parameters that need host data. A failed fit leaves the estimator
+            as it was.
 
         Warns
         -----

@@ -1,7 +1,6 @@
 """Ridge regression that chooses its penalty by cross-validation."""
 
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_scalar
 from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 
 from gpuml._arrays import Array, as_array, move, namespace, to_host
@@ -107,6 +105,12 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
         ValueError
             For input that scikit-learn's RidgeCV rejects, and for device data with parameters that
             need host data. A failed fit leaves the estimator as it was.
+
+        Warns
+        -----
+        UserWarning
+            If some score is nan, such as that of a held-out part without weight; such an alpha is
+            chosen only if all are.
         """
         with unchanged_on_error(self):
             _raise_for_params(params, self, "fit")
@@ -143,13 +147,7 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
                 if getattr(self, name):
                     raise ValueError(f"cv!=None and {name}=True are incompatible")
         bounds = "neither" if self.cv is None else "left"
-        alphas = numbers_in(self.alphas, "alphas")
-        for index, alpha in enumerate(alphas):
-            name = "alphas" if len(alphas) == 1 else f"alphas[{index}]"
-            check_scalar(
-                float(alpha), name, target_type=Real, min_val=0.0, include_boundaries=bounds
-            )
-        return alphas
+        return numbers_in(self.alphas, "alphas", bounds=bounds, name_of_one="alphas")
 
     def _by_splits(self, batch, alphas, X, y):
         folds = folds_of(self.cv, batch, X, y)
@@ -160,7 +158,7 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
         if np.isnan(mean).any():
             # As a search does: such a model is worse than every other.
             warnings.warn(
-                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=5
+                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=4
             )
         best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
         return {

@@ -65,7 +65,8 @@ def minimise_quadratic(
         A model is done when its violation of the optimality conditions is at most tol, or at most
         what rounding leaves.
     max_iter : int, default=1000
-        Bound on the iterations of a model, each about one factorisation on the support.
+        Bound on the iterations of a model, each about one factorisation on the support; one step of
+        descent follows where it cut the path short.
 
     Returns
     -------

@@ -232,15 +232,50 @@ def test_warm_start_gives_the_same(library, rng):
     coef, _ = fitted(library, model, X, y)
     close(coef, fitted(library, Lasso(0.1), X, y)[0])
     assert fitted(library, model, X, y)[0] is not None
-    assert model.n_iter_ == 1
+    assert model.n_iter_ == 0  # as scikit-learn counts
     with pytest.raises(ValueError, match="warm_start"):
         fitted(library, model, X[:, :3], y)
 
 
 def test_too_few_iterations_warn(library, rng):
     X, y, _ = problem(rng, n=30, p=40)
-    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="Objective did not converge. You might want to"):
         fitted(library, Lasso(1e-4, max_iter=1), X, y)
+
+
+def test_what_max_iter_cut_short_is_better_than_nothing(library, rng):
+    X, y, _ = problem(rng, n=50, p=200)
+    model = ElasticNet(0.1, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        fitted(library, model, X, y)
+    assert model.n_iter_ == 2
+    assert float(model.score(library.asarray(X), library.asarray(y))) > 0.5
+    coef, intercept = fitted(library, ElasticNet(0.1, max_iter=100), X, y)
+    best = np.mean((y - X @ coef - intercept) ** 2)
+    assert best < np.var(y)  # the solver converges where it is let
+
+
+def test_warm_start_from_what_a_user_sets(rng):
+    X, y, _ = problem(rng)
+    model = Lasso(0.1, warm_start=True)
+    model.coef_ = np.arange(8).tolist()
+    np.testing.assert_allclose(model.fit(X, y).coef_, Lasso(0.1).fit(X, y).coef_)
+
+
+def test_strings_of_numbers_are_numbers(rng):
+    X, y, _ = problem(rng)
+    for kind, theirs in ((Lasso, sk.Lasso), (ElasticNet, sk.ElasticNet)):
+        coef = theirs(0.1, **EXACT).fit(X.astype(str), y).coef_
+        np.testing.assert_allclose(kind(0.1).fit(X.astype(str), y).coef_, coef, rtol=1e-6)
+    with pytest.raises(ValueError, match="could not convert string"):
+        Lasso().fit(np.full(X.shape, "ash"), y)
+
+
+@pytest.mark.parametrize("p", [8, 1100])
+def test_weights_that_are_no_numbers(rng, p):
+    X, y, _ = problem(rng, p=p)
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        Lasso().fit(X, y, sample_weight=np.nan)
 
 
 def test_what_sklearn_does_on_host_data(rng):

@@ -329,7 +329,7 @@ def test_what_is_deprecated(rng, params):
         ({"l1_ratios": (0.5,)}, "supports only"),
         ({"l1_ratios": (0.5, 2.0), "solver": "saga"}, "l1_ratios must be"),
         ({"class_weight": {0: 1.0, 7: 1.0}}, "class_weight dict"),
-        ({"Cs": [0.0, 1.0]}, "Cs must be"),
+        ({"Cs": [0.0, 1.0]}, "must be > 0"),
         ({"dual": True}, "dual"),
         ({"solver": "qn"}, "'solver' parameter"),
         ({"scoring": "accurate"}, "'scoring' parameter"),
@@ -341,6 +341,52 @@ def test_errors(rng, params, match):
     X, y = small(rng)
     with pytest.raises(ValueError, match=match):
         LogisticRegressionCV(**{**DEFAULTS, **params}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "match"),
+    [
+        ({"Cs": [1.0, "2"]}, TypeError, r"Cs\[1\] must be an instance of float, not str"),
+        ({"Cs": [None]}, TypeError, "not NoneType"),
+        ({"Cs": [[1.0, 2.0]]}, TypeError, "not list"),
+        ({"Cs": np.array(2.0)}, TypeError, "an int or a list"),
+        ({"Cs": []}, ValueError, "at least one number"),
+        ({"cv": []}, ValueError, "No fits were performed"),
+        ({"cv": [(np.arange(60), [])]}, ValueError, "held-out part of split 0"),
+    ],
+    ids=str,
+)
+def test_types_of_errors(rng, params, error, match):
+    X, y = small(rng)
+    with pytest.raises(error, match=match):
+        LogisticRegressionCV(**{**DEFAULTS, **params}).fit(X, y)
+
+
+def test_parameters_are_looked_at_before_rows():
+    model = LogisticRegressionCV(penalty="elasticnet", solver="saga", l1_ratios=None)
+    with pytest.raises(ValueError, match="l1_ratio"):
+        model.fit(np.eye(2), [0, 1])
+
+
+def test_labels_are_dense(rng):
+    X, y = small(rng)
+    with pytest.raises(TypeError, match="Sparse data was passed for y"):
+        LogisticRegressionCV(**DEFAULTS).fit(X, sparse.csr_matrix(y[:, None]))
+
+
+def test_warnings_point_to_the_call_and_come_once(rng):
+    X, y = small(rng)
+    lacking = [(np.flatnonzero(y > 0), np.arange(20)), (np.arange(len(y)), np.arange(20))]
+    for cv in (3, lacking):  # our solver, and scikit-learn's for a training part without a class
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            LogisticRegressionCV(Cs=2, cv=cv, l1_ratios=(0,), scoring="accuracy").fit(X, y)
+        legacy = [w for w in found if "use_legacy_attributes" in str(w.message)]
+        assert len(legacy) == 1
+        assert "The default value of use_legacy_attributes will change" in " ".join(
+            str(legacy[0].message).split()
+        )
+        assert cv is lacking or legacy[0].filename == __file__
 
 
 def test_one_class(library, rng):

@@ -178,3 +178,76 @@ def test_constant_target_has_a_grid(library, rng):
     model = LassoCV(alphas=3).fit(library.asarray(X), library.asarray(np.full(60, 4.0)))
     assert not library.to_numpy(model.coef_).any()
     assert float(model.intercept_) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "match"),
+    [
+        (LassoCV(alphas=[]), ValueError, "alphas must hold at least one number"),
+        (LassoCV(alphas=[1.0, "2"]), TypeError, r"alphas\[1\] must be an instance of float"),
+        (LassoCV(alphas={1.0, 2.0}), TypeError, "not set"),
+        (LassoCV(alphas=[1, -1]), ValueError, r"alphas\[1\] == -1, must be >= 0.0"),
+        (LassoCV(alphas=[1.0, np.nan]), ValueError, r"alphas\[1\] == nan"),
+        (LassoCV(alphas=[[1.0, 2.0]]), TypeError, "not list"),
+        (ElasticNetCV(l1_ratio=[]), ValueError, "l1_ratio must hold at least one number"),
+        (ElasticNetCV(l1_ratio=[0.5, None]), TypeError, r"l1_ratio\[1\]"),
+        (ElasticNetCV(l1_ratio=["a"]), TypeError, "l1_ratio must be an instance of float"),
+        (ElasticNetCV(l1_ratio=[0.5, 1.1]), ValueError, r"l1_ratio\[1\] == 1.1"),
+        (ElasticNetCV(l1_ratio=0), ValueError, "Automatic alpha grid generation is not supported"),
+        (RidgeCV(alphas=[]), ValueError, "alphas must hold at least one number"),
+        (RidgeCV(alphas=(1, 1.0, "1")), TypeError, r"alphas\[2\] must be .* float, not str"),
+        (RidgeCV(alphas=(1, -1)), ValueError, r"alphas\[1\] == -1, must be > 0.0"),
+        (RidgeCV(alphas=[0.0]), ValueError, "alphas == 0.0, must be > 0.0"),
+        (RidgeCV(alphas=[1.0, -1.0], cv=3), ValueError, "must be >= 0.0"),
+    ],
+    ids=str,
+)
+def test_grids_that_are_none(rng, model, error, match):
+    X, y, _ = problem(rng)
+    with pytest.raises(error, match=match):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("kind", [LassoCV, ElasticNetCV, RidgeCV])
+@pytest.mark.parametrize(
+    ("cv", "match"),
+    [
+        ([], "No fits were performed"),
+        ([([], [1, 2])], "training part of split 0"),
+        ([([0, 1, 2], [3]), ([1, 2], [])], "held-out part of split 1"),
+    ],
+    ids=str,
+)
+def test_splits_without_rows(rng, kind, cv, match):
+    X, y, _ = problem(rng)
+    with pytest.raises(ValueError, match=match):
+        kind(cv=cv).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("rows", [slice(0, 12), slice(12, 60)])
+def test_folds_without_weight(library, rng, rows):
+    X, y, w = problem(rng)
+    w[rows] = 0
+    X, y, w = (library.asarray(a) for a in (X, y, w))
+    for model in (LassoCV(), ElasticNetCV(l1_ratio=[0.5, 1.0])):
+        with pytest.raises(ValueError, match="split 0 of cv sum to zero"):
+            model.fit(X, y, sample_weight=w)
+    with pytest.warns(UserWarning, match="test scores are non-finite"):
+        RidgeCV(cv=5, scoring="neg_mean_squared_error").fit(X, y, sample_weight=w)
+
+
+def test_types_that_are_no_targets(rng):
+    X, y, _ = problem(rng)
+    for bad in (sparse.csr_matrix(y[:, None]), {"a": 1}, 1.0):
+        for ours, theirs in ((LassoCV(), sk.LassoCV()), (ElasticNetCV(), sk.ElasticNetCV())):
+            for model in (ours, theirs):
+                with pytest.raises(TypeError):
+                    model.fit(X, bad)
+
+
+def test_strings_of_numbers_are_numbers(rng):
+    X, y, _ = problem(rng)
+    ours, theirs = (kind(alphas=5).fit(X.astype(str), y) for kind in (LassoCV, sk.LassoCV))
+    np.testing.assert_allclose(ours.alphas_, theirs.alphas_)

@@ -318,3 +318,17 @@ def test_rows_that_are_read_block_by_block(rng):
     finally:
         set_config(block_bytes=None)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_of_classes_that_leave_no_row(library, rng, weighted):
+    X, y, _ = problem(rng)
+    zero = {0: 0.0, 1: 0.0, 2: 0.0}
+    w = None
+    if weighted:
+        zero, w = {0: 0.0}, (y == 0).astype(float)
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        fit(RidgeClassifier(class_weight=zero), library, X, y, w)
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        sk.RidgeClassifier(class_weight=zero).fit(X, y, w)
+    fit(RidgeClassifier(class_weight={0: 0.0}), library, X, y)  # others are left
