@@ -139,7 +139,7 @@ def fit_logistic(
         for name in ("l2", "l1")
     )
     intercept = constant([float(s.fit_intercept) for s in strengths], like=total, xp=xp)
-    penalties = Penalties(l2, l1, intercept)
+    penalties = Penalties(l2, l1, intercept, batch.n_features)
     if start is None:
         shape = (len(strengths), folds.n_splits, data.n_vectors, batch.n_features + 1)
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))

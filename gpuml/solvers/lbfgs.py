@@ -169,7 +169,8 @@ class _Iteration:
         xp = self.xp
         going = self.going
         self.n_iter[going] += 1
-        change = self._table(np.where(going, self.step, 0.0)) * self.direction
+        step = np.where(going, self.step, 0.0)
+        change = self.direction if (step == 1).all() else self._table(step) * self.direction
         trial = self.W + change
         G = self.problem.gradient(trial)
         image = self.problem.precondition(G)
@@ -215,16 +216,20 @@ class _Iteration:
         xp, m = self.xp, MEMORY
         slot = self.order.pop(0) if len(self.order) == m else len(self.order)
         self.order.append(slot)
-        chosen = xp.asarray(kept, device=device_of(self.W))[..., None]
-        nothing = xp.zeros_like(self.images[:, :, m, :])
-        G, image = self._flat(G), self._flat(image)
+        G, image, change = self._flat(G), self._flat(image), self._flat(change)
         old_G, old_image = self.images[:, :, m, :], self.basis[:, :, 2 * m, :]
-        self.basis[:, :, slot, :] = xp.where(chosen, self._flat(change), nothing)
-        self.basis[:, :, m + slot, :] = xp.where(chosen, image - old_image, nothing)
-        self.images[:, :, slot, :] = xp.where(chosen, G - old_G, nothing)
-        self.basis[:, :, 2 * m, :] = xp.where(chosen, image, old_image)
-        self.images[:, :, m, :] = xp.where(chosen, G, old_G)
-        self.W = xp.where(chosen[..., None], trial, self.W)
+        changes = [change, image - old_image, G - old_G]
+        if kept.all():
+            self.W = trial
+        else:
+            chosen = xp.asarray(kept, device=device_of(self.W))[..., None]
+            nothing = xp.zeros_like(G)
+            changes = [xp.where(chosen, each, nothing) for each in changes]
+            G, image = xp.where(chosen, G, old_G), xp.where(chosen, image, old_image)
+            self.W = xp.where(chosen[..., None], trial, self.W)
+        self.basis[:, :, slot, :], self.basis[:, :, m + slot, :] = changes[:2]
+        self.images[:, :, slot, :] = changes[2]
+        self.basis[:, :, 2 * m, :], self.images[:, :, m, :] = image, G
 
     def _aim(self):
         """New directions, for problems that are not shortening a step."""
