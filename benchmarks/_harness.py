@@ -230,3 +230,21 @@ def print_table(title, rows):
 def megabytes(n_bytes):
     """A number of bytes for a table."""
     return None if n_bytes is None else f"{n_bytes / 1e6:,.1f} MB"
+
+
+@contextmanager
+def own_allocator():
+    """Leave CuPy's memory allocator as it was found.
+
+    An import of cuML makes RMM the allocator of the whole process, by default one that asks the
+    driver for every array: whatever is timed after that is slower than it would be without.
+    """
+    cupy = sys.modules.get("cupy")
+    if cupy is None:
+        yield
+        return
+    before = cupy.cuda.get_allocator()
+    try:
+        yield
+    finally:
+        cupy.cuda.set_allocator(before)

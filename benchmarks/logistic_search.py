@@ -261,7 +261,7 @@ def measure_rival(name, X, y, own, own_search, repeats):
 
 
 def time_rival(rival, X, y, repeats):
-    with sklearn.config_context(**rival.config), not_complaining():
+    with sklearn.config_context(**rival.config), not_complaining(), harness.own_allocator():
         search = rival.search()
         search.fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
         return search, harness.timing(lambda: search.fit(X, y), repeats)

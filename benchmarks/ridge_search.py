@@ -235,7 +235,7 @@ def measure_rival(name, X, y, own, own_search, repeats):
 
 
 def time_rival(rival, X, y, repeats):
-    with sklearn.config_context(**rival.config):
+    with sklearn.config_context(**rival.config), harness.own_allocator():
         search = rival.search()
         search.fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
         return search, harness.timing(lambda: search.fit(X, y), repeats)

@@ -35,7 +35,7 @@ SAMPLE_MAX_ITER = 20
 # Coefficients of a model from which models with l1 penalties do without second derivatives.
 MOST_COEFFICIENTS = 2048
 # Rows that variances are taken from.
-VARIANCE_BYTES = 2**26
+VARIANCE_BYTES = 2**23
 # Copies of second derivatives while they are inverted, and of coefficients while steps are taken.
 MATRICES_AT_ONCE = 4
 VECTORS_PER_MODEL = 48

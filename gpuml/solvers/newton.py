@@ -15,7 +15,12 @@ from gpuml._arrays import Array, device_of, is_numpy, move, namespace
 from gpuml._ops import add_gram, full_symmetric, subtract_gram, zeros
 from gpuml._threads import ordered_map
 from gpuml.data import cut
-from gpuml.solvers.loss_rows import SMALLEST_BLOCK_ROWS, LossRows, margins
+from gpuml.solvers.loss_rows import (
+    SMALLEST_BLOCK_ROWS,
+    THREADED_FROM_PRODUCTS,
+    LossRows,
+    margins,
+)
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
@@ -173,7 +178,7 @@ def _add_each(total, w, p, X, threads):
         else:
             _add_coupled(total[m], w[m], p[:, m], X)
 
-    if threads == 1:
+    if threads == 1 or total.size * X.shape[0] < THREADED_FROM_PRODUCTS:
         for m in range(total.shape[0]):
             add(m)
     else:
