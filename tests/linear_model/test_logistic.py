@@ -451,3 +451,16 @@ def test_a_million_float32_rows_reach_the_tolerance(k):
     gradient = (residual.T @ X + coef / model.C) / len(y)
     assert float(cupy.abs(gradient).max()) < 1.1e-4
     assert float(cupy.abs(residual.mean(axis=0)).max()) < 1.1e-4
+
+
+@pytest.mark.gpu
+def test_rows_that_do_not_fit_on_the_gpu_are_read_block_by_block(rng, monkeypatch):
+    pytest.importorskip("cupy")
+    X, y = problem(rng, n=20_000, p=10)
+    model = LogisticRegression(**TIGHT)
+    at_once = clone(model).fit(X, y)
+    monkeypatch.setattr("gpuml.data.fits", lambda size, place: False)
+    with gpuml.config_context(device="cuda", block_bytes=2**20):
+        streamed = clone(model).fit(X, y)
+    assert isinstance(streamed.coef_, np.ndarray)
+    np.testing.assert_allclose(streamed.coef_, at_once.coef_, atol=1e-7)
