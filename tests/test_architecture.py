@@ -45,13 +45,16 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
-        # Estimators that choose their penalty by cross-validation cut rows and score classes as a
-        # search does.
-        *("gpuml.model_selection.class_scores", "gpuml.model_selection.split"),
+        "gpuml.resampling",
+    ),
+    # What searches and estimators that search by themselves share.
+    "gpuml.resampling": (
+        *("gpuml._arrays", "gpuml._labels", "gpuml.data", "gpuml.metrics"),
+        *("sklearn.base", "sklearn.model_selection"),
     ),
     "gpuml.model_selection": (
-        *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._progress"),
-        *("gpuml.data", "gpuml.metrics"),
+        *("gpuml._arrays", "gpuml._config", "gpuml._progress"),
+        *("gpuml.data", "gpuml.metrics", "gpuml.resampling"),
         *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.metrics"),
         *("sklearn.model_selection", "sklearn.utils"),
     ),

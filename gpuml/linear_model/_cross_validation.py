@@ -12,6 +12,7 @@ from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, 
 from gpuml._validation import is_foreign
 from gpuml.data import Batch, Folds, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
+from gpuml.resampling.split import make_folds, split_rows
 
 # Workspace of a block of predictions.
 PREDICT_BYTES = 2**27
@@ -19,8 +20,6 @@ PREDICT_BYTES = 2**27
 
 def folds_of(cv: Any, batch: Batch, X: Any, y: Any) -> Folds:
     """The splits that a `cv` parameter asks for."""
-    from gpuml.model_selection.split import make_folds, split_rows
-
     return checked_folds(make_folds(batch, split_rows(check_cv(cv), X, y, batch.n_rows)))
 
 

@@ -24,6 +24,8 @@ from gpuml.linear_model._logistic_stack import LogisticStack, row_weights
 from gpuml.linear_model._stack import at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
 from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
+from gpuml.resampling.class_scores import ClassScores
+from gpuml.resampling.split import make_folds, split_rows
 
 
 class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
@@ -207,8 +209,6 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         return None if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
 
     def _folds(self, data: ClassData) -> Folds:
-        from gpuml.model_selection.split import make_folds, split_rows
-
         X, labels, weight = data
         if labels.n_classes < 2:
             raise ValueError(
@@ -232,8 +232,6 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
 
     def _scores(self, stack: Any, folds: Folds, data: ClassData) -> np.ndarray:
         """Scores (C, S), host, of all models on their held-out rows."""
-        from gpuml.model_selection.class_scores import ClassScores
-
         scorer = self._get_scorer()
         classes = data.labels.host_classes
         table = np.full((stack.n_candidates, folds.n_splits), np.nan)

@@ -18,7 +18,6 @@ from gpuml._config import current_settings
 from gpuml._progress import progress_bar
 from gpuml.data import AnySplit, Folds
 from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
-from gpuml.model_selection.multifit import MultifitEstimator, Stack, materialise
 from gpuml.model_selection.one_by_one import (
     Progress,
     Task,
@@ -28,7 +27,8 @@ from gpuml.model_selection.one_by_one import (
     score_model,
 )
 from gpuml.model_selection.scores import Scored, score_stack
-from gpuml.model_selection.split import make_folds
+from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise
+from gpuml.resampling.split import make_folds
 
 Results = list[dict[str, Any]]
 

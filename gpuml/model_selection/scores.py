@@ -10,9 +10,9 @@ from sklearn.metrics._scorer import _MultimetricScorer
 from gpuml._arrays import Array, move, namespace, to_host
 from gpuml.data import Folds, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
-from gpuml.model_selection.class_scores import ClassScores
-from gpuml.model_selection.multifit import ClassStack, RegressionStack, Stack
 from gpuml.model_selection.one_by_one import Task
+from gpuml.resampling.class_scores import ClassScores
+from gpuml.resampling.multifit import ClassStack, RegressionStack, Stack
 
 # Workspace of a block of predictions.
 PREDICT_BYTES = 2**27

@@ -23,7 +23,7 @@ from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import Plan, Step
 from gpuml.model_selection.evaluate import Evaluator, Job, place_name
 from gpuml.model_selection.one_by_one import Task, check_error_score
-from gpuml.model_selection.split import check_splitter, split_rows
+from gpuml.resampling.split import check_splitter, split_rows
 
 
 class _OnePassSearch(BaseSearchCV):

@@ -28,7 +28,7 @@ from gpuml.data import row_indices
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
-from gpuml.model_selection.split import check_splitter, split_rows
+from gpuml.resampling.split import check_splitter, split_rows
 
 _CONSTRAINTS: dict = {
     "estimator": [HasMethods("fit")],

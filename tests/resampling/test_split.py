@@ -6,7 +6,7 @@ from sklearn import model_selection as sk
 
 from gpuml._arrays import HOST
 from gpuml.data import Batch, row_indices
-from gpuml.model_selection.split import as_rows, make_folds, split_rows
+from gpuml.resampling.split import as_rows, make_folds, split_rows
 
 N = 101
 SPLITTERS = {
