@@ -69,11 +69,13 @@ def is_array(x: Any) -> bool:
 
 def is_numpy(x: Any) -> bool:
     """Whether `x` is a NumPy array."""
-    return array_api_compat.is_numpy_array(x)
+    return isinstance(x, np.ndarray | np.generic)
 
 
 def namespace(*arrays: Any) -> Any:
     """The array-API namespace of `arrays`; None and Python numbers are passed over."""
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:
+        return HOST.xp  # asked for so often that the general way takes its time
     return array_api_compat.array_namespace(*[x for x in arrays if is_array(x)])
 
 

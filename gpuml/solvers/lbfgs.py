@@ -167,6 +167,8 @@ class _Iteration:
     def advance(self, precision):
         """One pass: try a step for every problem, keep it or shorten it."""
         xp = self.xp
+        if not self.is_aimed:
+            self._aim()
         going = self.going
         self.n_iter[going] += 1
         step = np.where(going, self.step, 0.0)
@@ -185,7 +187,7 @@ class _Iteration:
         self.stalled |= going & ~kept & (shorter < precision**0.5)
         self.stalled |= going & self._is_noise(precision)
         self.step = np.where(kept, 1.0, shorter)
-        self._aim()
+        self.is_aimed = False
 
     def _is_noise(self, precision):
         """Whether gradients have not become smaller for long, and promise less than rounding."""
@@ -234,6 +236,7 @@ class _Iteration:
     def _aim(self):
         """New directions, for problems that are not shortening a step."""
         xp = self.xp
+        self.is_aimed = True
         products = to_host(self.basis @ xp.matrix_transpose(self.images))
         weights = _two_loops(products, self.order)
         self.size = products[..., 2 * MEMORY, MEMORY]

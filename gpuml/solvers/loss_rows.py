@@ -7,6 +7,7 @@ all models are two matrix products per block of rows. A row that a split holds o
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -74,7 +75,7 @@ class LossRows:
     def n_splits(self) -> int:
         return 1 if self.weights is None else self.weights.shape[0]
 
-    @property
+    @cached_property
     def dtype(self) -> Any:
         """Float dtype of the rows in the library of `place`."""
         return getattr(self.place.xp, str(self.X.dtype).rpartition(".")[2])
