@@ -41,11 +41,6 @@ class ClassMetric:
     options: Mapping[str, Any] = field(default_factory=dict)
     takes_weight: bool = True
 
-    @property
-    def of_labels(self) -> bool:
-        """Whether it takes predicted classes."""
-        return self.responses == (LABELS,)
-
 
 def evaluate_classes(name: str, problem: Problem, options: Mapping[str, Any]) -> Array:
     """A metric of C models: float64 (C,), where the response is.

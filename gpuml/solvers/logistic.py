@@ -34,7 +34,7 @@ SAMPLE_NOISE = 0.2
 SAMPLE_MAX_ITER = 20
 # Coefficients of a model from which models with l1 penalties do without second derivatives.
 MOST_COEFFICIENTS = 2048
-# Rows that variances are taken from.
+# Bytes of the rows that variances are taken from.
 VARIANCE_BYTES = 2**23
 # Copies of second derivatives while they are inverted, and of coefficients while steps are taken.
 MATRICES_AT_ONCE = 4
@@ -203,7 +203,7 @@ def solve(
     -------
     Solved
     """
-    size = max(1, options.memory // _bytes_per_candidate(start))
+    size = max(1, options.memory // _bytes_per_candidate(start, options))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
     data = replace(data, threads=_threads(data))
@@ -220,9 +220,12 @@ def _threads(data):
     return blas_threads() if data.place.kind == "numpy" and may_limit_blas() else 1
 
 
-def _bytes_per_candidate(start):
+def _bytes_per_candidate(start, options):
     _, n_splits, k, q = start.shape
-    return 8 * n_splits * k * q * VECTORS_PER_MODEL
+    order = k * q
+    # Others take second derivatives only where there is room; Newton's method has to.
+    matrices = MATRICES_AT_ONCE * order if options.newton else 0
+    return 8 * n_splits * order * (VECTORS_PER_MODEL + matrices)
 
 
 def _joined(parts):

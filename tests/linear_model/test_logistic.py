@@ -282,17 +282,39 @@ def test_together_is_as_one_by_one(rng, library, solver, k):
             )
 
 
-def test_memory_for_one_candidate_at_a_time_gives_the_same(rng):
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky", "saga"])
+def test_memory_for_one_candidate_at_a_time_gives_the_same(rng, solver):
     from gpuml.model_selection import GridSearchCV
 
     X, y = problem(rng, n=400)
     grid = {"C": [0.01, 1.0, 100.0]}
-    search = GridSearchCV(LogisticRegression(**TIGHT), grid, scoring="neg_log_loss").fit(X, y)
+    model = LogisticRegression(**TIGHT, solver=solver)
+    search = GridSearchCV(model, grid, scoring="neg_log_loss").fit(X, y)
     with gpuml.config_context(solver_bytes=1, block_bytes=4096):
-        small = GridSearchCV(LogisticRegression(**TIGHT), grid, scoring="neg_log_loss").fit(X, y)
+        small = GridSearchCV(model, grid, scoring="neg_log_loss").fit(X, y)
     np.testing.assert_allclose(
         search.cv_results_["mean_test_score"], small.cv_results_["mean_test_score"], atol=1e-9
     )
+
+
+def test_second_derivatives_of_newton_count_as_memory(rng, monkeypatch):
+    from gpuml.model_selection import GridSearchCV
+    from gpuml.solvers import logistic
+
+    sizes = []
+    smooth = logistic.solve_smooth
+
+    def watched(data, penalties, start, options, rarest):
+        sizes.append(start.shape[0])
+        return smooth(data, penalties, start, options, rarest)
+
+    monkeypatch.setattr(logistic, "solve_smooth", watched)
+    X, y = problem(rng, n=400, p=50, k=2)
+    model = LogisticRegression(solver="newton-cholesky")
+    # Matrices of order 51 for five splits, four at once: 416 kB for each candidate.
+    with gpuml.config_context(solver_bytes=1_100_000):
+        GridSearchCV(model, {"C": [0.01, 0.1, 1.0, 10.0]}, refit=False).fit(X, y)
+    assert sizes == [2, 2]
 
 
 # ---------------------------------------------------------------- contract
