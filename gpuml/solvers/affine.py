@@ -1,0 +1,135 @@
+"""Affine maps of rows, one for each training part, and what a step that finds one is given.
+
+Centring, scaling and projecting send a row x to ``x A + a``. Second moments of the images follow
+from those of the rows, so a chain of such steps before a linear model needs the rows only once:
+each step is fitted to moments that the steps before it have transformed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from gpuml._arrays import Array, namespace
+from gpuml.data import Batch
+from gpuml.solvers.moments import Moments
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Maps ``x -> x A + a`` of S parts: `matrix` (S, p, k) and `offset` (S, k), float64."""
+
+    matrix: Array
+    offset: Array
+
+    def then(self, after: "Affine") -> "Affine":
+        """This map, and then another one."""
+        xp = namespace(self.matrix)
+        moved = (self.offset[:, None, :] @ after.matrix)[:, 0, :]
+        return Affine(xp.matmul(self.matrix, after.matrix), moved + after.offset)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a step is fitted to: the training rows of S parts, as the steps before it left them.
+
+    Attributes
+    ----------
+    batch : Batch
+        The rows as they came: where to work (`work`), and whose library and dtype fitted
+        attributes are to be in (`home`, `X.dtype`).
+    moments : Moments
+        Of ``[x - c, y - d, 1]`` for the rows x that the step sees: gram (S, q, q), and a shift
+        (c, d) of shape (q - 1,) or (S, q - 1).
+    n_rows : tuple of S ints
+        How many rows each part has.
+    weighted : bool
+        Whether the moments hold sample weights.
+    stacked : callable
+        ``stacked(s)`` are rows Z (m, q) with ``Z' Z`` the gram of part s, found without forming it:
+        for steps that must not square the condition number. The first call may read the rows.
+    """
+
+    batch: Batch
+    moments: Moments
+    n_rows: tuple[int, ...]
+    weighted: bool
+    stacked: Callable[[int], Array]
+
+    @property
+    def n_features(self) -> int:
+        return self.moments.n_features
+
+    def through(self, step: Affine) -> "Parts":
+        """The same parts after one more step."""
+        xp = namespace(self.moments.gram)
+        change = _with_others(step.matrix, self.moments.gram.shape[-1] - self.n_features, xp)
+        before = self.stacked
+        return replace(
+            self,
+            moments=transformed(self.moments, step),
+            stacked=lambda s: before(s) @ change[s, ...],
+        )
+
+
+@dataclass(frozen=True)
+class FittedStep:
+    """A step fitted to S parts: its maps, and the fitted attributes for part s, `pick(s)`."""
+
+    maps: Affine
+    pick: Callable[[int], dict[str, Any]]
+
+
+@runtime_checkable
+class AffineStep(Protocol):
+    """A transformer whose map is affine and follows from second moments.
+
+    A law holds for every one: `multi_affine` and one fit at a time agree.
+    """
+
+    # Hyper-parameters that may differ within one call.
+    affine_params: Sequence[str]
+
+    def affine_ready(self, X: Any) -> bool:
+        """Whether these parameters and this kind of data can be fitted from moments."""
+
+    def multi_affine(
+        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
+    ) -> list[FittedStep]:
+        """Fit every candidate to every part; what a candidate leaves out is as on the step."""
+
+
+def transformed(moments: Moments, step: Affine) -> Moments:
+    """Moments of the images of rows: gram (S, q', q') and shift (S, q' - 1)."""
+    xp = namespace(moments.gram)
+    p = moments.n_features
+    change = _with_others(step.matrix, moments.gram.shape[-1] - p, xp)
+    gram = xp.matrix_transpose(change) @ moments.gram @ change
+    n_parts = step.matrix.shape[0]
+    shift = xp.broadcast_to(moments.shift, (n_parts, moments.shift.shape[-1]))
+    image = (shift[:, None, :p] @ step.matrix)[:, 0, :] + step.offset
+    return Moments(gram, xp.concat([image, shift[:, p:]], axis=1), step.matrix.shape[-1])
+
+
+def _with_others(matrix: Array, n_others: int, xp: Any) -> Array:
+    """Block-diagonal ``[A, I]`` (S, p + n_others, k + n_others): targets and the 1 stay."""
+    n_parts, p, k = matrix.shape
+    zero = {"dtype": matrix.dtype, "device": matrix.device}
+    upper = xp.concat([matrix, xp.zeros((n_parts, p, n_others), **zero)], axis=2)
+    eye = xp.broadcast_to(xp.eye(n_others, **zero), (n_parts, n_others, n_others))
+    lower = xp.concat([xp.zeros((n_parts, n_others, k), **zero), eye], axis=2)
+    return xp.concat([upper, lower], axis=1)
+
+
+def identity(n_parts: int, n_features: int, like: Array) -> Affine:
+    """Maps that leave rows as they are."""
+    xp = namespace(like)
+    eye = xp.eye(n_features, dtype=xp.float64, device=like.device)
+    matrix = xp.broadcast_to(eye, (n_parts, n_features, n_features))
+    return Affine(matrix, xp.zeros((n_parts, n_features), dtype=xp.float64, device=like.device))
+
+
+def counted_rows(counts: np.ndarray, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Rows of each part, from counts (S, A) of atoms and their sizes (A,)."""
+    return tuple(int(n) for n in counts @ np.asarray(sizes))
