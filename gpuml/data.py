@@ -1,9 +1,9 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -177,20 +177,46 @@ class Partition:
         return self.train.shape[0]
 
 
+class Frame(Protocol):
+    """Coordinates in which models see the rows: an affine map fitted to each training part."""
+
+    n_features: int
+
+    def of(self, splits: slice | None) -> Any:
+        """Maps fitted to the training parts of some splits; None for the map of all rows."""
+
+
 @dataclass(frozen=True)
 class Folds:
     """A batch of rows with its splits, and the same splits as sums of atoms.
 
-    `divide` finds the atoms, which not everybody needs.
+    Attributes
+    ----------
+    batch : Batch
+    splits : tuple of splits
+    divide : callable
+        Finds the atoms, which not everybody needs.
+    frame : Frame or None
+        Models are of the rows' images under it; None for the rows themselves.
+    known : dict
+        What readings of the rows have found, so that the next who asks need not read them again.
+        Nothing in it depends on the frame.
     """
 
     batch: Batch
     splits: tuple[AnySplit, ...]
     divide: Callable[[Batch, tuple[AnySplit, ...]], tuple[Partition, ...]]
+    frame: Frame | None = None
+    known: dict = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def n_splits(self) -> int:
         return len(self.splits)
+
+    @property
+    def n_features(self) -> int:
+        """Features that models see."""
+        return self.batch.n_features if self.frame is None else self.frame.n_features
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:

@@ -13,7 +13,7 @@ from gpuml._config import current_settings
 from gpuml._validation import FitData, check_finite, check_fit, check_predict
 from gpuml.data import Batch, Folds, resident
 from gpuml.metrics.regression import r2_score
-from gpuml.solvers.ridge import Described, describe
+from gpuml.solvers.described import Described, describe
 
 Advance = Callable[[int], None]
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,15 @@ from gpuml._config import current_settings
 from gpuml._ops import all_finite, constant
 from gpuml._validation import check_finite
 from gpuml.data import Batch, Folds, whole
-from gpuml.linear_model._stack import at_home, fitted_attributes, predict_batch, residual_moments
+from gpuml.linear_model._stack import (
+    at_home,
+    fitted_attributes,
+    of_rows,
+    predict_batch,
+    residual_moments,
+)
 from gpuml.metrics.residuals import ResidualMoments
+from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import (
     Penalties,
     SparseModels,
@@ -22,7 +30,6 @@ from gpuml.solvers.lasso import (
     solve_described,
     standardise,
 )
-from gpuml.solvers.ridge import Described
 from gpuml.solvers.working_set import is_wide, solve_wide, steepest_slope
 
 Advance = Callable[[int], None]
@@ -64,9 +71,14 @@ class SparseStack:
     def n_candidates(self) -> int:
         return len(self.penalties)
 
+    @cached_property
+    def models_of_rows(self) -> SparseModels:
+        """The models as functions of the rows, where they are of the rows' images in a frame."""
+        return of_rows(self.folds, self.models)
+
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return predict_batch(self.folds.batch, self.models, X, split, candidates)
+        return predict_batch(self.folds.batch, self.models_of_rows, X, split, candidates)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -107,7 +119,8 @@ class SparseStack:
 
     def residual_moments(self, part: str) -> tuple[ResidualMoments, Array]:
         """Weighted sums of the residuals of every model over its "train" or "test" rows."""
-        return residual_moments(self.described, self.inner, part)
+        inner = self.models_of_rows if self.columns is None else self.inner
+        return residual_moments(self.described, inner, part)
 
 
 def stack_sparse(
@@ -149,7 +162,7 @@ def stack_sparse(
         models, described, inner, columns = fit.models, fit.described, fit.inner, fit.columns
         n_passes = fit.n_passes
     else:
-        columns, n_passes = None, len(folds.partitions)
+        columns, n_passes = None, described.n_passes
         if start is not None:
             like = (described.moments or ())[0].gram
             start = constant(start, like=like, xp=described.place.xp)
@@ -163,7 +176,7 @@ def describe_sparse(
 ) -> Described | None:
     """Moments of all features, or None where there are too many of them for that."""
     batch = folds.batch
-    if is_wide(batch.n_rows, batch.n_features):
+    if folds.frame is None and is_wide(batch.n_rows, batch.n_features):
         check_finite(batch.X, "X", estimator)
         return None
     block_bytes = current_settings().block_bytes

@@ -1,21 +1,26 @@
 """Least-squares models of all candidates on all splits, as a search sees them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
 from gpuml._ops import EPS
-from gpuml.data import Batch, count_rows
+from gpuml.data import Batch, Folds, count_rows
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers.affine import pulled_back
+from gpuml.solvers.described import Described, frame_maps
 from gpuml.solvers.moments import Moments
-from gpuml.solvers.ridge import Described, solve_all_rows, solve_splits
+from gpuml.solvers.ridge import solve_all_rows, solve_splits
 
 # The share of a sum of squared residuals that rounding may take before rows are predicted instead.
 SCORE_PRECISION = 1e-10
+
+Models = TypeVar("Models", bound=LinearModels)
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,16 @@ class LeastSquaresStack:
 
     @property
     def n_passes(self) -> int:
-        return len(self.described.folds.partitions)
+        return self.described.n_passes
+
+    @cached_property
+    def models_of_rows(self) -> LinearModels:
+        """The models as functions of the rows, where they are of the rows' images in a frame."""
+        return of_rows(self.described.folds, self.models)
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return predict_batch(self.described.folds.batch, self.models, X, split, candidates)
+        return predict_batch(self.described.folds.batch, self.models_of_rows, X, split, candidates)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -93,7 +103,16 @@ class LeastSquaresStack:
         """
         if self.described.moments is None:
             return None
-        return residual_moments(self.described, self.models, part)
+        return residual_moments(self.described, self.models_of_rows, part)
+
+
+def of_rows(folds: Folds, models: Models) -> Models:
+    """Models of what the frame of folds makes of the rows, as models of the rows themselves."""
+    maps = frame_maps(folds)
+    if maps is None:
+        return models
+    coef, intercept = pulled_back(models.coef, models.intercept, maps)
+    return replace(models, coef=coef, intercept=intercept)
 
 
 def predict_batch(batch: Batch, models: LinearModels, X: Array, split: int, candidates: slice):
@@ -112,7 +131,7 @@ def predict_batch(batch: Batch, models: LinearModels, X: Array, split: int, cand
 def residual_moments(
     described: Described, models: LinearModels, part: str
 ) -> tuple[ResidualMoments, Array]:
-    """Sums of the residuals of models (C, S) over the rows that moments describe."""
+    """Sums of the residuals of models (C, S) of the rows over those that moments describe."""
     found = []
     for partition, moments in zip(described.folds.partitions, described.moments or (), strict=True):
         stop = partition.first_split + partition.n_splits

@@ -333,7 +333,7 @@ def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
         _check_size(folds)
         return tuple(_by_class(part, batch, corrections) for part in folds.partitions)
 
-    return Folds(batch, folds.splits, divide)
+    return Folds(batch, folds.splits, divide, folds.frame)
 
 
 def _balanced(counts: np.ndarray) -> np.ndarray:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from gpuml._arrays import Array, namespace
 from gpuml.data import Batch
+from gpuml.solvers.factors import Stacked
 from gpuml.solvers.moments import Moments
 
 
@@ -24,7 +23,7 @@ class Affine:
     offset: Array
 
     def then(self, after: "Affine") -> "Affine":
-        """This map, and then another one."""
+        """Do this map, and then another one."""
         xp = namespace(self.matrix)
         moved = (self.offset[:, None, :] @ after.matrix)[:, 0, :]
         return Affine(xp.matmul(self.matrix, after.matrix), moved + after.offset)
@@ -122,14 +121,18 @@ def _with_others(matrix: Array, n_others: int, xp: Any) -> Array:
     return xp.concat([upper, lower], axis=1)
 
 
-def identity(n_parts: int, n_features: int, like: Array) -> Affine:
-    """Maps that leave rows as they are."""
-    xp = namespace(like)
-    eye = xp.eye(n_features, dtype=xp.float64, device=like.device)
-    matrix = xp.broadcast_to(eye, (n_parts, n_features, n_features))
-    return Affine(matrix, xp.zeros((n_parts, n_features), dtype=xp.float64, device=like.device))
+def stacked_image(stacked: Stacked, step: Affine) -> Stacked:
+    """Rows that describe the image of one part: the map is the only one of `step`."""
+    xp = namespace(stacked.rows)
+    p = stacked.n_features
+    change = _with_others(step.matrix, stacked.rows.shape[-1] - p, xp)[0, ...]
+    image = stacked.shift[:p] @ step.matrix[0, ...] + step.offset[0, :]
+    shift = xp.concat([image, stacked.shift[p:]])
+    return Stacked(stacked.rows @ change, shift, step.matrix.shape[-1])
 
 
-def counted_rows(counts: np.ndarray, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Rows of each part, from counts (S, A) of atoms and their sizes (A,)."""
-    return tuple(int(n) for n in counts @ np.asarray(sizes))
+def pulled_back(coef: Array, intercept: Array, maps: Affine) -> tuple[Array, Array]:
+    """Models (C, S, t, k) of images as models (C, S, t, p) of the rows."""
+    xp = namespace(coef)
+    moved = xp.sum(coef * maps.offset[:, None, :], axis=-1)
+    return coef @ xp.matrix_transpose(maps.matrix), intercept + moved

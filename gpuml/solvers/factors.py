@@ -31,15 +31,24 @@ class Factors:
     shift: Array
     n_features: int
 
-    def stack(self, counts: np.ndarray) -> Array:
-        """Rows (m, q) that describe the part in which atom a occurs ``counts[a]`` times."""
+    def stack(self, counts: np.ndarray) -> "Stacked":
+        """Rows that describe the part in which atom a occurs ``counts[a]`` times."""
         xp = namespace(self.shift)
         chosen = [
             float(np.sqrt(count)) * factor
             for count, factor in zip(counts, self.atoms, strict=True)
             if count
         ]
-        return xp.concat(chosen, axis=0)
+        return Stacked(xp.concat(chosen, axis=0), self.shift, self.n_features)
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Rows (m, q) that describe a part as its ``[x - c, y - d, 1]`` would; shift (c, d)."""
+
+    rows: Array
+    shift: Array
+    n_features: int
 
 
 @dataclass(frozen=True)
@@ -88,11 +97,11 @@ def atom_factors(
     return Factors(tuple(factors), shift, batch.n_features)
 
 
-def centred_rows(stacked: Array, factors: Factors, fit_intercept: bool) -> LeastSquaresRows:
+def centred_rows(stacked: Stacked, fit_intercept: bool) -> LeastSquaresRows:
     """Take the mean out of stacked factors, or the shift where no intercept is fitted."""
-    xp = namespace(stacked)
-    p, shift = factors.n_features, factors.shift
-    ones, values = stacked[:, -1], stacked[:, :-1]
+    xp = namespace(stacked.rows)
+    p, shift = stacked.n_features, stacked.shift
+    ones, values = stacked.rows[:, -1], stacked.rows[:, :-1]
     if fit_intercept:
         mean = (ones @ values) / (ones @ ones)
         values = values - ones[:, None] * mean

@@ -26,9 +26,10 @@ from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._ops import EPS, constant
 from gpuml.data import Folds
 from gpuml.solvers._result import LinearModels, Status
-from gpuml.solvers.moments import Moments, atom_moments, normal_equations
+from gpuml.solvers.described import Described, describe, training_parts
+from gpuml.solvers.described import all_rows as everything
+from gpuml.solvers.moments import Moments, normal_equations
 from gpuml.solvers.prox import minimise_path
-from gpuml.solvers.ridge import Described
 
 # Workspace for the matrices of several splits at once.
 MATRIX_BYTES = {True: 2**28, False: 2**32}
@@ -87,16 +88,14 @@ def describe_columns(
     advance: Callable[[int], None] | None = None,
 ) -> Described:
     """Moments of some columns (None: all of them) for each partition, in one pass each."""
-    if columns is not None:
-        batch = folds.batch
-        xp = namespace(batch.X)
-        index = xp.asarray(columns, device=device_of(batch.X))
-        folds = replace(folds, batch=replace(batch, X=xp.take(batch.X, index, axis=1)))
-    moments = tuple(
-        atom_moments(folds.batch, part.atoms, block_bytes=block_bytes, advance=advance)
-        for part in folds.partitions
-    )
-    return Described(folds, moments, None, block_bytes)
+    options = {"block_bytes": block_bytes, "advance": advance}
+    if columns is None:
+        return describe(folds, by_features=True, **options)
+    batch = folds.batch
+    xp = namespace(batch.X)
+    index = xp.asarray(columns, device=device_of(batch.X))
+    some = replace(batch, X=xp.take(batch.X, index, axis=1))
+    return describe(replace(folds, batch=some, known={}), by_features=True, **options)
 
 
 def solve_described(
@@ -123,25 +122,22 @@ def solve_described(
     -------
     SparseModels
     """
-    partitions, moments = described.folds.partitions, described.moments or ()
-    if all_rows:
-        jobs = [(moments[0], np.ones((1, len(partitions[0].atoms))))]
-    else:
-        jobs = [(sums, part.train) for sums, part in zip(moments, partitions, strict=True)]
-    parts, first = [], 0
-    for sums, counts in jobs:
-        step = _splits_at_once(sums)
-        for i in range(0, len(counts), step):
-            some = counts[i : i + step]
-            place = slice(first, first + len(some))
-            parts.append(_solve_counts(sums, some, penalties, max_iter, start, place))
-            first += len(some)
-    return join(parts, axis=1)
+    folds = described.folds
+    jobs = [everything(folds)] if all_rows else training_parts(folds)
+    found, first = [], 0
+    for parts in jobs:
+        step = _splits_at_once(described)
+        for i in range(0, len(parts), step):
+            some = described.combined(parts.parts(i, i + step))
+            place = slice(first, first + some.gram.shape[0])
+            found.append(_solve_parts(some, penalties, max_iter, start, place))
+            first = place.stop
+    return join(found, axis=1)
 
 
-def _splits_at_once(moments):
-    q = moments.gram.shape[-1]
-    is_host = not namespace(moments.gram).__name__.endswith("cupy")
+def _splits_at_once(described):
+    q = described.n_features + described.folds.batch.y.shape[1] + 1
+    is_host = described.place.kind != "cupy"
     return max(1, MATRIX_BYTES[is_host] // (8 * q * q * 5))
 
 
@@ -179,14 +175,13 @@ def take_models(models: SparseModels, order: np.ndarray) -> SparseModels:
     return SparseModels(**{name: pick(name) for name in _FIELDS})
 
 
-def _solve_counts(moments, counts, penalties, max_iter, start, splits):
+def _solve_parts(total, penalties, max_iter, start, splits):
     """Candidates of each l1_ratio and intercept follow one path, from strong to weak."""
-    total = moments.combine(counts)
     found, places = [], []
     xp = namespace(total.gram)
     if start is not None:
-        p = moments.n_features
-        shape = (len(penalties), splits.stop, moments.shift.shape[0] - p, p)
+        p = total.n_features
+        shape = (len(penalties), splits.stop, total.shift.shape[-1] - p, p)
         if start.ndim < 4 or start.shape[1] == 1:
             start = xp.broadcast_to(start, shape)
         start = start[:, splits, ...]
@@ -220,7 +215,7 @@ def standardise(moments: Moments, fit_intercept: bool) -> Standard:
     """What the objective at the top of this module is a function of."""
     xp = namespace(moments.gram)
     p = moments.n_features
-    t = moments.shift.shape[0] - p
+    t = moments.shift.shape[-1] - p
     weight = moments.gram[:, -1, -1]
     # With y among the features its centred squares come out too.
     normal = normal_equations(replace(moments, n_features=p + t), fit_intercept)

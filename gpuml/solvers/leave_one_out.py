@@ -25,9 +25,9 @@ from gpuml._arrays import Array, namespace
 from gpuml._ops import constant
 from gpuml.data import Rows, count_rows, cut
 from gpuml.solvers._blocks import Blocks
+from gpuml.solvers.described import Described
 from gpuml.solvers.kernel import centred_kernel
 from gpuml.solvers.moments import normal_equations
-from gpuml.solvers.ridge import Described
 
 
 @dataclass(frozen=True)

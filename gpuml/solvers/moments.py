@@ -28,7 +28,10 @@ SHIFT_ROWS = 4096
 
 @dataclass(frozen=True)
 class Moments:
-    """Second moments (..., q, q) of ``[X - c, y - d, 1]``, q = p + t + 1, and the shift (c, d)."""
+    """Second moments (..., q, q) of ``[X - c, y - d, 1]``, q = p + t + 1, and the shift (c, d).
+
+    The shift (q - 1,) is common to all, or, of images under maps that differ, (..., q - 1).
+    """
 
     gram: Array
     shift: Array
@@ -153,6 +156,7 @@ def to_origin(moments: Moments) -> Array:
     q = moments.gram.shape[-1]
     move = xp.eye(q, dtype=xp.float64, device=moments.gram.device)
     # Row i of `move` gives unshifted variable i: z_i + shift_i * 1.
-    column = xp.concat([moments.shift, xp.ones_like(moments.shift[:1])])
-    move = xp.concat([move[:, :-1], column[:, None]], axis=1)
-    return move @ moments.gram @ move.T
+    column = xp.concat([moments.shift, xp.ones_like(moments.shift[..., :1])], axis=-1)[..., None]
+    move = xp.broadcast_to(move[:, :-1], (*column.shape[:-2], q, q - 1))
+    move = xp.concat([move, column], axis=-1)
+    return move @ moments.gram @ xp.matrix_transpose(move)

@@ -17,101 +17,29 @@ Technometrics 12 (1970). N. J. Higham, "Accuracy and stability of numerical algo
 (2002), chapters 10 and 20.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, device_of, itemsize, namespace, to_host
-from gpuml._ops import EPS, all_finite, constant, solve_spd
+from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._ops import EPS, constant, solve_spd
 from gpuml._threads import threads_for_order
-from gpuml.data import Folds, Partition, count_rows, row_indices
+from gpuml.data import Folds, Partition, row_indices
 from gpuml.solvers._result import LinearModels, Status
-from gpuml.solvers.factors import Factors, atom_factors, centred_rows, solve_rows
-from gpuml.solvers.kernel import Kernel, centred_kernel, coefficients, row_kernel
-from gpuml.solvers.moments import Moments, Normal, atom_moments, normal_equations
+from gpuml.solvers.described import (
+    ASKED_PRECISION,
+    Described,
+    Training,
+    all_rows,
+    rows_of_parts,
+    training_parts,
+)
+from gpuml.solvers.factors import centred_rows, solve_rows
+from gpuml.solvers.kernel import centred_kernel, coefficients
+from gpuml.solvers.moments import Normal, normal_equations
 
-# Relative error of the coefficients that a route may cost beyond rounding of the data itself.
-ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
 # One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
 EIGEN_FROM_ALPHAS = 32
-
-
-@dataclass(frozen=True)
-class Described:
-    """All that the solves need to know of the rows: per partition, moments or else one kernel."""
-
-    folds: Folds
-    moments: tuple[Moments, ...] | None
-    kernel: Kernel | None
-    block_bytes: int | None = None
-    careful: bool = False
-    # Factors are needed for hard problems only, and then by the splits and by the refit.
-    factors: dict[int, Factors] = field(default_factory=dict)
-
-    @property
-    def place(self) -> Place:
-        """Where the work is done."""
-        return self.folds.batch.work
-
-    @property
-    def precision(self) -> float:
-        """Relative error that a solve from moments may leave."""
-        if self.careful:
-            return 0.0
-        return ASKED_PRECISION[itemsize(self.folds.batch.X.dtype)]
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all sums are finite: they are not if any row is not, or if squares overflow."""
-        xp = self.place.xp
-        if self.kernel is not None:
-            sums = [self.kernel.K, self.kernel.y]
-        else:
-            sums = [moments.gram for moments in self.moments]
-        return all(all_finite(part, xp) for part in sums)
-
-    def factors_of(self, index: int) -> Factors:
-        """Triangular factors of the atoms of a partition; the rows are read at the first call."""
-        if index not in self.factors:
-            atoms = self.folds.partitions[index].atoms
-            self.factors[index] = atom_factors(
-                self.folds.batch, atoms, block_bytes=self.block_bytes
-            )
-        return self.factors[index]
-
-
-def describe(
-    folds: Folds,
-    *,
-    block_bytes: int | None = None,
-    advance: Callable[[int], None] | None = None,
-    careful: bool = False,
-) -> Described:
-    """Read the rows: once for each partition of the splits.
-
-    Parameters
-    ----------
-    folds : Folds
-        Rows that lie elsewhere than ``folds.batch.work`` are moved there block by block.
-    block_bytes : int, optional
-        Bound on the workspace of a block.
-    advance : callable, optional
-        Called with the number of rows read since the last call.
-    careful : bool, default=False
-        Whether every model is to be solved from factors of the rows.
-
-    Raises
-    ------
-    MemoryError
-        If not even small blocks fit.
-    """
-    options = {"block_bytes": block_bytes, "advance": advance}
-    batch = folds.batch
-    if batch.n_features > batch.n_rows:
-        return Described(folds, None, row_kernel(batch), block_bytes, careful)
-    moments = tuple(atom_moments(batch, part.atoms, **options) for part in folds.partitions)
-    return Described(folds, moments, None, block_bytes, careful)
 
 
 def solve_splits(
@@ -135,8 +63,8 @@ def solve_splits(
         With leading axes (C, S).
     """
     parts = [
-        _solve_part(described, i, part.train, alphas, fit_intercept, rcond)
-        for i, part in enumerate(described.folds.partitions)
+        _solve_parts(described, part, alphas, fit_intercept, rcond)
+        for part in training_parts(described.folds)
     ]
     if len(parts) == 1:
         return parts[0]
@@ -152,7 +80,7 @@ def solve_all_rows(
     described: Described, alphas: np.ndarray, fit_intercept: bool, rcond: float | None = None
 ) -> LinearModels:
     """Models of every alpha on all rows: leading axes (C, 1), and no further pass."""
-    return _solve_part(described, 0, _all_atoms(described), alphas, fit_intercept, rcond)
+    return _solve_parts(described, all_rows(described.folds), alphas, fit_intercept, rcond)
 
 
 def spectrum(described: Described, fit_intercept: bool, split: int | None) -> Array:
@@ -160,57 +88,45 @@ def spectrum(described: Described, fit_intercept: bool, split: int | None) -> Ar
 
     Descending; as many as the smaller of the number of rows and of features.
     """
-    index, counts = _counts_of(described, split)
+    part = _part_of(described.folds, split)
     xp = described.place.xp
-    n_rows = sum(
-        count_rows(atom)
-        for atom, count in zip(described.folds.partitions[index].atoms, counts[0], strict=True)
-        if count
-    )
-    if described.moments is not None and n_rows >= described.folds.batch.n_features:
-        normal = normal_equations(described.moments[index].combine(counts), fit_intercept)
+    n_rows, p = rows_of_parts(described.folds, part)[0], described.n_features
+    if described.moments is not None and n_rows >= p:
+        normal = normal_equations(described.combined(part), fit_intercept)
         squares = xp.flip(xp.linalg.eigvalsh(normal.xx[0, ...]))
         if float(squares[-1]) > EPS / ASKED_PRECISION[8] * float(squares[0]):
             return xp.sqrt(squares)
-    factors = described.factors_of(index)
-    problem = centred_rows(factors.stack(counts[0]), factors, fit_intercept)
-    return xp.linalg.svdvals(problem.A)[: min(n_rows, described.folds.batch.n_features)]
+    problem = centred_rows(described.stacked(part), fit_intercept)
+    return xp.linalg.svdvals(problem.A)[: min(n_rows, p)]
 
 
-def _counts_of(described, split):
+def _part_of(folds: Folds, split: int | None) -> Training:
     if split is None:
-        return 0, _all_atoms(described)
-    for index, part in enumerate(described.folds.partitions):
-        local = split - part.first_split
-        if 0 <= local < part.n_splits:
-            return index, part.train[local : local + 1]
+        return all_rows(folds)
+    for parts in training_parts(folds):
+        local = split - parts.splits.start
+        if 0 <= local < len(parts):
+            return parts.part(local)
     raise IndexError(f"There is no split {split}.")
 
 
-def _all_atoms(described):
-    return np.ones((1, len(described.folds.partitions[0].atoms)))
-
-
-def _solve_part(described, index, counts, alphas, fit_intercept, rcond):
+def _solve_parts(described, parts, alphas, fit_intercept, rcond):
     distinct, position = np.unique(alphas, return_inverse=True)
-    coef, x_mean, y_mean, error = _solve_cheaply(
-        described, index, counts, distinct, fit_intercept, rcond
-    )
+    coef, x_mean, y_mean, error = _solve_cheaply(described, parts, distinct, fit_intercept, rcond)
     status = np.full(error.shape, Status.MOMENTS, dtype=int)
     poor = ~(error <= described.precision)
     if poor.any():
-        redo = _Redo(described, index, counts, distinct, fit_intercept, rcond)
+        redo = _Redo(described, parts, distinct, fit_intercept, rcond)
         coef, unique = _redo_carefully(redo, coef, poor)
         status[poor] = np.where(unique[poor], Status.ROWS, Status.MINIMUM_NORM)
     return _spread(coef, x_mean, y_mean, status, position.reshape(alphas.shape))
 
 
-def _solve_cheaply(described, index, counts, alphas, fit_intercept, rcond):
+def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     """Coefficients (U, S, t, p), means (S, p) and (S, t), estimated errors (U, S) on the host."""
     if described.kernel is not None:
-        return _solve_kernel(described, index, counts, alphas, fit_intercept)
-    moments = described.moments[index].combine(counts)
-    normal = normal_equations(moments, fit_intercept)
+        return _solve_kernel(described, parts, alphas, fit_intercept)
+    normal = normal_equations(described.combined(parts), fit_intercept)
     by_eigen = rcond is not None or len(alphas) >= EIGEN_FROM_ALPHAS
     coef, error = (_solve_eigen if by_eigen else _solve_cholesky)(normal, alphas, rcond)
     error = to_host(error)
@@ -254,10 +170,10 @@ def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
     return xp.matrix_transpose(coef), error
 
 
-def _solve_kernel(described, index, counts, alphas, fit_intercept):
-    part = described.folds.partitions[index]
+def _solve_kernel(described, parts, alphas, fit_intercept):
+    partition = described.folds.partitions[parts.index]
     kernel = described.kernel
-    row_counts = _counts_of_rows(part, counts, described.folds.batch.n_rows)
+    row_counts = _counts_of_rows(partition, parts.counts, described.folds.batch.n_rows)
     dual = centred_kernel(kernel, row_counts, fit_intercept)
     xp = described.place.xp
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
@@ -279,19 +195,18 @@ def _counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndar
 
 @dataclass(frozen=True)
 class _Redo:
-    """A part of the splits whose hard models are to be solved from the rows."""
+    """Training parts whose hard models are to be solved from the rows."""
 
     described: Described
-    index: int
-    counts: np.ndarray
+    parts: Training
     alphas: np.ndarray
     fit_intercept: bool
     rcond: float | None
 
     def solve(self, split, hard):
-        factors = self.described.factors_of(self.index)
-        problem = centred_rows(factors.stack(self.counts[split]), factors, self.fit_intercept)
-        with threads_for_order(factors.n_features):
+        stacked = self.described.stacked(self.parts.part(split))
+        problem = centred_rows(stacked, self.fit_intercept)
+        with threads_for_order(stacked.n_features):
             return solve_rows(problem, self.alphas[hard], self.rcond)
 
 

@@ -20,9 +20,9 @@ from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._ops import constant, zeros
 from gpuml.data import Folds, Partition
 from gpuml.solvers._blocks import Blocks, sum_blocks
+from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
 from gpuml.solvers.moments import row_shift
-from gpuml.solvers.ridge import Described
 
 # Moments of more features are not formed: their cost grows with the square.
 MOST_COLUMNS = 4096

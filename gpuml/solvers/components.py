@@ -1,0 +1,202 @@
+"""Principal components of the rows of S parts, from second moments or from the rows themselves.
+
+For rows x with mean m, the components are the orthonormal v_1, v_2, ... that maximise
+
+    s_j^2 = sum_i (v_j' (x_i - m))^2 ,
+
+in that order: eigenvectors of ``sum (x - m)(x - m)'`` and right singular vectors of the centred
+rows. Eigenvectors cost one pass over the rows and small matrices, but leave singular values an
+absolute error of about ``sqrt(eps) s_1``; an SVD of a triangular factor of the rows leaves
+``eps s_1`` [1]_.
+
+References
+----------
+.. [1] G. H. Golub, C. F. Van Loan, "Matrix computations", 4th ed. (2013), section 8.6.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from gpuml._arrays import Array, is_numpy, namespace
+from gpuml._ops import EPS, triangular_factor, zeros
+from gpuml._threads import threads_for_order
+from gpuml.solvers._subspace import leading_by_iteration
+from gpuml.solvers.moments import Moments, normal_equations
+
+# LAPACK finds some eigenpairs for less than all where they are at most this share of all.
+SOME_OF_ALL = 0.25
+# The same for iterations on a device, where small matrices are a matter of launches.
+ITERATE_FROM_ORDER = 256
+ITERATE_UP_TO_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Components:
+    """The first r components of S parts, float64.
+
+    Attributes
+    ----------
+    vectors : array (S, r, p)
+        Orthonormal rows; the entry of largest absolute value in each is positive.
+    singular : array (S, r)
+        Singular values, in descending order.
+    total : array (S,)
+        Sum of the squares of all singular values, those left out too.
+    mean : array (S, p)
+        The mean that was removed; zeros where none was.
+    """
+
+    vectors: Array
+    singular: Array
+    total: Array
+    mean: Array
+
+
+def from_moments(moments: Moments, n_components: int, *, centred: bool) -> Components:
+    """Components of parts with moments gram (S, q, q).
+
+    Parameters
+    ----------
+    moments : Moments
+    n_components : int
+        How many are wanted, r <= p.
+    centred : bool
+        Whether the mean is removed; without, components of second moments about the origin.
+    """
+    normal = normal_equations(moments, True)
+    if centred:
+        return from_products(normal.xx, normal.x_mean, n_components)
+    # Both terms are positive semi-definite: nothing cancels in this sum.
+    mean = normal.x_mean
+    weight = moments.gram[..., -1, -1]
+    products = normal.xx + weight[..., None, None] * (mean[..., :, None] * mean[..., None, :])
+    return from_products(products, namespace(mean).zeros_like(mean), n_components)
+
+
+def from_products(products: Array, mean: Array, n_components: int) -> Components:
+    """Components from ``sum (x - m)(x - m)'`` (S, p, p) and the means m (S, p)."""
+    xp = namespace(products)
+    squares, vectors = leading_eigh(products, n_components, xp)
+    # Rounding may leave eigenvalues just below zero.
+    squares = xp.where(squares > 0, squares, xp.zeros_like(squares))
+    total = xp.sum(xp.linalg.diagonal(products), axis=-1)
+    return Components(with_signs(vectors, xp), xp.sqrt(squares), total, mean)
+
+
+def from_rows(stacked: Sequence[Array], shift: Array, n_rows: Sequence[int]) -> Components:
+    """Components from rows that describe each part: all of them, without squaring anything.
+
+    Parameters
+    ----------
+    stacked : sequence of S arrays (m_s, q)
+        Rows Z of ``[x - c, y - d, 1]`` or anything else with the same ``Z' Z``.
+    shift : array (p,) or (S, p)
+        The c.
+    n_rows : sequence of S ints
+        How many rows the parts have; a part has min(n_rows, p) components. Where the parts
+        differ, zeros take the place of those that are missing.
+    """
+    xp = namespace(shift)
+    p = shift.shape[-1]
+    shifts = xp.broadcast_to(shift, (len(stacked), p))
+    most = min(max(n_rows), p)
+    vectors, singular, means = [], [], []
+    for s, rows in enumerate(stacked):
+        count = min(n_rows[s], p)
+        centred, mean = _centred(rows[:, :p], rows[:, -1], shifts[s, ...], xp)
+        values, right = _svd(centred, count, xp)
+        vectors.append(xp.concat([right, zeros((most - count, p), like=right, xp=xp)]))
+        singular.append(xp.concat([values, zeros((most - count,), like=right, xp=xp)]))
+        means.append(mean)
+    singular = xp.stack(singular)
+    return Components(
+        vectors=with_signs(xp.stack(vectors), xp),
+        singular=singular,
+        total=xp.sum(singular**2, axis=-1),
+        mean=xp.stack(means),
+    )
+
+
+def _centred(values, ones, shift, xp):
+    """Rows less their mean, and the mean; `ones` is the column that was 1 in the rows."""
+    offset = (ones @ values) / (ones @ ones)
+    values = values - ones[:, None] * offset
+    mean = offset + shift
+    # What is left of a constant column is rounding; it must not pass for a direction.
+    norms = xp.sqrt(xp.sum(values**2, axis=0))
+    rounding = 8 * EPS * xp.abs(mean) * xp.sqrt(ones @ ones)
+    return xp.where(norms > rounding, values, xp.zeros_like(values)), mean
+
+
+def _svd(rows, count, xp):
+    """The first `count` singular values (count,) and right vectors (count, p) of rows (m, p)."""
+    m, p = rows.shape
+    if m > p:
+        rows = triangular_factor(rows, xp)
+    elif m < count:
+        # Rows that a splitter repeats are described once: what they lack is nothing.
+        rows = xp.concat([rows, zeros((count - m, p), like=rows, xp=xp)])
+    _, values, right = xp.linalg.svd(rows, full_matrices=False)
+    return values[:count], right[:count, :]
+
+
+def leading_eigh(A: Array, n_leading: int, xp) -> tuple[Array, Array]:
+    """The largest eigenvalues of symmetric positive semi-definite matrices, with eigenvectors.
+
+    All of them are computed where that costs no more: the one place where this is decided.
+
+    Parameters
+    ----------
+    A : array (S, p, p), float64
+    n_leading : int
+        How many are wanted, r <= p.
+
+    Returns
+    -------
+    values : array (S, r), descending
+    vectors : array (S, r, p)
+    """
+    p = A.shape[-1]
+    if is_numpy(A):
+        return _lapack_eigh(A, n_leading)
+    if p >= ITERATE_FROM_ORDER and 0 < n_leading <= ITERATE_UP_TO_SHARE * p:
+        found = leading_by_iteration(A, n_leading, xp)
+        if found is not None:
+            return found
+    values, vectors = xp.linalg.eigh(A)
+    values = xp.flip(values, axis=-1)[:, :n_leading]
+    return values, xp.matrix_transpose(xp.flip(vectors, axis=-1)[:, :, :n_leading])
+
+
+def _lapack_eigh(A, n_leading):
+    p = A.shape[-1]
+    some = 0 < n_leading <= SOME_OF_ALL * p
+    options = {"subset_by_index": [p - n_leading, p - 1]} if some else {"driver": "evd"}
+    with threads_for_order(p):
+        found = [linalg.eigh(matrix, check_finite=False, **options) for matrix in A]
+    values = np.stack([values[::-1][:n_leading] for values, _ in found])
+    return values, np.stack([vectors[:, ::-1][:, :n_leading].T for _, vectors in found])
+
+
+def with_signs(vectors: Array, xp) -> Array:
+    """Vectors (..., p) with the sign that makes the entry of largest absolute value positive.
+
+    Of several such entries the first counts.
+    """
+    if vectors.shape[-2] == 0:
+        return vectors
+    first = xp.argmax(xp.abs(vectors), axis=-1)
+    places = xp.arange(vectors.shape[-1], device=vectors.device)
+    largest = xp.where(places == first[..., None], vectors, xp.zeros_like(vectors))
+    negative = xp.sum(largest, axis=-1, keepdims=True) < 0
+    return xp.where(negative, -vectors, vectors)
+
+
+def variances_along(products: Array, vectors: Array) -> Array:
+    """``v' A v`` for vectors (..., k, p) of matrices A (..., p, p): (..., k)."""
+    xp = namespace(products)
+    return xp.sum((vectors @ products) * vectors, axis=-1)
+

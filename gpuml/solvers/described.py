@@ -1,0 +1,209 @@
+"""What least squares needs to know of the rows, read once for each partition of the splits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gpuml._arrays import Place, itemsize
+from gpuml._ops import all_finite
+from gpuml.data import Folds, count_rows
+from gpuml.solvers.affine import Affine, stacked_image, transformed
+from gpuml.solvers.factors import Factors, Stacked, atom_factors
+from gpuml.solvers.kernel import Kernel, row_kernel
+from gpuml.solvers.moments import Moments, atom_moments
+
+# Relative error of the coefficients that a route may cost beyond rounding of the data itself.
+ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
+
+
+@dataclass(frozen=True)
+class Training:
+    """Training parts of neighbouring splits, as sums of atoms; or all rows as one part.
+
+    Attributes
+    ----------
+    index : int
+        Number of the partition.
+    counts : ndarray (S, A)
+        How often each atom of it is in each part.
+    splits : slice or None
+        The splits; None for all rows.
+    """
+
+    index: int
+    counts: np.ndarray
+    splits: slice | None
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def part(self, i: int) -> "Training":
+        """One of them."""
+        return self.parts(i, i + 1)
+
+    def parts(self, start: int, stop: int) -> "Training":
+        """Some of them."""
+        if self.splits is None:
+            return self
+        first = self.splits.start
+        counts = self.counts[start:stop]
+        return Training(self.index, counts, slice(first + start, first + start + len(counts)))
+
+
+def training_parts(folds: Folds) -> list[Training]:
+    """The training parts of all splits, partition by partition."""
+    return [
+        Training(i, part.train, slice(part.first_split, part.first_split + part.n_splits))
+        for i, part in enumerate(folds.partitions)
+    ]
+
+
+def all_rows(folds: Folds) -> Training:
+    """All rows as one part."""
+    return Training(0, np.ones((1, len(folds.partitions[0].atoms))), None)
+
+
+@dataclass(frozen=True)
+class Described:
+    """All that the solves need to know of the rows: per partition, moments or else one kernel.
+
+    Attributes
+    ----------
+    folds : Folds
+    moments : tuple of Moments, or None
+        Of the atoms of each partition, of the rows as they are.
+    kernel : Kernel or None
+        Inner products of the rows, where there are more features than rows.
+    block_bytes : int or None
+        Bound on the workspace of a block.
+    careful : bool
+        Whether every model is to be solved from factors of the rows.
+    n_passes : int
+        How often the rows were read for this.
+    factors : dict
+        Factors of the atoms of a partition: needed for hard problems only, and then by the splits
+        and by the refit.
+    """
+
+    folds: Folds
+    moments: tuple[Moments, ...] | None
+    kernel: Kernel | None
+    block_bytes: int | None = None
+    careful: bool = False
+    n_passes: int = 1
+    factors: dict[int, Factors] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        """Where the work is done."""
+        return self.folds.batch.work
+
+    @property
+    def n_features(self) -> int:
+        """Features that models see."""
+        return self.folds.n_features
+
+    @property
+    def precision(self) -> float:
+        """Relative error that a solve from moments may leave."""
+        if self.careful:
+            return 0.0
+        return ASKED_PRECISION[itemsize(self.folds.batch.X.dtype)]
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all sums are finite: they are not if any row is not, or if squares overflow."""
+        xp = self.place.xp
+        if self.kernel is not None:
+            sums = [self.kernel.K, self.kernel.y]
+        else:
+            sums = [moments.gram for moments in self.moments or ()]
+        return all(all_finite(part, xp) for part in sums)
+
+    def combined(self, parts: Training) -> Moments:
+        """Moments of some parts: of the images of their rows where `folds` has a frame."""
+        moments = (self.moments or ())[parts.index].combine(parts.counts)
+        frame = self.folds.frame
+        return moments if frame is None else transformed(moments, frame.of(parts.splits))
+
+    def stacked(self, part: Training) -> Stacked:
+        """Rows that describe one part, without forming its moments."""
+        found = self.factors_of(part.index).stack(part.counts[0])
+        frame = self.folds.frame
+        return found if frame is None else stacked_image(found, frame.of(part.splits))
+
+    def factors_of(self, index: int) -> Factors:
+        """Triangular factors of the atoms of a partition; the rows are read at the first call."""
+        if index not in self.factors:
+            atoms = self.folds.partitions[index].atoms
+            self.factors[index] = atom_factors(
+                self.folds.batch, atoms, block_bytes=self.block_bytes
+            )
+        return self.factors[index]
+
+
+def describe(
+    folds: Folds,
+    *,
+    block_bytes: int | None = None,
+    advance: Callable[[int], None] | None = None,
+    careful: bool = False,
+    by_features: bool = False,
+) -> Described:
+    """Read the rows, once for each partition of the splits, unless that was done before.
+
+    Parameters
+    ----------
+    folds : Folds
+        Rows that lie elsewhere than ``folds.batch.work`` are moved there block by block.
+    block_bytes : int, optional
+        Bound on the workspace of a block.
+    advance : callable, optional
+        Called with the number of rows read since the last call.
+    careful : bool, default=False
+        Whether every model is to be solved from factors of the rows.
+    by_features : bool, default=False
+        Whether moments are wanted even where there are more features than rows, as they always are
+        for folds with a frame.
+
+    Raises
+    ------
+    MemoryError
+        If not even small blocks fit.
+    """
+    batch, known = folds.batch, folds.known
+    few_rows = batch.n_features > batch.n_rows
+    if few_rows and not by_features and folds.frame is None:
+        return Described(folds, None, row_kernel(batch), block_bytes, careful, 1)
+    n_passes = 0 if "moments" in known else len(folds.partitions)
+    if n_passes:
+        known["factors"] = {}
+        known["moments"] = tuple(
+            atom_moments(batch, part.atoms, block_bytes=block_bytes, advance=advance)
+            for part in folds.partitions
+        )
+    return Described(
+        folds, known["moments"], None, block_bytes, careful, n_passes, known["factors"]
+    )
+
+
+def frame_maps(folds: Folds) -> Affine | None:
+    """Maps of all splits into the frame of folds, (S, p, k); None where models see the rows."""
+    return None if folds.frame is None else folds.frame.of(slice(0, folds.n_splits))
+
+
+def rows_of_parts(folds: Folds, parts: Training) -> tuple[int, ...]:
+    """Number of rows of each part."""
+    sizes = np.asarray([count_rows(atom) for atom in folds.partitions[parts.index].atoms])
+    return tuple(int(n) for n in parts.counts @ sizes)
+
+
+def unweighted(folds: Folds) -> Folds:
+    """The same rows and splits without weights; what gets known of them stays with `folds`."""
+    if folds.batch.weight is None:
+        return folds
+    if "unweighted" not in folds.known:
+        batch = replace(folds.batch, weight=None)
+        folds.known["unweighted"] = replace(folds, batch=batch, frame=None, known={})
+    return replace(folds.known["unweighted"], frame=folds.frame)

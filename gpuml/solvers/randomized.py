@@ -1,0 +1,179 @@
+"""Leading singular vectors of rows that are only multiplied: randomized subspace iteration.
+
+With a random block Q, each iteration multiplies by the rows and by their transpose,
+
+    Q <- orth(A Q),   Q <- orth(A' Q),
+
+so that Q turns towards the leading singular vectors; an SVD of the small ``Q' A`` gives them [1]_.
+Orthonormalising is by QR after every product: without, digits of the smaller ones are lost.
+Centred rows ``A = X - 1 m'`` are never formed.
+
+References
+----------
+.. [1] N. Halko, P. G. Martinsson, J. A. Tropp, "Finding structure with randomness: probabilistic
+   algorithms for constructing approximate matrix decompositions", SIAM Review 53 (2011).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from gpuml._arrays import Array, namespace
+from gpuml._ops import constant, triangular_factor
+from gpuml.data import Batch, cut
+from gpuml.solvers._blocks import Blocks, quiet
+from gpuml.solvers.components import with_signs
+from gpuml.solvers.moments import row_shift
+
+
+class Rows(Protocol):
+    """A matrix A (n, p) that is known by its products, float64."""
+
+    shape: tuple[int, int]
+    like: Array
+
+    def times(self, Q: Array) -> Array:
+        """``A Q`` (n, b)."""
+
+    def transposed_times(self, Q: Array) -> Array:
+        """``A' Q`` (p, b)."""
+
+
+@dataclass(frozen=True)
+class DenseRows:
+    """Rows of a batch, less a mean (p,) where one is given; read block by block."""
+
+    batch: Batch
+    mean: Array | None
+    like: Array
+    block_bytes: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return tuple(self.batch.X.shape)
+
+    def _pieces(self, width):
+        blocks = Blocks(self.batch, self.shape[1] + width, self.block_bytes)
+        xp = blocks.place.xp
+        for piece in cut(slice(0, self.shape[0]), blocks.rows_per_block):
+            rows = xp.astype(blocks.read(piece)[0], xp.float64, copy=False)
+            yield piece, rows if self.mean is None else rows - self.mean
+
+    def times(self, Q: Array) -> Array:
+        return namespace(Q).concat([rows @ Q for _, rows in self._pieces(Q.shape[1])])
+
+    def transposed_times(self, Q: Array) -> Array:
+        return sum(rows.T @ Q[piece, :] for piece, rows in self._pieces(Q.shape[1]))
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows of a sparse matrix (CSR or CSC, float64), less a mean (p,) where one is given."""
+
+    X: Any
+    mean: Array | None
+    like: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return tuple(self.X.shape)
+
+    @cached_property
+    def _transposed(self):
+        return self.X.T
+
+    def times(self, Q: Array) -> Array:
+        product = self.X @ Q
+        return product if self.mean is None else product - self.mean @ Q
+
+    def transposed_times(self, Q: Array) -> Array:
+        product = self._transposed @ Q
+        if self.mean is None:
+            return product
+        sums = namespace(Q).sum(Q, axis=0)
+        return product - self.mean[:, None] * sums
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Means (p,) of rows, and the sum of squares of the rows less their mean."""
+
+    mean: Array
+    total: Array
+
+
+def dense_sums(batch: Batch, block_bytes: int | None = None) -> RowSums:
+    """Read the rows once for their means and spread."""
+    shift = row_shift(batch)[: batch.n_features]
+    xp = batch.work.xp
+    sums, squares = xp.zeros_like(shift), xp.zeros_like(shift)
+    with quiet():
+        for _, rows in DenseRows(batch, shift, shift, block_bytes)._pieces(0):
+            sums = sums + xp.sum(rows, axis=0)
+            squares = squares + xp.sum(rows**2, axis=0)
+        offset = sums / batch.n_rows
+        total = xp.sum(squares - batch.n_rows * offset**2)
+    return RowSums(shift + offset, total)
+
+
+def sparse_sums(X: Any) -> RowSums:
+    """Means and spread of a sparse matrix without duplicate entries."""
+    xp = namespace(X.data)
+    n = X.shape[0]
+    mean = (X.T @ xp.ones(n, dtype=xp.float64)) / n
+    return RowSums(mean, xp.sum(X.data**2) - n * xp.sum(mean**2))
+
+
+def sparse_products(X: Any, mean: Array) -> Array:
+    """``X' X - n m m'`` (p, p) of a sparse matrix: the only dense thing is the result."""
+    return (X.T @ X).toarray() - X.shape[0] * mean[:, None] * mean[None, :]
+
+
+def randomized_svd(
+    rows: Rows, n_components: int, n_extra: int, n_iter: int | str, random: Any
+) -> tuple[Array, Array]:
+    """Leading singular values (r,) and right singular vectors (r, p).
+
+    Parameters
+    ----------
+    rows : Rows
+    n_components : int
+        r, or the smaller of the number of rows and columns where that is less.
+    n_extra : int
+        So many more random vectors than components.
+    n_iter : int or "auto"
+        Iterations. "auto" is 7 for fewer components than a tenth of the smaller dimension, else 4.
+    random : numpy.random.RandomState
+        Its numbers are drawn on the host, as many and in the order that scikit-learn draws them.
+    """
+    xp = namespace(rows.like)
+    n, p = rows.shape
+    if n_iter == "auto":
+        n_iter = 7 if n_components < 0.1 * min(n, p) else 4
+    wide = n < p
+    # The random block is on the short side, which makes the products with it the cheaper ones.
+    forth, back = (rows.times, rows.transposed_times)[:: -1 if wide else 1]
+    start = random.normal(size=(n if wide else p, n_components + n_extra))
+    Q = constant(start, like=rows.like, xp=xp)
+    for _ in range(n_iter):
+        Q = _orthonormal(forth(Q), xp)
+        Q = _orthonormal(back(Q), xp)
+    Q = _orthonormal(forth(Q), xp)
+    # The small matrix Q' A, or A Q, by its triangular factor.
+    other = back(Q)
+    singular, right = _small_svd(other, Q, wide, xp)
+    count = min(n_components, singular.shape[0])
+    return singular[:count], with_signs(right[:count, :], xp)
+
+
+def _orthonormal(Q, xp):
+    return xp.linalg.qr(Q)[0]
+
+
+def _small_svd(other, Q, wide, xp):
+    if wide:
+        # A Q = U S V' with a long U that nobody wants: right vectors of A are Q V.
+        _, singular, right = xp.linalg.svd(triangular_factor(other, xp), full_matrices=False)
+        return singular, right @ Q.T
+    left, singular, _ = xp.linalg.svd(other, full_matrices=False)
+    return singular, left.T
