@@ -14,12 +14,13 @@ class Settings:
     device: str = "auto"
     block_bytes: int | None = None
     solver_bytes: int | None = None
+    cache_bytes: int | None = None
     progress: bool = False
 
     def __post_init__(self):
         if self.device not in DEVICES:
             raise ValueError(f"device must be one of {DEVICES}, got {self.device!r}.")
-        for name in ("block_bytes", "solver_bytes"):
+        for name in ("block_bytes", "solver_bytes", "cache_bytes"):
             size = getattr(self, name)
             is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 1
             if size is not None and not is_size:
@@ -75,6 +76,11 @@ def set_config(**settings) -> None:
         Bytes that an iterative solver may take for the models that it fits at once: what it has
         learnt of their curvature, and their last steps. Candidates that would take more are fitted
         in several batches. None is a quarter of the memory that is free on the device.
+    cache_bytes : int or None, default=None
+        Bytes that a search over pipelines may keep of what their first steps made of the rows, on
+        each device and on the host. What was not used for longest goes first: arrays on a device
+        to page-locked host memory, everything else is computed anew where it is needed again.
+        None is a quarter of the memory that is free there.
     progress : bool, default=False
         Whether searches draw a progress bar (on standard error).
 

@@ -54,24 +54,42 @@ RULES = {
     ),
     "gpuml.model_selection": (
         *("gpuml._arrays", "gpuml._config", "gpuml._progress"),
-        *("gpuml.data", "gpuml.metrics", "gpuml.resampling"),
-        *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.metrics"),
-        *("sklearn.model_selection", "sklearn.utils"),
+        *("gpuml.data", "gpuml.metrics", "gpuml.pipeline", "gpuml.resampling"),
+        *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.get_config"),
+        *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),
+    # Pipelines know steps by what they offer, and no concrete estimator either.
+    "gpuml.pipeline": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._validation", "gpuml.data"),
+        *("gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
+        *("sklearn.base", "sklearn.pipeline", "sklearn.utils"),
+    ),
+    "gpuml.decomposition": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
+        *("gpuml.solvers", "sklearn"),
+    ),
+    "gpuml.preprocessing": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
+        *("gpuml._labels", "gpuml.solvers", "sklearn"),
+    ),
+    "gpuml.impute": ("gpuml.preprocessing",),
     "gpuml.datasets": ("sklearn.utils",),
     # The table of estimators: tests import it, the library does not.
-    "gpuml.testing": ("gpuml._arrays", "gpuml._transfers", "gpuml.linear_model"),
+    "gpuml.testing": (
+        *("gpuml._arrays", "gpuml._transfers"),
+        *("gpuml.decomposition", "gpuml.linear_model", "gpuml.preprocessing"),
+    ),
     "gpuml_dask": ("dask", "distributed", "joblib", "sklearn", "gpuml"),
 }
 
 # Imported at their first use, inside a function; by nobody else, and at the top of no module.
 INSIDE_FUNCTIONS = {
     "cupy": ("gpuml",),
-    "cupyx": ("gpuml.solvers",),
+    "cupyx": ("gpuml.model_selection", "gpuml.preprocessing", "gpuml.solvers"),
     "torch": ("gpuml",),
     "array_api_strict": ("gpuml.testing",),
     "pytest": ("gpuml.testing",),
-    "cuml": ("gpuml.linear_model", "gpuml.solvers"),
+    "cuml": ("gpuml.decomposition", "gpuml.linear_model", "gpuml.solvers"),
     "cudf": ("gpuml._arrays", "gpuml._validation", "gpuml.model_selection"),
     "cupti": ("gpuml._transfers",),
     "cuda": ("gpuml._transfers",),

@@ -1,7 +1,8 @@
 """Logistic models of all candidates on all splits, as a search sees them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml._ops import constant
-from gpuml.data import Folds, split_weights, whole
+from gpuml.data import Folds, Frame, split_weights, whole
 from gpuml.linear_model._classifier import softmax, two_class_probability
 from gpuml.linear_model._stack import at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
+from gpuml.solvers.affine import dual
+from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.logistic import Options, Penalties, solve
 from gpuml.solvers.loss_rows import LossRows
@@ -57,10 +60,16 @@ class LogisticStack:
         """Passes over the rows that the slowest model took."""
         return int(self.solved.n_iter.max()) + 1
 
+    @cached_property
+    def models_of_rows(self) -> Array:
+        """The models (C, S, k, q) as functions of the rows, whatever frame they are in."""
+        frame = _frame(self.folds)
+        return self.solved.W if frame is None else self.solved.W @ frame
+
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
         xp = namespace(X)
-        W = xp.astype(self.solved.W[candidates, split, ...], X.dtype)  # (C, k, q)
+        W = xp.astype(self.models_of_rows[candidates, split, ...], X.dtype)  # (C, k, q)
         n_candidates, k, q = W.shape
         W = xp.reshape(W, (n_candidates * k, q))
         scores = xp.reshape(W[:, :-1] @ X.T + W[:, -1:], (n_candidates, k, X.shape[0]))
@@ -77,8 +86,13 @@ class LogisticStack:
         if split is None:
             xp = namespace(self.solved.W)
             start = xp.mean(self.solved.W[candidate, ...], axis=0)[None, None, ...]
+            everything = whole(batch)
+            if self.folds.frame is not None:
+                everything = replace(everything, frame=_OfAll(self.folds.frame))
+                if start.shape[-1] != everything.n_features + 1:
+                    start = None
             solved = fit_logistic(
-                whole(batch), [self.strengths[candidate]], self.options, self.class_weight, start
+                everything, [self.strengths[candidate]], self.options, self.class_weight, start
             )
             candidate = split = 0
         else:
@@ -129,6 +143,7 @@ def fit_logistic(
         loss=BINOMIAL if binary else MULTINOMIAL,
         n_vectors=1 if binary else n_classes,
         place=batch.work,
+        frame=_frame(folds),
         block_bytes=options.block_bytes,
         advance=advance,
     )
@@ -139,12 +154,32 @@ def fit_logistic(
         for name in ("l2", "l1")
     )
     intercept = constant([float(s.fit_intercept) for s in strengths], like=total, xp=xp)
-    penalties = Penalties(l2, l1, intercept, batch.n_features)
+    penalties = Penalties(l2, l1, intercept, folds.n_features)
     if start is None:
-        shape = (len(strengths), folds.n_splits, data.n_vectors, batch.n_features + 1)
+        shape = (len(strengths), folds.n_splits, data.n_vectors, folds.n_features + 1)
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))
     has_l1 = any(s.l1 > 0 for s in strengths)
     return solve(data, penalties, start, options, has_l1=has_l1, rarest=int(counts.min()))
+
+
+def _frame(folds: Folds) -> Array | None:
+    """Matrices (S, p' + 1, p + 1) that make vectors of models in a frame vectors for the rows."""
+    maps = frame_maps(folds)
+    return None if maps is None else dual(maps)
+
+
+@dataclass(frozen=True)
+class _OfAll:
+    """The frame of all rows, for folds that have them as their only part."""
+
+    frame: Frame
+
+    @property
+    def n_features(self) -> int:
+        return self.frame.of(None).matrix.shape[-1]
+
+    def of(self, splits: slice | None) -> Any:
+        return self.frame.of(None)
 
 
 def row_weights(folds: Folds, class_weight: Any) -> tuple[Array | None, np.ndarray]:

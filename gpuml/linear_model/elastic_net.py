@@ -180,6 +180,8 @@ class ElasticNet(_SparseRegressor):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
+    # `multifit` fits models of what affine steps before them make of the rows.
+    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, check_input=True):
@@ -288,6 +290,8 @@ class Lasso(_SparseRegressor, sk.Lasso):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
+    # `multifit` fits models of what affine steps before them make of the rows.
+    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, check_input=True):

@@ -127,6 +127,8 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
 
     # Hyper-parameters that may differ between candidates of the same passes over the rows.
     multifit_params = ("C", "l1_ratio", "fit_intercept")
+    # `multifit` fits models of what affine steps before them make of the rows.
+    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

@@ -108,6 +108,8 @@ class Ridge(LinearPredictor, sk.Ridge):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
+    # `multifit` fits models of what affine steps before them make of the rows.
+    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):

@@ -12,6 +12,7 @@ from typing import Any
 import sklearn.metrics as sk
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics._scorer import _PassthroughScorer, _Scorer
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_response_method
 
 from gpuml.metrics import averages, classification, probabilities, ranking, regression
@@ -202,6 +203,8 @@ def _metric_of(function):
 
 def _own_score(estimator):
     """What `score` of an estimator is for certain: scikit-learn's, or said so beside it."""
+    if type(estimator) is Pipeline:
+        return _own_score(estimator.steps[-1][1])  # which is what the pipeline's calls
     kind = type(estimator)
     score = _owner(kind, "score")
     # A subclass that has a `score` of its own does not inherit what its parent said of the old one.

@@ -1,6 +1,6 @@
 """Candidates that can share one pass over the rows, and the plan that says so."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +26,18 @@ class Group:
     positions: list[int]
 
 
-def group_candidates(candidates: Sequence[Mapping], may_vary: Sequence[str]) -> list[Group]:
-    """Groups of candidates whose parameters other than `may_vary` are the same."""
+def group_candidates(
+    candidates: Sequence[Mapping], may_vary: Sequence[str] | Callable[[Mapping], Sequence[str]]
+) -> list[Group]:
+    """Groups of candidates whose parameters other than `may_vary` are the same.
+
+    `may_vary` are names, or a function that gives those of a candidate.
+    """
     groups: list[Group] = []
     for position, candidate in enumerate(candidates):
-        shared = {name: value for name, value in candidate.items() if name not in may_vary}
-        varying = {name: value for name, value in candidate.items() if name in may_vary}
+        names = may_vary(candidate) if callable(may_vary) else may_vary
+        shared = {name: value for name, value in candidate.items() if name not in names}
+        varying = {name: value for name, value in candidate.items() if name in names}
         for group in groups:
             if _equal(group.shared, shared):
                 group.varying.append(varying)

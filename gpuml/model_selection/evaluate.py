@@ -7,14 +7,14 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.parallel import Parallel, delayed
 
-from gpuml._arrays import as_array, is_array, place_of
-from gpuml._config import current_settings
+from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
 from gpuml.data import AnySplit, Folds
 from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
@@ -22,11 +22,14 @@ from gpuml.model_selection.one_by_one import (
     Progress,
     Task,
     announce_end,
-    fit_fold,
     rows_of,
     score_model,
 )
+from gpuml.model_selection.residence import Residence, Residences, configured
+from gpuml.model_selection.routes import chunk_order, fit_fold, what_is_shared
 from gpuml.model_selection.scores import Scored, score_stack
+from gpuml.pipeline import Pipeline
+from gpuml.pipeline._affine import AffinePipeline, affine_pipeline
 from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise
 from gpuml.resampling.split import make_folds
 
@@ -69,9 +72,12 @@ class Evaluator:
     def __init__(self, job: Job):
         self.job = job
         self.steps: list[Step] = []
-        self._folds: Folds | None = None
+        self._folds: dict[type, Folds] = {}
+        self._seen: dict[type, dict[str, Any]] = {}
         self._shared: list[tuple[int, _Shared]] = []
         self.n_done = 0
+        self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
+        self._alone: dict[int, Mapping[str, Any]] = {}
 
     @property
     def plan(self) -> Plan:
@@ -88,8 +94,8 @@ class Evaluator:
                 table[position] = results
         left = [position for position, results in enumerate(table) if not results]
         if left:
-            params = [candidates[position] for position in left]
-            for position, results in zip(left, self._fit_one_by_one(params), strict=True):
+            results_of_each = self._fit_one_by_one(left, candidates)
+            for position, results in zip(left, results_of_each, strict=True):
                 table[position] = results
         self.n_done += len(candidates)
         return [result for results in table for result in results]
@@ -104,14 +110,27 @@ class Evaluator:
                 index = shared.group.positions.index(candidate - first)
                 params = {**shared.group.shared, **shared.group.varying[index]}
                 return materialise(shared.estimator, params, shared.stack.pick(index, None))
-        return None
+        return self._refit_alone(candidate)
 
     def _groups(self, candidates):
-        """Groups that the estimator may be able to fit at once."""
-        estimator = self.job.estimator
-        if not isinstance(estimator, MultifitEstimator) or not _only_weights(self.job.task):
-            return []
-        return group_candidates(candidates, estimator.multifit_params)
+        """Groups that may be fitted at once."""
+        estimator, task = self.job.estimator, self.job.task
+        if not isinstance(estimator, Pipeline):
+            together = at_once(estimator, task)
+            return group_candidates(candidates, together.multifit_params) if together else []
+
+        known: dict[Any, Sequence[str]] = {}
+
+        def may_vary(candidate):
+            # Whole steps may be candidates too, and what may vary is up to the steps.
+            whole = {name: step for name, step in candidate.items() if "__" not in name}
+            key = tuple((name, id(step)) for name, step in whole.items())
+            if key not in known:
+                together = at_once(clone(estimator).set_params(**whole), task)
+                known[key] = () if together is None else together.multifit_params
+            return known[key]
+
+        return group_candidates(candidates, may_vary)
 
     # ------------------------------------------------------------ at once
 
@@ -120,7 +139,9 @@ class Evaluator:
         job = self.job
         started = time.perf_counter()
         try:
-            estimator = _with_params(job.estimator, group.shared)
+            estimator = at_once(_with_params(job.estimator, group.shared), job.task)
+            if estimator is None:
+                return []
             for varying in group.varying:
                 _check_values(estimator, varying)
             if not estimator.multifit_ready(job.X) or any(map(_has_empty_part, job.splits)):
@@ -146,12 +167,14 @@ class Evaluator:
     def _folds_for(self, estimator):
         """The resident rows; brought there by the first group that can use them."""
         job = self.job
-        if self._folds is None:
-            batch = estimator.multifit_batch(job.X, job.y, job.task.fit_params.get("sample_weight"))
-            self._folds = make_folds(batch, job.splits)
-            self._seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
-        vars(estimator).update(self._seen)
-        return self._folds
+        # Classifiers and regressors look at y in different ways.
+        kind = type(getattr(estimator, "last", estimator))
+        if kind not in self._folds:
+            batch = estimator.multifit_batch(job.X, job.y, _fit_weight(estimator, job.task))
+            self._folds[kind] = make_folds(batch, job.splits)
+            self._seen[kind] = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
+        vars(estimator).update(self._seen[kind])
+        return self._folds[kind]
 
     def _bar(self, estimator, folds, group):
         text = f"{len(group.varying)} candidates x {len(self.job.splits)} splits"
@@ -191,10 +214,25 @@ class Evaluator:
 
     # --------------------------------------------------------- one by one
 
-    def _fit_one_by_one(self, params: list[Mapping[str, Any]]) -> list[Results]:
-        job, n_splits = self.job, len(self.job.splits)
-        parallel = Parallel(n_jobs=job.n_jobs, pre_dispatch=job.pre_dispatch)
-        chunks = _chunks(len(params), n_splits, parallel)
+    def _fit_one_by_one(self, positions: list[int], candidates: Sequence[Mapping]) -> list[Results]:
+        """Results of each candidate; those that need their rows in one place go together."""
+        job = self.job
+        by_place: dict[int, tuple[Residence, list[int]]] = {}
+        for position in positions:
+            rows = self._rows.of(configured(job.estimator, candidates[position]))
+            by_place.setdefault(id(rows), (rows, []))[1].append(position)
+            self._alone[self.n_done + position] = candidates[position]
+        found: dict[int, Results] = {}
+        for rows, some in by_place.values():
+            params = [candidates[position] for position in some]
+            found.update(zip(some, self._fit_on(rows, params), strict=True))
+        return [found[position] for position in positions]
+
+    def _fit_on(self, rows: Residence, params: list[Mapping[str, Any]]) -> list[Results]:
+        job, n_splits = self.job, len(rows.splits)
+        parallel, why = self._workers(rows)
+        order = chunk_order(job.estimator, params)
+        chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
         work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
 
         def candidates_of(split, chunk):
@@ -202,17 +240,45 @@ class Evaluator:
 
         done = parallel(
             delayed(fit_fold)(
-                job.estimator, job.X, job.y, job.splits[s], candidates_of(s, chunk), job.task
+                job.estimator,
+                rows.X,
+                rows.y,
+                rows.splits[s],
+                candidates_of(s, chunk),
+                rows.task,
+                get_config(),
             )
             for s, chunk in work
         )
-        rows: list[Results] = [[{}] * n_splits for _ in params]
+        table: list[Results] = [[{}] * n_splits for _ in params]
         for (s, chunk), results in zip(work, done, strict=True):
             for c, result in zip(chunk, results, strict=True):
-                rows[c][s] = result
+                table[c][s] = result
         n_fits = len(params) * n_splits
-        self.steps.append(Step(n_fits, n_fits, place_name(job.X), "one by one"))
-        return rows
+        why += what_is_shared(job.estimator, params)
+        self.steps.append(Step(n_fits, n_fits, rows.place, f"one by one, {why}"))
+        return table
+
+    def _workers(self, rows):
+        """What runs the fits, and the route in words. Rows on a device go to no other process."""
+        job = self.job
+        parallel = Parallel(n_jobs=job.n_jobs, pre_dispatch=job.pre_dispatch)
+        several = effective_n_jobs(parallel.n_jobs) > 1
+        threads = getattr(parallel._backend, "supports_sharedmem", False)
+        if rows.on_device and several and not threads:
+            return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are on a device"
+        return parallel, rows.route
+
+    def _refit_alone(self, candidate):
+        """The model of a candidate on all rows where those were moved for it, else None."""
+        if candidate not in self._alone:
+            return None
+        model = configured(self.job.estimator, self._alone[candidate])
+        rows = self._rows.to_refit(model)
+        if rows is None:
+            return None
+        X, y, fit_params = rows
+        return model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
 
 
 def _with_params(estimator, params):
@@ -228,19 +294,40 @@ def _has_empty_part(split):
 
 def _check_values(estimator, params):
     """Values of parameters against an estimator's constraints, if it has any."""
+    if isinstance(estimator, AffinePipeline):
+        estimator.check(params)
+        return
     constraints = getattr(estimator, "_parameter_constraints", {})
     known = {name: constraints[name] for name in params if name in constraints}
     validate_parameter_constraints(known, {n: params[n] for n in known}, type(estimator).__name__)
 
 
-def _only_weights(task: Task) -> bool:
-    """Whether nothing but sample weights goes with the rows, for scores the same or none."""
-    fit, score = dict(task.fit_params), dict(task.score_params)
-    weight, score_weight = fit.pop("sample_weight", None), score.pop("sample_weight", None)
+def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
+    """What fits all candidates of an estimator at once; None where nothing does."""
+    pipeline = affine_pipeline(estimator, task.fit_params)
+    found = pipeline if pipeline is not None else estimator
+    if not isinstance(found, MultifitEstimator):
+        return None
+    if pipeline is None and task.fit_params.keys() - {"sample_weight"}:
+        return None
+    return found if _scored_alike(task, _fit_weight(found, task)) else None
+
+
+def _fit_weight(estimator, task):
+    """The sample weights of the fits."""
+    if isinstance(estimator, AffinePipeline):
+        return estimator.weight
+    return task.fit_params.get("sample_weight")
+
+
+def _scored_alike(task: Task, fit_weight: Any) -> bool:
+    """Whether scores have the weights of the fits, or none, and nothing else goes with the rows."""
+    score = dict(task.score_params)
+    weight = score.pop("sample_weight", None)
     several = isinstance(task.scorer, _MultimetricScorer)
-    if several and score_weight is not None and _routing_enabled():
+    if several and weight is not None and _routing_enabled():
         return False
-    return not fit and not score and (score_weight is None or score_weight is weight)
+    return not score and (weight is None or weight is fit_weight)
 
 
 def _takes_weights(scorer):
@@ -249,16 +336,8 @@ def _takes_weights(scorer):
     return "sample_weight" in signature(scorer).parameters
 
 
-def place_name(X: Any) -> str:
-    """Where the user's X is, for a plan."""
-    X = as_array(X)
-    return str(place_of(X)) if is_array(X) else "numpy:cpu"
-
-
 def _chunks(n_candidates, n_splits, parallel):
     """Candidates that share the rows of a split: all of them, or fewer where workers would idle."""
-    from joblib import effective_n_jobs
-
     n_jobs = effective_n_jobs(parallel.n_jobs)
     per_split = min(n_candidates, max(1, -(-n_jobs // n_splits)))
     return [list(part) for part in np.array_split(np.arange(n_candidates), per_split)]

@@ -1,7 +1,8 @@
 """Fitting and scoring one model at a time, on folds that are taken out of the rows once.
 
 For estimators without `multifit`. All candidates share the rows of a split; what they share is a
-view or is marked read-only, so that an estimator that works in place cannot spoil it for the next.
+view or is marked read-only, so that an estimator that works in place cannot spoil it for the next
+(NumPy's arrays; see `residence` for those of devices, and for where the rows are).
 """
 
 import numbers
@@ -21,7 +22,7 @@ from sklearn.utils._tags import get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from gpuml._arrays import is_array, is_numpy, namespace
+from gpuml._arrays import HOST, is_array, is_numpy, move, namespace, place_of, synchronize
 from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 
 
@@ -40,7 +41,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows of one split, taken out of X, y and of the parameters that have one value a row."""
+    """The rows of one split, taken out of X, y and of the parameters that have one value a row.
+
+    Attributes
+    ----------
+    X_train, y_train, X_test, y_test : array-like
+        Of the kind of the rows they were taken from; y may be None.
+    fit_params : dict
+        What goes to `fit` besides.
+    train_score_params, test_score_params : dict
+        What goes to scorers besides.
+    n_test : int
+        Number of rows held out.
+    """
 
     X_train: Any
     y_train: Any
@@ -62,6 +75,11 @@ class Progress:
     n_candidates: int
 
 
+def is_foreign(x: Any) -> bool:
+    """Whether `x` is an array that gpuml works on and that is not NumPy's."""
+    return is_array(x) and not is_numpy(x)
+
+
 def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
     """Rows of anything that scikit-learn can index or gpuml works on.
 
@@ -69,7 +87,7 @@ def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
     """
     if x is None:
         return None
-    if is_array(x) and not is_numpy(x):
+    if is_foreign(x):
         return take(x, rows, namespace(x))
     if is_numpy(x) and isinstance(rows, slice):
         out = x[rows]
@@ -82,41 +100,76 @@ def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
 
 
 def take_fold(estimator: Any, X: Any, y: Any, split: AnySplit, task: Task, *, shared: bool) -> Fold:
-    """Take the rows of a split, once for all candidates."""
+    """Take the rows of a split, once for all candidates.
+
+    Slices of rows are views. Index arrays go up to a device once, whatever is taken by them there.
+    """
+    train, test = _Part(split.train), _Part(split.test)
     if get_tags(estimator).input_tags.pairwise:
-        train, test = row_indices(split.train), row_indices(split.test)
-        X_train, y_train = _safe_split(estimator, X, y, train)
-        X_test, y_test = _safe_split(estimator, X, y, test, train)
+        X_train, y_train = _safe_split(estimator, X, y, train.indices())
+        X_test, y_test = _safe_split(estimator, X, y, test.indices(), train.indices())
     else:
-        X_train, y_train = (rows_of(a, split.train, shared=shared) for a in (X, y))
-        X_test, y_test = (rows_of(a, split.test, shared=shared) for a in (X, y))
+        X_train, y_train = (train.of(a, shared=shared) for a in (X, y))
+        X_test, y_test = (test.of(a, shared=shared) for a in (X, y))
     return Fold(
         X_train,
         y_train,
         X_test,
         y_test,
-        fit_params=_params_of(X, task.fit_params, split.train),
-        train_score_params=_params_of(X, task.score_params, split.train),
-        test_score_params=_params_of(X, task.score_params, split.test),
+        fit_params=_params_of(X, task.fit_params, train),
+        train_score_params=_params_of(X, task.score_params, train),
+        test_score_params=_params_of(X, task.score_params, test),
         n_test=count_rows(split.test),
     )
 
 
-def fit_fold(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    split: AnySplit,
-    candidates: list[tuple[Mapping[str, Any] | None, Progress]],
-    task: Task,
-) -> list[dict[str, Any]]:
-    """Fit and score candidates on one split; results as of scikit-learn's `_fit_and_score`."""
-    fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
-    return [_fit_one(estimator, fold, params, where, task) for params, where in candidates]
+class _Part:
+    """A part of a split; its index array is brought to each device once."""
+
+    def __init__(self, rows: Rows):
+        self._rows = rows
+        self._at: dict[str, Rows] = {}  # by names of places: not every device has a hash
+
+    def of(self, x: Any, *, shared: bool = False) -> Any:
+        """The rows of `x`."""
+        return rows_of(x, self._near(place_of(x) if is_foreign(x) else HOST), shared=shared)
+
+    def indices(self) -> np.ndarray:
+        """The rows as an index array on the host."""
+        return row_indices(self._near(HOST))
+
+    def _near(self, place):
+        if isinstance(self._rows, slice | tuple):
+            return self._rows
+        name = str(place)
+        if name not in self._at:
+            self._at[name] = move(self._rows, place)
+        return self._at[name]
 
 
-def _fit_one(estimator, fold, params, where, task):
-    _announce_start(params, where, task)
+def fit_one(
+    estimator: Any, fold: Fold, params: Mapping[str, Any] | None, where: Progress, task: Task
+) -> dict[str, Any]:
+    """Fit and score one candidate on the rows of a split.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Is cloned.
+    fold : Fold
+    params : dict or None
+        Parameters of the candidate; None changes nothing.
+    where : Progress
+        For what `verbose` prints.
+    task : Task
+
+    Returns
+    -------
+    result : dict
+        As of scikit-learn's `_fit_and_score`. Work queued on a device counts for the step that
+        queued it.
+    """
+    announce_start(params, where, task)
     model = clone(estimator)
     if params is not None:
         model.set_params(**clone(params, safe=False))
@@ -127,13 +180,15 @@ def _fit_one(estimator, fold, params, where, task):
             model.fit(fold.X_train, **fold.fit_params)
         else:
             model.fit(fold.X_train, fold.y_train, **fold.fit_params)
+        if is_foreign(fold.X_train):
+            synchronize(place_of(fold.X_train))
         error = None
     except Exception:
         if task.error_score == "raise":
             raise
         fit_seconds, score_seconds = time.perf_counter() - started, 0.0
         error = format_exc()
-        test_scores = train_scores = _failed_scores(task)
+        test_scores = train_scores = failed_scores(task)
     else:
         fit_seconds = time.perf_counter() - started
         test_scores = score_model(model, fold.X_test, fold.y_test, fold.test_score_params, task)
@@ -162,20 +217,21 @@ def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Tas
     return _score(model, X, y, task.scorer, dict(params), task.error_score)
 
 
-def _params_of(X, params, rows):
+def _params_of(X, params, part):
     """Parameters of some rows: those with one value a row are cut, others passed on."""
     if not params:
         return {}
-    foreign = {n: v for n, v in params.items() if is_array(v) and not is_numpy(v)}
+    foreign = {name: value for name, value in params.items() if is_foreign(value)}
     plain = {name: value for name, value in params.items() if name not in foreign}
-    out = _check_method_params(X, params=plain, indices=row_indices(rows)) if plain else {}
+    out = _check_method_params(X, params=plain, indices=part.indices()) if plain else {}
     for name, value in foreign.items():
         per_row = value.ndim > 0 and value.shape[0] == _num_samples(X)
-        out[name] = rows_of(value, rows) if per_row else value
+        out[name] = part.of(value) if per_row else value
     return out
 
 
-def _failed_scores(task):
+def failed_scores(task: Task) -> Any:
+    """The scores of a fit that failed."""
     if isinstance(task.scorer, _MultimetricScorer):
         return dict.fromkeys(task.scorer._scorers, task.error_score)
     return task.error_score
@@ -193,7 +249,8 @@ def check_error_score(error_score: Any) -> None:
 # ------------------------------------------------- what verbose > 1 prints
 
 
-def _announce_start(params, where, task):
+def announce_start(params: Any, where: Progress, task: Task) -> None:
+    """Print the line of a fit that begins, where so much is asked for."""
     if task.verbose > 9:
         text = f"[CV{_position(where, task)}] START {_describe(params)}"
         print(text.ljust(80, "."))

@@ -21,8 +21,9 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 from gpuml._arrays import as_array
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import Plan, Step
-from gpuml.model_selection.evaluate import Evaluator, Job, place_name
+from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task, check_error_score
+from gpuml.model_selection.residence import place_name
 from gpuml.resampling.split import check_splitter, split_rows
 
 
@@ -253,7 +254,9 @@ class GridSearchCV(_OnePassSearch, sk.GridSearchCV):
     scoring : str, callable, list, tuple, set, dict or None, default=None
         Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
     n_jobs : int or None, default=None
-        Workers for what has to be fitted one by one. A shared pass uses the threads of BLAS.
+        Workers for what has to be fitted one by one. A shared pass uses the threads of BLAS. Rows
+        on a device are given to no other process: fits run here, or in threads under joblib's
+        threading backend.
     refit : bool, str or callable, default=True
         Whether, or by which metric, the best candidate is fitted on all rows.
     cv : int, splitter or iterable of index pairs, default=None

@@ -79,8 +79,11 @@ def materialise(estimator: Any, params: Mapping[str, Any], attributes: Mapping[s
     """A fitted copy of an estimator from attributes that `Stack.pick` gave.
 
     `estimator` is the one whose `multifit_batch` looked at the rows: number and names of features
-    are its.
+    are its. One of several steps puts them together itself, with ``multifit_model(params,
+    attributes)``.
     """
+    if hasattr(estimator, "multifit_model"):
+        return estimator.multifit_model(params, attributes)
     model = clone(estimator).set_params(**params)
     seen = {
         n: v for n, v in vars(estimator).items() if n in ("n_features_in_", "feature_names_in_")

@@ -24,11 +24,14 @@ MAX_PRODUCTS = 150
 MAX_ROUNDS = 8
 # One filter may make vectors differ in length by so much; more would drown the shorter ones.
 MAX_SPREAD = 1e8
+# CuPy's batched routines are made for many matrices of up to this order; one call for each larger
+# one is faster.
+BATCHED_UP_TO_ORDER = 32
 SEED = 20_061_220
 
 
 def leading_by_iteration(A: Array, n_leading: int, xp) -> tuple[Array, Array] | None:
-    """The largest eigenpairs of symmetric positive semi-definite matrices (S, p, p).
+    """The largest eigenpairs of symmetric positive semi-definite matrices (S, p, p), finite.
 
     Returns
     -------
@@ -36,35 +39,51 @@ def leading_by_iteration(A: Array, n_leading: int, xp) -> tuple[Array, Array] | 
     vectors : array (S, r, p)
         Or None in place of the two, where they do not converge in so many products.
     """
-    n_parts, p, _ = A.shape
+    p = A.shape[-1]
+    # Of about unit size, so that no square overflows or vanishes.
+    scale = xp.max(xp.linalg.diagonal(A), axis=-1)
+    scale = xp.where(scale > 0, scale, xp.ones_like(scale))
+    A = A / scale[:, None, None]
     width = min(p, max(2 * n_leading, n_leading + MIN_EXTRA))
     start = np.random.default_rng(SEED).standard_normal((p, width))
-    V = xp.linalg.qr(A @ constant(start, like=A, xp=xp))[0]
+    V = _orthonormal(A @ constant(start, like=A, xp=xp), xp)
     left = MAX_PRODUCTS
     for _ in range(MAX_ROUNDS):
         V, values, residuals = _rayleigh_ritz(A, V, xp)
         # The one trip to the host in a round.
         ritz, error = to_host(xp.stack([values, residuals]))
         tolerance = p * EPS * ritz[:, :1]
-        if not np.isfinite(ritz).all():
-            return None
         if (error[:, :n_leading] <= tolerance).all():
             vectors = xp.matrix_transpose(V)[:, :n_leading, :]
-            return values[:, :n_leading], vectors
+            return values[:, :n_leading] * scale[:, None], vectors
         degree = _degree(ritz, error, tolerance, n_leading, left)
         if degree is None:
             return None
         left -= degree
         bound = constant(_bound(ritz), like=A, xp=xp)
-        V = xp.linalg.qr(_filtered(A, V, bound[:, None, None], degree, xp))[0]
+        V = _orthonormal(_filtered(A, V, bound[:, None, None], degree, xp), xp)
     return None
+
+
+def eigh_descending(A: Array, xp) -> tuple[Array, Array]:
+    """All eigenvalues (S, p) in descending order, and eigenvectors in columns (S, p, p)."""
+    if A.shape[0] > 1 and A.shape[-1] <= BATCHED_UP_TO_ORDER:
+        values, vectors = xp.linalg.eigh(A)
+    else:
+        found = [xp.linalg.eigh(A[s, ...]) for s in range(A.shape[0])]
+        values = xp.stack([pair[0] for pair in found])
+        vectors = xp.stack([pair[1] for pair in found])
+    return xp.flip(values, axis=-1), xp.flip(vectors, axis=-1)
+
+
+def _orthonormal(V, xp):
+    return xp.stack([xp.linalg.qr(V[s, ...])[0] for s in range(V.shape[0])])
 
 
 def _rayleigh_ritz(A, V, xp):
     """Ritz vectors (S, p, b) in descending order of their values (S, b), and residuals (S, b)."""
     AV = A @ V
-    values, turn = xp.linalg.eigh(xp.matrix_transpose(V) @ AV)
-    values, turn = xp.flip(values, axis=-1), xp.flip(turn, axis=-1)
+    values, turn = eigh_descending(xp.matrix_transpose(V) @ AV, xp)
     V, AV = V @ turn, AV @ turn
     residuals = xp.sqrt(xp.sum((AV - V * values[:, None, :]) ** 2, axis=1))
     return V, values, residuals
@@ -72,7 +91,7 @@ def _rayleigh_ritz(A, V, xp):
 
 def _bound(ritz):
     """Upper end of what is damped, (S,): the smallest Ritz value lies below the last wanted one."""
-    return np.maximum(ritz[:, -1], EPS * len(ritz[0]) * np.maximum(ritz[:, 0], 1e-300))
+    return np.maximum(ritz[:, -1], EPS * len(ritz[0]) * np.maximum(ritz[:, 0], EPS))
 
 
 def _degree(ritz, error, tolerance, n_leading, left):

@@ -7,26 +7,36 @@ each step is fitted to moments that the steps before it have transformed.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from gpuml._arrays import Array, namespace
 from gpuml.data import Batch
+from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.factors import Stacked
 from gpuml.solvers.moments import Moments
 
 
 @dataclass(frozen=True)
 class Affine:
-    """Maps ``x -> x A + a`` of S parts: `matrix` (S, p, k) and `offset` (S, k), float64."""
+    """Maps ``x -> x A + a`` of S parts: `matrix` (S, p, k) and `offset` (S, k), float64.
+
+    `diagonal` says that all matrices are diagonal, whatever the rows.
+    """
 
     matrix: Array
     offset: Array
+    diagonal: bool = False
 
     def then(self, after: "Affine") -> "Affine":
         """Do this map, and then another one."""
         xp = namespace(self.matrix)
         moved = (self.offset[:, None, :] @ after.matrix)[:, 0, :]
-        return Affine(xp.matmul(self.matrix, after.matrix), moved + after.offset)
+        return Affine(
+            xp.matmul(self.matrix, after.matrix),
+            moved + after.offset,
+            self.diagonal and after.diagonal,
+        )
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,9 @@ class Parts:
     stacked : callable
         ``stacked(s)`` are rows Z (m, q) with ``Z' Z`` the gram of part s, found without forming it:
         for steps that must not square the condition number. The first call may read the rows.
+    extrema : callable or None
+        ``extrema()`` are the smallest and largest values of the features; the first call may read
+        the rows. None after a step that mixes features.
     """
 
     batch: Batch
@@ -55,6 +68,7 @@ class Parts:
     n_rows: tuple[int, ...]
     weighted: bool
     stacked: Callable[[int], Array]
+    extrema: Callable[[], Extrema] | None = None
 
     @property
     def n_features(self) -> int:
@@ -64,27 +78,49 @@ class Parts:
         """The same parts after one more step."""
         xp = namespace(self.moments.gram)
         change = _with_others(step.matrix, self.moments.gram.shape[-1] - self.n_features, xp)
-        before = self.stacked
+        before, extrema = self.stacked, self.extrema
+        if extrema is not None and step.diagonal:
+            factor = xp.linalg.diagonal(step.matrix)
+            after = partial(_scaled, extrema, factor, step.offset)
+        else:
+            after = None
         return replace(
             self,
             moments=transformed(self.moments, step),
             stacked=lambda s: before(s) @ change[s, ...],
+            extrema=after,
         )
+
+
+def _scaled(extrema, factor, offset):
+    return extrema().scaled(factor, offset)
 
 
 @dataclass(frozen=True)
 class FittedStep:
-    """A step fitted to S parts: its maps, and the fitted attributes for part s, `pick(s)`."""
+    """A step fitted to S parts.
+
+    Attributes
+    ----------
+    maps : Affine
+    pick : callable
+        ``pick(s)`` are the fitted attributes for part s, but for names and number of features.
+    widths : tuple of S ints, or None
+        How many columns of its output each part has; what is beyond is 0. None for all columns.
+    """
 
     maps: Affine
     pick: Callable[[int], dict[str, Any]]
+    widths: tuple[int, ...] | None = None
 
 
 @runtime_checkable
 class AffineStep(Protocol):
     """A transformer whose map is affine and follows from second moments.
 
-    A law holds for every one: `multi_affine` and one fit at a time agree.
+    A law holds for every one: `multi_affine` and one fit at a time agree. One that scales each
+    feature by itself has an attribute ``affine_is_diagonal = True``, and one that has to know
+    extrema of features ``affine_needs_extrema = True``; it can stand after such steps only.
     """
 
     # Hyper-parameters that may differ within one call.
@@ -136,3 +172,12 @@ def pulled_back(coef: Array, intercept: Array, maps: Affine) -> tuple[Array, Arr
     xp = namespace(coef)
     moved = xp.sum(coef * maps.offset[:, None, :], axis=-1)
     return coef @ xp.matrix_transpose(maps.matrix), intercept + moved
+
+
+def dual(maps: Affine) -> Array:
+    """Matrices (S, k + 1, p + 1) that make vectors [w, b] for images vectors for the rows."""
+    xp = namespace(maps.matrix)
+    zero = xp.zeros_like(maps.matrix[:, :, :1])
+    last = xp.concat([xp.matrix_transpose(zero), xp.ones_like(zero[:, :1, :])], axis=-1)
+    upper = xp.concat([xp.matrix_transpose(maps.matrix), maps.offset[..., None]], axis=-1)
+    return xp.concat([upper, last], axis=1)

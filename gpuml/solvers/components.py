@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from gpuml._arrays import Array, is_numpy, namespace
-from gpuml._ops import EPS, triangular_factor, zeros
-from gpuml._threads import threads_for_order
+from gpuml._arrays import Array, is_numpy, namespace, to_host
+from gpuml._ops import EPS, constant, triangular_factor, zeros
+from gpuml._threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
 from gpuml.solvers._subspace import leading_by_iteration
 from gpuml.solvers.moments import Moments, normal_equations
 
@@ -31,6 +31,10 @@ SOME_OF_ALL = 0.25
 # The same for iterations on a device, where small matrices are a matter of launches.
 ITERATE_FROM_ORDER = 256
 ITERATE_UP_TO_SHARE = 0.05
+# Up to this order a host core is as fast as a device, and has more than one.
+ON_HOST_UP_TO_ORDER = 256
+# Orders at which matrices are worth a thread each, and BLAS would not do better with its own.
+SIDE_BY_SIDE = (48, 512)
 
 
 @dataclass(frozen=True)
@@ -166,17 +170,29 @@ def leading_eigh(A: Array, n_leading: int, xp) -> tuple[Array, Array]:
         found = leading_by_iteration(A, n_leading, xp)
         if found is not None:
             return found
-    values, vectors = xp.linalg.eigh(A)
-    values = xp.flip(values, axis=-1)[:, :n_leading]
-    return values, xp.matrix_transpose(xp.flip(vectors, axis=-1)[:, :, :n_leading])
+    if p <= ON_HOST_UP_TO_ORDER and type(A).__module__.startswith("cupy"):
+        found = _lapack_eigh(to_host(A), n_leading)
+        return tuple(constant(each, like=A, xp=xp) for each in found)
+    # One by one: batched eigensolvers of devices are Jacobi's, which take twice as long.
+    pairs = [xp.linalg.eigh(A[s, ...]) for s in range(A.shape[0])]
+    values = xp.flip(xp.stack([values for values, _ in pairs]), axis=-1)[:, :n_leading]
+    vectors = xp.flip(xp.stack([vectors for _, vectors in pairs]), axis=-1)[:, :, :n_leading]
+    return values, xp.matrix_transpose(vectors)
 
 
 def _lapack_eigh(A, n_leading):
     p = A.shape[-1]
     some = 0 < n_leading <= SOME_OF_ALL * p
     options = {"subset_by_index": [p - n_leading, p - 1]} if some else {"driver": "evd"}
+
+    def solve(matrix):
+        return linalg.eigh(matrix, check_finite=False, **options)
+
+    # Matrices side by side: threads within such small ones would wait for each other.
+    side_by_side = SIDE_BY_SIDE[0] <= p <= SIDE_BY_SIDE[1] and may_limit_blas()
+    threads = min(len(A), blas_threads()) if side_by_side else 1
     with threads_for_order(p):
-        found = [linalg.eigh(matrix, check_finite=False, **options) for matrix in A]
+        found = list(ordered_map(solve, A, threads)) if threads > 1 else [solve(a) for a in A]
     values = np.stack([values[::-1][:n_leading] for values, _ in found])
     return values, np.stack([vectors[:, ::-1][:, :n_leading].T for _, vectors in found])
 
@@ -199,4 +215,3 @@ def variances_along(products: Array, vectors: Array) -> Array:
     """``v' A v`` for vectors (..., k, p) of matrices A (..., p, p): (..., k)."""
     xp = namespace(products)
     return xp.sum((vectors @ products) * vectors, axis=-1)
-

@@ -9,6 +9,7 @@ from gpuml._arrays import Place, itemsize
 from gpuml._ops import all_finite
 from gpuml.data import Folds, count_rows
 from gpuml.solvers.affine import Affine, stacked_image, transformed
+from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
 from gpuml.solvers.kernel import Kernel, row_kernel
 from gpuml.solvers.moments import Moments, atom_moments
@@ -132,6 +133,15 @@ class Described:
         found = self.factors_of(part.index).stack(part.counts[0])
         frame = self.folds.frame
         return found if frame is None else stacked_image(found, frame.of(part.splits))
+
+    def extrema(self, parts: Training) -> Extrema:
+        """Extrema of the features of the rows of some parts; they are read at the first call."""
+        key = ("extrema", parts.index)
+        if key not in self.folds.known:
+            atoms = self.folds.partitions[parts.index].atoms
+            batch = self.folds.batch
+            self.folds.known[key] = atom_extrema(batch, atoms, block_bytes=self.block_bytes)
+        return self.folds.known[key].combine(parts.counts)
 
     def factors_of(self, index: int) -> Factors:
         """Triangular factors of the atoms of a partition; the rows are read at the first call."""

@@ -20,7 +20,7 @@ from gpuml._arrays import Array, device_of, itemsize, namespace
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, gradients
-from gpuml.solvers.newton import diagonal_inverse, inverse_curvature
+from gpuml.solvers.newton import by_split, diagonal_inverse, inverse_curvature
 from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
 from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
 
@@ -333,6 +333,12 @@ class Refresh:
         self.data = data
         self.order = k * q
         self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
+        self.square = float(self.order) ** 2
+        # What the splits of a candidate share, each of them has in coordinates of its own.
+        self.copies = 1 if data.frame is None else self.n_splits
+        if data.frame is not None and not by_split(data, shared=True):
+            self.square = float(k * (data.n_features + 1)) ** 2
+        self.most_matrices //= self.copies
         self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
         self.at_once = at_once
         self.fewest_rows = min(data.n_rows, _sample_size(data))
@@ -380,6 +386,5 @@ class Refresh:
         return 4.0 * unit * n * p * models + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows):
-        square = float(self.order) ** 2
-        inverse = self.costs.one_inverse * square * self.order
-        return n_matrices * (n_rows * square + inverse + self.costs.one_matrix)
+        inverse = self.costs.one_inverse * float(self.order) ** 3 * self.copies
+        return n_matrices * (n_rows * self.square + inverse + self.costs.one_matrix)

@@ -45,6 +45,9 @@ class LossRows:
         k: coefficient vectors of one model.
     place : Place
         Where to compute. X may lie elsewhere: its blocks are brought there one by one.
+    frame : array (S, p' + 1, p + 1) or None
+        Vectors of models, times it, are vectors for the rows: models are of affine images of the
+        rows that differ from split to split, and the images are never formed.
     block_bytes : int, optional
         Bound on the workspace of a block.
     advance : callable, optional
@@ -59,6 +62,7 @@ class LossRows:
     loss: Loss
     n_vectors: int
     place: Place
+    frame: Array | None = None
     block_bytes: int | None = None
     advance: Callable[[int], None] | None = None
     threads: int = 1
@@ -79,6 +83,10 @@ class LossRows:
     def dtype(self) -> Any:
         """Float dtype of the rows in the library of `place`."""
         return getattr(self.place.xp, str(self.X.dtype).rpartition(".")[2])
+
+    def of_rows(self, W: Array) -> Array:
+        """Models (C, S, k, q) as models of the rows, where they are of images of them."""
+        return W if self.frame is None else W @ self.frame
 
     def total_weights(self) -> Array:
         """Sum of the weights of each split, (S,) float64."""
@@ -130,6 +138,11 @@ class LossRows:
 
 def gradients(data: LossRows, W: Array) -> Array:
     """Sums over rows of weight x gradient of the loss, (C, S, k, q) float64, for models W."""
+    G = _row_gradients(data, data.of_rows(W))
+    return G if data.frame is None else G @ data.place.xp.matrix_transpose(data.frame)
+
+
+def _row_gradients(data, W):
     xp = data.place.xp
     n_candidates, n_splits, k, q = W.shape
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))

@@ -19,7 +19,6 @@ from gpuml.solvers.loss_rows import (
     SMALLEST_BLOCK_ROWS,
     THREADED_FROM_PRODUCTS,
     LossRows,
-    margins,
 )
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
@@ -57,7 +56,7 @@ class Diagonal:
     Attributes
     ----------
     inverse : array (C, S, 1, q)
-    centre : array (C, 1, 1, q)
+    centre : array (C, S or 1, 1, q)
         Means of the features, and 0; all 0 for models without an intercept.
     """
 
@@ -89,18 +88,29 @@ def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
         1.0 where an intercept is fitted, 0.0 where not.
     """
     xp = sample.place.xp
+    mean, variance = _spread_of_features(sample, xp)  # (1 or S, p)
+    curved = sample.loss.flattest(sample.n_vectors)
+    fitted = intercept[:, None, None]
+    # Without an intercept it is the squares that count, not the variances.
+    h = l2[..., None] + curved * (variance + (1.0 - fitted) * mean**2)  # (C, S, p)
+    h = xp.where(h > 0, h, xp.ones_like(h))
+    last = fitted / curved * xp.ones_like(h[..., :1])
+    inverse = xp.concat([1.0 / h, last], axis=-1)
+    centre = fitted * mean
+    centre = xp.concat([centre, xp.zeros_like(centre[..., :1])], axis=-1)
+    return Diagonal(inverse[:, :, None, :], centre[:, :, None, :])
+
+
+def _spread_of_features(sample, xp):
+    """Means and variances (1, p) of the features, or (S, p) of what a frame makes of them."""
     X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
     mean = xp.mean(X, axis=0)
-    curved = sample.loss.flattest(sample.n_vectors)
-    fitted = intercept[:, None]
-    # Without an intercept it is the squares that count, not the variances.
-    variance = xp.mean((X - mean) ** 2, axis=0) + (1.0 - fitted) * mean**2  # (C, p)
-    h = l2[..., None] + curved * variance[:, None, :]
-    h = xp.where(h > 0, h, xp.ones_like(h))
-    last = fitted[..., None] / curved * xp.ones_like(h[..., :1])
-    inverse = xp.concat([1.0 / h, last], axis=-1)
-    centre = xp.concat([fitted * mean, xp.zeros_like(fitted)], axis=-1)
-    return Diagonal(inverse[:, :, None, :], centre[:, None, None, :])
+    X = X - mean
+    if sample.frame is None:
+        return mean[None, :], xp.mean(X**2, axis=0)[None, :]
+    matrix, offset = sample.frame[:, :-1, :-1], sample.frame[:, :-1, -1]  # (S, p', p), (S, p')
+    image = matrix @ (X.T @ X / X.shape[0])
+    return matrix @ mean + offset, xp.sum(image * matrix, axis=-1)
 
 
 def inverse_curvature(
@@ -134,16 +144,52 @@ def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: b
     Parameters are those of `inverse_curvature`.
     """
     xp = data.place.xp
+    if data.frame is not None and by_split(data, shared=shared):
+        return _split_by_split(data, W, xp) / total[None, :, None, None]
+    W = data.of_rows(W)
     if shared and W.shape[1] > 1:
         mean = xp.mean(xp.astype(data.weights, xp.float64) / total[:, None], axis=0)
         data = replace(data, weights=mean[None, :])
         W = xp.mean(W, axis=1, keepdims=True)
         total = xp.ones_like(total[:1])
-    return second_derivatives(data, W) / total[None, :, None, None]
+    H = second_derivatives(replace(data, frame=None), W) / total[None, :, None, None]
+    return H if data.frame is None else _in_frame(H, data.frame, data.n_vectors, xp)
+
+
+def by_split(data: LossRows, *, shared: bool) -> bool:
+    """Whether rows are to be mapped into the frame of each split: few of their columns are left.
+
+    Otherwise it is second derivatives of models of the rows that are mapped.
+    """
+    _, q_image, q = data.frame.shape
+    return (data.n_splits if shared else 1) * q_image**2 < q**2
+
+
+def _split_by_split(data, W, xp):
+    """Second derivatives (C, S, k q', k q') of models of images of the rows."""
+    found = []
+    for s in range(W.shape[1]):
+        weights = None if data.weights is None else data.weights[s : s + 1, :]
+        own = replace(data, weights=weights, frame=data.frame[s : s + 1, ...])
+        found.append(second_derivatives(own, W[:, s : s + 1, ...]))
+    return found[0] if len(found) == 1 else xp.concat(found, axis=1)
+
+
+def _in_frame(H, frame, k, xp):
+    """Second derivatives (C, S or 1, k q, k q) for vectors that a frame (S, q', q) maps to q."""
+    if k > 1:
+        q_out, q_in = frame.shape[1:]
+        blocks = xp.eye(k, dtype=frame.dtype, device=device_of(frame))
+        frame = blocks[None, :, None, :, None] * frame[:, None, :, None, :]
+        frame = xp.reshape(frame, (-1, k * q_out, k * q_in))
+    return frame @ H @ xp.matrix_transpose(frame)
 
 
 def second_derivatives(data: LossRows, W: Array) -> Array:
-    """Sums over rows of weight x second derivatives of the loss, (C, S, k q, k q) float64."""
+    """Sums over rows of weight x second derivatives of the loss, (C, S, k q, k q) float64.
+
+    Models are of the rows, or of their images in the frame of the only split.
+    """
     xp = data.place.xp
     n_candidates, n_splits, k, q = W.shape
     grid = (n_candidates, n_splits)
@@ -152,14 +198,16 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
     for rows in _blocks(data, n_candidates * n_splits, k * q):
         X = xp.astype(move(data.X[rows, ...], data.place), xp.float64, copy=False)
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
-        z = xp.reshape(margins(X, A[:, :-1], A[:, -1:], xp), (k, *grid, X.shape[0]))
+        X = xp.concat([X, ones], axis=1)
+        if data.frame is not None:
+            X = X @ data.frame[0, ...].T
+        z = xp.reshape(A @ X.T, (k, *grid, X.shape[0]))
         p = data.loss.probability(z, xp)  # (k or 2, C, S, b)
         if data.weights is None:
             w = xp.ones_like(p[0, ...])
         else:
             weights = xp.astype(data.weights[:, rows], xp.float64)
             w = xp.broadcast_to(weights[None, ...], p.shape[1:])
-        X = xp.concat([X, ones], axis=1)
         p, w = (xp.reshape(a, (*a.shape[: a.ndim - 3], -1, X.shape[0])) for a in (p, w))
         if is_numpy(X):
             _add_each(total, w, p, X, data.threads)

@@ -29,8 +29,13 @@ from gpuml.solvers.moments import row_shift
 class Rows(Protocol):
     """A matrix A (n, p) that is known by its products, float64."""
 
-    shape: tuple[int, int]
-    like: Array
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    def like(self) -> Array:
+        """An array of the library, on the device where products are."""
 
     def times(self, Q: Array) -> Array:
         """``A Q`` (n, b)."""
@@ -131,8 +136,8 @@ def sparse_products(X: Any, mean: Array) -> Array:
 
 def randomized_svd(
     rows: Rows, n_components: int, n_extra: int, n_iter: int | str, random: Any
-) -> tuple[Array, Array]:
-    """Leading singular values (r,) and right singular vectors (r, p).
+) -> tuple[Array, Array, Array]:
+    """Leading singular values (r,), right singular vectors V (r, p), and rows ``A V'`` (n, r).
 
     Parameters
     ----------
@@ -148,32 +153,25 @@ def randomized_svd(
     """
     xp = namespace(rows.like)
     n, p = rows.shape
-    if n_iter == "auto":
+    if isinstance(n_iter, str):
         n_iter = 7 if n_components < 0.1 * min(n, p) else 4
-    wide = n < p
-    # The random block is on the short side, which makes the products with it the cheaper ones.
-    forth, back = (rows.times, rows.transposed_times)[:: -1 if wide else 1]
-    start = random.normal(size=(n if wide else p, n_components + n_extra))
+    # The random block is on the short side, as scikit-learn's is.
+    start = random.normal(size=(min(n, p), n_components + n_extra))
     Q = constant(start, like=rows.like, xp=xp)
+    if n >= p:
+        Q = _orthonormal(rows.times(Q), xp)
     for _ in range(n_iter):
-        Q = _orthonormal(forth(Q), xp)
-        Q = _orthonormal(back(Q), xp)
-    Q = _orthonormal(forth(Q), xp)
-    # The small matrix Q' A, or A Q, by its triangular factor.
-    other = back(Q)
-    singular, right = _small_svd(other, Q, wide, xp)
-    count = min(n_components, singular.shape[0])
-    return singular[:count], with_signs(right[:count, :], xp)
+        Q = _orthonormal(rows.transposed_times(Q), xp)
+        Q = _orthonormal(rows.times(Q), xp)
+    # Ending on this side makes singular values the very lengths of the projected rows.
+    Q = _orthonormal(rows.transposed_times(Q), xp)
+    image = rows.times(Q)
+    small = triangular_factor(image, xp) if n > Q.shape[1] else image
+    _, singular, turn = xp.linalg.svd(small, full_matrices=False)
+    count = min(n_components, n, p)
+    vectors = with_signs(turn[:count, :] @ Q.T, xp)
+    return singular[:count], vectors, image @ (Q.T @ vectors.T)
 
 
 def _orthonormal(Q, xp):
     return xp.linalg.qr(Q)[0]
-
-
-def _small_svd(other, Q, wide, xp):
-    if wide:
-        # A Q = U S V' with a long U that nobody wants: right vectors of A are Q V.
-        _, singular, right = xp.linalg.svd(triangular_factor(other, xp), full_matrices=False)
-        return singular, right @ Q.T
-    left, singular, _ = xp.linalg.svd(other, full_matrices=False)
-    return singular, left.T

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuml import penalties as penalty
-from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows, gradients
 from gpuml.solvers.newton import mean_second_derivatives
@@ -189,20 +189,21 @@ def minimise_by_gradients(
 
 
 def _largest_curvature(problem):
-    """Bound on the second derivatives of the mean loss, by power steps over the rows."""
+    """Bound (C, S, 1, 1) on the second derivatives of the mean loss, by power steps."""
     data, xp = problem.data, problem.data.place.xp
-    q = data.n_features + 1
-    v = xp.ones((q,), dtype=xp.float64, device=device_of(problem.total)) / q**0.5
-    X = data.X
-    size = 0.0
+    V = xp.ones_like(problem.l1[:1, :, 0, :])[0, ...] * xp.ones_like(problem.total[:, None])
+    if data.frame is None:
+        V = V[:1, :]
+    V = V / V.shape[-1] ** 0.5  # (S or 1, q)
+    size = xp.zeros_like(V[:, 0])
     for _ in range(POWER_STEPS):
-        image = _gram_product(data, X, v, xp)
-        size = xp.sqrt(xp.sum(image * image))
-        v = image / xp.where(size > 0, size, xp.ones_like(size))
-    largest_share = xp.max(_row_share(data, problem.total, xp))
+        image = _gram_product(data, V, xp)
+        size = xp.sqrt(xp.sum(image * image, axis=-1))
+        V = image / xp.where(size > 0, size, xp.ones_like(size))[:, None]
+    bound = xp.max(_row_share(data, problem.total, xp) * xp.ones_like(size)) * size
     # Softmax with k classes curves at most 1/2 along any direction, the logistic loss 1/4.
     flattest = 0.25 if data.n_vectors == 1 else 0.5
-    return SAFETY * flattest * size * largest_share
+    return SAFETY * flattest * bound[None, :, None, None]
 
 
 def _row_share(data, total, xp):
@@ -211,13 +212,15 @@ def _row_share(data, total, xp):
     return xp.max(xp.astype(data.weights, xp.float64), axis=-1) / total
 
 
-def _gram_product(data, X, v, xp):
-    """``[X, 1]' [X, 1] v`` over all rows."""
-    from gpuml._arrays import move
-
-    out = xp.zeros_like(v)
-    for rows in data.blocks(1, slice(0, data.n_rows)):
-        block = xp.astype(move(X[rows, ...], data.place), xp.float64, copy=False)
-        z = block @ v[:-1] + v[-1]
-        out = out + xp.concat([block.T @ z, xp.reshape(xp.sum(z), (1,))])
-    return out
+def _gram_product(data, V, xp):
+    """``[X, 1]' [X, 1] v`` over all rows, or their images, for each vector of V (S, q)."""
+    if data.frame is not None:
+        V = (V[:, None, :] @ data.frame)[:, 0, :]
+    out = xp.zeros_like(V)
+    for rows in data.blocks(V.shape[0], slice(0, data.n_rows)):
+        block = xp.astype(move(data.X[rows, ...], data.place), xp.float64, copy=False)
+        z = V[:, :-1] @ block.T + V[:, -1:]
+        out = out + xp.concat([z @ block, xp.sum(z, axis=-1, keepdims=True)], axis=-1)
+    if data.frame is None:
+        return out
+    return (out[:, None, :] @ xp.matrix_transpose(data.frame))[:, 0, :]

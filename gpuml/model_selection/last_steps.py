@@ -1,0 +1,387 @@
+"""Fits and scores of models on rows that they have in common.
+
+The models are last steps of pipelines whose other steps are the same, or estimators of their own.
+Those that can share a fit do: `multifit` fits all at once, ensembles grow from one to the next.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from traceback import format_exc
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+from sklearn.utils._user_interface import _print_elapsed_time
+from sklearn.utils.metadata_routing import _routing_enabled
+
+from gpuml._arrays import is_array, namespace, place_of, synchronize
+from gpuml.data import Split, whole
+from gpuml.model_selection.growing import grow, growth_key, may_grow
+from gpuml.model_selection.one_by_one import (
+    Fold,
+    Progress,
+    Task,
+    announce_end,
+    announce_start,
+    failed_scores,
+    is_foreign,
+    score_model,
+)
+from gpuml.model_selection.prefix_keys import estimator_key
+from gpuml.model_selection.scores import score_stack
+from gpuml.resampling.multifit import MultifitEstimator, materialise
+from gpuml.resampling.split import make_folds
+
+Candidate = tuple[Mapping[str, Any] | None, Progress]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A candidate, and the model that is to be fitted for it.
+
+    Attributes
+    ----------
+    params, where
+        The candidate and its place, for what is printed.
+    model : estimator or "passthrough"
+        A clone with the candidate's parameters, not fitted.
+    fit_params : mapping
+        What its `fit` takes besides X and y.
+    assemble : callable
+        Makes the estimator that the user knows, such as a pipeline, of the fitted model.
+    message : str or None
+        What is printed with the seconds of the fit.
+    """
+
+    params: Mapping[str, Any] | None
+    where: Progress
+    model: Any
+    fit_params: Mapping[str, Any]
+    assemble: Callable[[Any], Any]
+    message: str | None = None
+
+    def fit(self, model: Any, X: Any, y: Any) -> Any:
+        """Fit a model with this member's parameters of fits."""
+        with _print_elapsed_time("Pipeline", self.message):
+            fitted = model.fit(private_rows(X, model), y, **self.fit_params)
+            finish(X)
+            return fitted
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rows for the models, and the fold that they come from.
+
+    Attributes
+    ----------
+    fold : Fold
+        Rows as the user has them.
+    X_train : rows
+        What the models are fitted to.
+    seen : dict of str to rows
+        What the models see of the held-out ("test") and training ("train") rows when they are
+        scored. A part that is missing is scored by the whole estimator on the fold's rows.
+    """
+
+    fold: Fold
+    X_train: Any
+    seen: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fit_growing(
+    estimator: Any, fold: Fold, candidates: Sequence[Candidate], task: Task
+) -> list[dict[str, Any]]:
+    """Fit and score candidates of an estimator that may grow from one to the next.
+
+    As `fit_fold` for each of them, with the seconds that growing took for `fit_time`.
+    """
+    members = []
+    for params, where in candidates:
+        model = clone(estimator).set_params(**clone(params or {}, safe=False))
+        members.append(Member(params, where, model, fold.fit_params, _itself))
+    results = fit_members(members, Stage(fold, fold.X_train), task)
+    for member, result in zip(members, results, strict=True):
+        announce_end(member.params, member.where, task, result)
+    return results
+
+
+def grows(estimator: Any, candidates: Sequence[Candidate]) -> bool:
+    """Whether `fit_growing` has something to share between candidates of an estimator."""
+    return may_grow(estimator) and sum("n_estimators" in (p or {}) for p, _ in candidates) > 1
+
+
+def fit_members(members: Sequence[Member], stage: Stage, task: Task) -> list[dict[str, Any]]:
+    """Results of all members, as `fit_fold` has them; the end of a fit is not announced."""
+    work = _Work(stage, task)
+    results: dict[int, dict[str, Any]] = {}
+    for key_of, fit_group in ((_stack_key, work.at_once), (growth_key, work.growing)):
+        left = [i for i in range(len(members)) if i not in results]
+        for group in _groups([members[i] for i in left], key_of):
+            found = fit_group([members[left[i]] for i in group])
+            results.update({left[group[i]]: result for i, result in found.items()})
+    for i, member in enumerate(members):
+        if i not in results:
+            results[i] = work.alone(member)
+    return [results[i] for i in range(len(members))]
+
+
+def failed_result(
+    model: Any, error: str, fold: Fold, task: Task, fit_seconds: float
+) -> dict[str, Any]:
+    """The result of a candidate whose fit failed."""
+    result = {
+        "fit_error": error,
+        "test_scores": failed_scores(task),
+        "n_test_samples": fold.n_test,
+        "fit_time": fit_seconds,
+        "score_time": 0.0,
+    }
+    if task.return_train_score:
+        result["train_scores"] = failed_scores(task)
+    if task.return_estimator:
+        result["estimator"] = deepcopy(model)
+    return result
+
+
+def asks_for_predictions_only(task: Task) -> bool:
+    """Whether all scores of a task follow from what an estimator predicts for the rows.
+
+    Then the last step, on rows that the others have transformed, will do for the whole pipeline.
+    It will not for a user's function, which may look at the steps and at X, nor where metadata is
+    routed to `transform`.
+    """
+    several = isinstance(task.scorer, _MultimetricScorer)
+    scorers = task.scorer._scorers.values() if several else [task.scorer]
+    routed = bool(task.score_params) and _routing_enabled()
+    return all(_asks_for_predictions_only(scorer, routed) for scorer in scorers)
+
+
+def _asks_for_predictions_only(scorer, routed):
+    if isinstance(scorer, _PassthroughScorer):
+        return not routed
+    is_known = type(scorer).__module__.split(".")[0] in ("sklearn", "gpuml")
+    return isinstance(scorer, _BaseScorer) and is_known
+
+
+# ---------------------------------------------------------------- shared rows
+
+
+def read_only(rows: Any) -> Any:
+    """Rows that several models are going to read: NumPy arrays as views that can't be written."""
+    if not isinstance(rows, np.ndarray):
+        return rows
+    rows = rows.view()
+    rows.flags.writeable = False
+    return rows
+
+
+def finish(rows: Any) -> None:
+    """Wait for what was queued for rows on a device, so that seconds are those of the work."""
+    if is_foreign(rows):
+        synchronize(place_of(rows))
+
+
+def private_rows(rows: Any, step: Any) -> Any:
+    """Rows for a step: a copy where it is told to work in place and nothing else would stop it."""
+    if isinstance(rows, np.ndarray) or not hasattr(step, "get_params"):
+        return rows
+    in_place = any(
+        value is False and name.rpartition("__")[2] in ("copy", "copy_X", "copy_x")
+        for name, value in step.get_params().items()
+    )
+    return deepcopy(rows) if in_place else rows
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _groups(members, key_of) -> list[list[int]]:
+    """Positions of members, more than one each time, whose models have the same key."""
+    found: dict[Hashable, list[int]] = {}
+    for position, member in enumerate(members):
+        if not set(member.fit_params) <= {"sample_weight"} or isinstance(member.model, str):
+            continue
+        key = key_of(member.model)
+        if key is not None:
+            found.setdefault(key, []).append(position)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def _stack_key(model):
+    """Equal for models that one `multifit` may fit."""
+    if not isinstance(model, MultifitEstimator):
+        return None
+    return estimator_key(model, without=model.multifit_params)
+
+
+class _Work:
+    """Fits and scores of models on a stage."""
+
+    def __init__(self, stage: Stage, task: Task):
+        self.stage, self.task = stage, task
+
+    # ------------------------------------------------------------ one
+
+    def alone(self, member: Member) -> dict[str, Any]:
+        """Fit and score one model."""
+        announce_start(member.params, member.where, self.task)
+        fitted = member.model
+        started = time.perf_counter()
+        try:
+            if not isinstance(fitted, str):
+                member.fit(fitted, self.stage.X_train, self.stage.fold.y_train)
+        except Exception:
+            if self.task.error_score == "raise":
+                raise
+            seconds = time.perf_counter() - started
+            model = member.assemble(fitted)
+            return failed_result(model, format_exc(), self.stage.fold, self.task, seconds)
+        return self._scored(member, fitted, time.perf_counter() - started)
+
+    def _scored(self, member, fitted, fit_seconds):
+        started = time.perf_counter()
+        test = self._score(member, fitted, "test", self.task)
+        score_seconds = time.perf_counter() - started
+        scores = {"test_scores": test, "n_test_samples": self.stage.fold.n_test}
+        if self.task.return_train_score:
+            scores["train_scores"] = self._score(member, fitted, "train", self.task)
+        return self._result(member, fitted, scores, fit_seconds, score_seconds)
+
+    def _result(self, member, fitted, scores, fit_seconds, score_seconds):
+        times = {"fit_time": fit_seconds, "score_time": score_seconds}
+        result = {"fit_error": None, **scores, **times}
+        if self.task.return_estimator:
+            # Steps are shared between candidates; what is given away is not.
+            result["estimator"] = deepcopy(member.assemble(fitted))
+        return result
+
+    def _score(self, member, fitted, part, task):
+        fold = self.stage.fold
+        model = member.assemble(fitted)
+        X, y, params = fold.X_train, fold.y_train, fold.train_score_params
+        if part == "test":
+            X, y, params = fold.X_test, fold.y_test, fold.test_score_params
+        if part in self.stage.seen:
+            # Of the pipeline without its other steps, so that it answers as the pipeline would.
+            return score_model(model[-1:], self.stage.seen[part], y, params, task)
+        return score_model(model, X, y, params, task)
+
+    # ------------------------------------------------------------ growing
+
+    def growing(self, members: Sequence[Member]) -> dict[int, dict[str, Any]]:
+        """Results by position; without those that were to come when a fit failed."""
+        found: dict[int, dict[str, Any]] = {}
+        X, y = self.stage.X_train, self.stage.fold.y_train
+        models = [member.model for member in members]
+        started = time.perf_counter()
+        try:
+            for position, grown in grow(models, lambda model: members[0].fit(model, X, y)):
+                fit_seconds = time.perf_counter() - started
+                member = members[position]
+                announce_start(member.params, member.where, self.task)
+                found[position] = self._scored(member, grown, fit_seconds)
+                started = time.perf_counter()
+        except Exception:
+            pass  # one by one tells which of them fails, and how
+        return found
+
+    # ------------------------------------------------------------ at once
+
+    def at_once(self, members: Sequence[Member]) -> dict[int, dict[str, Any]]:
+        """Results by position; none where the models can't be fitted at once."""
+        stage, names = self.stage, members[0].model.multifit_params
+        varying = [
+            {n: v for n, v in m.model.get_params(deep=False).items() if n in names} for m in members
+        ]
+        estimator = clone(members[0].model)
+        started = time.perf_counter()
+        try:
+            for member in members:
+                if hasattr(member.model, "_validate_params"):
+                    member.model._validate_params()
+            if not estimator.multifit_ready(stage.X_train):
+                return {}
+            rows = _common_rows(stage, members[0].fit_params, self.task)
+            batch = estimator.multifit_batch(rows.X, rows.y, rows.weight)
+            folds = whole(batch) if rows.split is None else make_folds(batch, [rows.split])
+            with _print_elapsed_time("Pipeline", members[0].message):
+                stack = estimator.multifit(folds, varying)
+            fitted = time.perf_counter()
+
+            def model_of(c):
+                return materialise(estimator, varying[c], stack.pick(c, 0))
+
+            def score_one(c, _, part, scorer, task):
+                return self._score(members[c], model_of(c), part, replace(task, scorer=scorer))
+
+            scored = score_stack(stack, folds, score_one, self.task) if rows.split else None
+        except (ValueError, TypeError, np.linalg.LinAlgError):
+            return {}  # one by one tells which of them fails, and how
+        for member in members:
+            announce_start(member.params, member.where, self.task)
+        fit_seconds = (fitted - started) / len(members)
+        if scored is None:
+            return {c: self._scored(m, model_of(c), fit_seconds) for c, m in enumerate(members)}
+        score_seconds = (time.perf_counter() - fitted) / len(members)
+        found = {}
+        for c, member in enumerate(members):
+            model = model_of(c) if self.task.return_estimator else None
+            found[c] = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
+        return found
+
+
+@dataclass(frozen=True)
+class _CommonRows:
+    """Rows for `multifit`; a split where the held-out ones are there too."""
+
+    X: Any
+    y: Any
+    weight: Any
+    split: Split | None
+
+
+def _common_rows(stage: Stage, fit_params: Mapping[str, Any], task: Task) -> _CommonRows:
+    """Training rows, and held-out rows behind them where all scores can be had at once.
+
+    For that both have to be arrays of one kind, have weights or not, and training rows must not be
+    scored, because what `fit_transform` gives is not always what `transform` gives.
+    """
+    fold = stage.fold
+    X, y = (stage.X_train, stage.seen.get("test")), (fold.y_train, fold.y_test)
+    weights = tuple(p.get("sample_weight") for p in (fit_params, fold.test_score_params))
+    weighted = [weight for weight in weights if weight is not None]
+    together = (
+        not task.return_train_score
+        and set(fold.test_score_params) <= {"sample_weight"}
+        and not (fold.test_score_params and _routing_enabled())
+        and _alike(X)
+        and _alike(y)
+        and (not weighted or _alike(weights))
+    )
+    if not together:
+        return _CommonRows(X[0], y[0], weights[0], None)
+    n = X[0].shape[0]
+    split = Split(slice(0, n), slice(n, n + fold.n_test))
+    return _CommonRows(_joined(X), _joined(y), _joined(weights) if weighted else None, split)
+
+
+def _alike(pair):
+    """Whether two are arrays of one library, dtype and row shape."""
+    first, second = pair
+    return (
+        is_array(first)
+        and type(first) is type(second)
+        and first.dtype == second.dtype
+        and first.shape[1:] == second.shape[1:]
+    )
+
+
+def _joined(pair):
+    return namespace(*pair).concat(pair, axis=0)
+
+
+def _itself(model):
+    return model

@@ -1,0 +1,306 @@
+"""Pipelines on one fold: steps that candidates have in common are fitted once.
+
+Candidates whose first steps are equal (class, parameters, metadata) share a *prefix*. Prefixes form
+a tree: its root is the fold's rows, and each further step is a child. The tree is visited depth
+first, so that what is kept are the rows along one branch, as far as `PrefixCache` has room for
+them. Candidates with the same prefix get its rows for their last steps together.
+
+What differs from fitting every candidate by itself: a step without a fixed `random_state` draws
+once for all candidates that share it, and what a step warns of or prints is said once.
+"""
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
+from traceback import format_exc
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline, _fit_transform_one
+
+from gpuml._config import current_settings
+from gpuml.model_selection.last_steps import (
+    Candidate,
+    Member,
+    Stage,
+    asks_for_predictions_only,
+    failed_result,
+    finish,
+    fit_members,
+    private_rows,
+    read_only,
+)
+from gpuml.model_selection.one_by_one import (
+    Fold,
+    Task,
+    announce_end,
+    announce_start,
+    fit_one,
+)
+from gpuml.model_selection.prefix_cache import PrefixCache
+from gpuml.model_selection.prefix_keys import value_key
+
+
+def shares_prefixes(estimator: Any, candidates: Sequence[Any]) -> bool:
+    """Whether `fit_pipelines` is for these: several candidates of a pipeline of scikit-learn's."""
+    return len(candidates) > 1 and _is_plain(estimator)
+
+
+def fit_pipelines(
+    estimator: Any, fold: Fold, candidates: Sequence[Candidate], task: Task
+) -> list[dict[str, Any]]:
+    """Fit and score candidates of a pipeline on one fold.
+
+    As `fit_fold`, in another order. The seconds of a step are shared out evenly among the
+    candidates that share it, those of transforming held-out rows likewise, as `score_time`.
+
+    Parameters
+    ----------
+    estimator : Pipeline
+    fold : Fold
+    candidates : sequence of (parameters or None, Progress)
+    task : Task
+
+    Returns
+    -------
+    results : list of dict
+        In the order of the candidates.
+    """
+    tree, unshared = _plant(estimator, candidates, fold.fit_params)
+    visit = _Visit(fold, task, PrefixCache(current_settings().cache_bytes))
+    visit.down(tree)
+    for position in unshared:
+        params, where = candidates[position]
+        visit.results[position] = fit_one(estimator, fold, params, where, task)
+    return [visit.results[position] for position in range(len(candidates))]
+
+
+def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Positions of candidates such that those with a common prefix are neighbours."""
+    tree, unshared = _plant(estimator, [(params, None) for params in candidates], {})
+    return [*(position for position, _ in _members(tree)), *unshared]
+
+
+# ---------------------------------------------------------------- the tree
+
+
+@dataclass(eq=False)
+class _Prefix:
+    """The first steps of some candidates, the last of them in particular.
+
+    Attributes
+    ----------
+    parent : _Prefix or None
+        The steps before; None for the fold's rows as they are.
+    step : transformer or None
+        Not fitted; fits are fits of clones.
+    routed : mapping
+        Parameters of its methods besides X and y.
+    message : str or None
+        What is printed with the seconds of the fit.
+    children, members
+        Longer prefixes, and candidates whose last step follows this prefix, by position.
+    n_left : int
+        Candidates below that are not done yet.
+    fitted, error
+        The fitted step, or the text of the error that it raised.
+    fit_seconds, score_seconds : float
+        What each candidate that is not done yet has to bear.
+    """
+
+    parent: "_Prefix | None" = None
+    step: Any = None
+    routed: Mapping[str, Any] = field(default_factory=dict)
+    message: str | None = None
+    children: dict[Hashable, "_Prefix"] = field(default_factory=dict)
+    members: list[tuple[int, Member]] = field(default_factory=list)
+    n_left: int = 0
+    fitted: Any = None
+    error: str | None = None
+    fit_seconds: float = 0.0
+    score_seconds: float = 0.0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its rows are needed more than once."""
+        return len(self.children) + bool(self.members) > 1
+
+    def branch(self) -> "list[_Prefix]":
+        """The prefix and all shorter ones, without the root."""
+        return [] if self.parent is None else [*self.parent.branch(), self]
+
+
+def _plant(estimator, candidates, fit_params):
+    """The tree of all candidates, and positions of those that are not for it."""
+    root, unshared = _Prefix(), []
+    for position, (params, where) in enumerate(candidates):
+        pipeline = clone(estimator).set_params(**clone(params or {}, safe=False))
+        try:
+            routed = _checked(pipeline, fit_params)
+        except Exception:
+            routed = None  # a fit by itself tells what is wrong
+        if routed is None:
+            unshared.append(position)
+            continue
+        prefix, path = root, []
+        for index, name, step in pipeline._iter(with_final=False):
+            prefix = _child(prefix, name, step, routed[name], pipeline._log_message(index))
+            path.append((index, prefix))
+        model, name = pipeline._final_estimator, pipeline.steps[-1][0]
+        fit_args = {} if isinstance(model, str) else routed[name]["fit"]
+        message = pipeline._log_message(len(pipeline.steps) - 1)
+        assemble = partial(_assembled, pipeline, path)
+        member = Member(params, where, model, fit_args, assemble, message)
+        prefix.members.append((position, member))
+        for each in prefix.branch():
+            each.n_left += 1
+    return root, unshared
+
+
+def _checked(pipeline, fit_params):
+    """Parameters of its steps' methods, if nothing is wrong or unusual with a pipeline; or None."""
+    if not _is_plain(pipeline):
+        return None
+    pipeline._validate_params()
+    pipeline.steps = list(pipeline.steps)
+    pipeline._validate_steps()
+    return pipeline._check_method_params(method="fit", props=dict(fit_params))
+
+
+def _is_plain(pipeline):
+    """A pipeline of scikit-learn's that has no cache of its own, and nobody watches its steps."""
+    if type(pipeline) is not Pipeline:
+        return False
+    if pipeline.memory is not None or pipeline.transform_input is not None:
+        return False
+    parts = [pipeline, *(step for _, step in pipeline.steps)]
+    return not any(getattr(part, "_skl_callbacks", None) for part in parts)
+
+
+def _child(prefix, name, step, routed, message):
+    # Metadata needs no place in the key: who takes what is a part of the step.
+    key = name, value_key(step)
+    if key not in prefix.children:
+        prefix.children[key] = _Prefix(prefix, step, routed, message)
+    return prefix.children[key]
+
+
+def _assembled(pipeline, path, fitted):
+    """A pipeline with its fitted steps."""
+    out = copy(pipeline)
+    out.steps = list(pipeline.steps)
+    done = [(index, prefix.fitted) for index, prefix in path]
+    if not isinstance(fitted, str):
+        done.append((-1, fitted))
+    for index, step in done:
+        if step is not None:
+            out.steps[index] = (out.steps[index][0], step)
+    return out
+
+
+def _members(prefix):
+    yield from prefix.members
+    for child in prefix.children.values():
+        yield from _members(child)
+
+
+# ---------------------------------------------------------------- fits
+
+
+class _PrefixError(Exception):
+    """A step failed; `args` holds the text of its error."""
+
+
+class _Visit:
+    """Fits along the tree, and the results by position."""
+
+    def __init__(self, fold: Fold, task: Task, cache: PrefixCache):
+        self.fold, self.task, self.cache = fold, task, cache
+        self.results: dict[int, dict[str, Any]] = {}
+
+    def down(self, prefix: _Prefix) -> None:
+        """Fit and score all candidates of a prefix, then those of longer ones."""
+        if prefix.members:
+            self._fit_members(prefix)
+        for child in prefix.children.values():
+            self.down(child)
+        for part in ("fit", "test", "train"):
+            self.cache.discard((prefix, part))
+        prefix.fitted = None
+
+    def _fit_members(self, prefix):
+        members = [member for _, member in prefix.members]
+        try:
+            X_train = self._rows(prefix, "fit")
+        except _PrefixError as failed:
+            results = [self._failure(member, str(failed)) for member in members]
+        else:
+            stage = Stage(self.fold, X_train, self._seen(prefix))
+            results = fit_members(members, stage, self.task)
+        for (position, member), result in zip(prefix.members, results, strict=True):
+            for each in prefix.branch():
+                result["fit_time"] += each.fit_seconds
+                result["score_time"] += each.score_seconds
+                each.n_left -= 1
+            announce_end(member.params, member.where, self.task, result)
+            self.results[position] = result
+
+    def _failure(self, member, error):
+        announce_start(member.params, member.where, self.task)
+        return failed_result(member.assemble(member.model), error, self.fold, self.task, 0.0)
+
+    def _seen(self, prefix):
+        """Rows that are scored, transformed; without those whose transformation fails."""
+        seen = {}
+        parts = ("test", "train") if self.task.return_train_score else ("test",)
+        for part in parts if asks_for_predictions_only(self.task) else ():
+            try:
+                seen[part] = self._rows(prefix, part)
+            except Exception:
+                continue  # scores of the whole pipeline tell what is wrong
+        return seen
+
+    def _rows(self, prefix, part):
+        """Rows as a prefix makes them: "fit" as its fit gives them, "test" and "train" as later.
+
+        A fit of it includes fits of shorter prefixes whose rows were not kept.
+        """
+        if prefix.parent is None:
+            return self.fold.X_test if part == "test" else self.fold.X_train
+        if prefix.error is not None:
+            raise _PrefixError(prefix.error)
+        rows = self.cache.get((prefix, part))
+        if rows is not None:
+            return rows
+        X = private_rows(self._rows(prefix.parent, part), prefix.step)
+        started = time.perf_counter()
+        rows = read_only(self._fit(prefix, X) if part == "fit" else prefix.fitted.transform(X))
+        finish(rows)
+        seconds = (time.perf_counter() - started) / max(1, prefix.n_left)
+        if part == "fit":
+            prefix.fit_seconds += seconds
+        elif part == "test":
+            prefix.score_seconds += seconds
+        if prefix.is_shared:
+            self.cache.put((prefix, part), rows)
+        return rows
+
+    def _fit(self, prefix, X):
+        # A step that is fitted again may not be what it was: what the old one made has to go.
+        for part in ("test", "train"):
+            self.cache.discard((prefix, part))
+        step, y, message = clone(prefix.step, safe=False), self.fold.y_train, prefix.message
+        started = time.perf_counter()
+        try:
+            rows, prefix.fitted = _fit_transform_one(
+                step, X, y, None, "Pipeline", message, prefix.routed
+            )
+        except Exception:
+            if self.task.error_score == "raise":
+                raise
+            prefix.fit_seconds += (time.perf_counter() - started) / max(1, prefix.n_left)
+            prefix.error = format_exc()
+            raise _PrefixError(prefix.error) from None
+        return rows

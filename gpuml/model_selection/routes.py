@@ -1,0 +1,49 @@
+"""Which way the candidates of a split are fitted where they are not all fitted at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuml._config import config_context
+from gpuml.data import AnySplit
+from gpuml.model_selection.last_steps import fit_growing, grows
+from gpuml.model_selection.one_by_one import Progress, Task, fit_one, take_fold
+from gpuml.model_selection.prefixes import fit_pipelines, prefix_order, shares_prefixes
+
+Candidates = list[tuple[Mapping[str, Any] | None, Progress]]
+
+
+def fit_fold(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    split: AnySplit,
+    candidates: Candidates,
+    task: Task,
+    settings: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Fit and score candidates on one split; results as of scikit-learn's `_fit_and_score`.
+
+    `settings` are gpuml's, which a worker process does not inherit.
+    """
+    with config_context(**settings):
+        fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
+        if shares_prefixes(estimator, candidates):
+            return fit_pipelines(estimator, fold, candidates, task)
+        if grows(estimator, candidates):
+            return fit_growing(estimator, fold, candidates, task)
+        return [fit_one(estimator, fold, params, where, task) for params, where in candidates]
+
+
+def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int]:
+    """An order of candidates in which those that have work in common are neighbours."""
+    if shares_prefixes(estimator, params):
+        return list(prefix_order(estimator, params))
+    return list(range(len(params)))
+
+
+def what_is_shared(estimator: Any, params: Sequence[Mapping[str, Any]]) -> str:
+    """What candidates have in common, in words for a plan; empty for nothing."""
+    if shares_prefixes(estimator, params):
+        return ", steps in common fitted once per fold"
+    placed = [(each, None) for each in params]
+    return ", larger ensembles grown from smaller ones" if grows(estimator, placed) else ""

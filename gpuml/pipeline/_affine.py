@@ -1,0 +1,233 @@
+"""A pipeline of affine steps before a linear model, as a search fits it: all candidates at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+
+from gpuml._config import current_settings
+from gpuml._validation import check_finite
+from gpuml.data import Batch, Folds
+from gpuml.pipeline._chains import Chains, Rows, Setting, Step
+from gpuml.pipeline._stacks import (
+    Branch,
+    ClassPipelineStack,
+    PipelineStack,
+    RegressionPipelineStack,
+)
+from gpuml.resampling.multifit import ClassStack, MultifitEstimator
+from gpuml.solvers.affine import AffineStep
+from gpuml.solvers.described import describe, unweighted
+
+# Moments of more features than this take longer than they save.
+MOST_FEATURES = 4096
+
+
+class AffinePipeline:
+    """A scikit-learn `Pipeline` of affine steps and a linear model, with the multifit protocol.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        With the parameters that all candidates share.
+    weight : array-like or None
+        Sample weights that some of its steps are fitted with.
+    weighted : set of str
+        Names of these steps.
+    """
+
+    def __init__(self, pipeline: Pipeline, weight: Any, weighted: set[str]):
+        self.pipeline = pipeline
+        self.weight = weight
+        self.weighted = weighted
+        *before, (self.last_name, self.last) = pipeline.steps
+        self.before = [(n, t) for n, t in before if t is not None and t != "passthrough"]
+
+    @property
+    def multifit_params(self) -> tuple[str, ...]:
+        """Names of hyper-parameters that may differ within one call."""
+        own = [(name, step.affine_params) for name, step in self.before]
+        own.append((self.last_name, self.last.multifit_params))
+        return tuple(f"{step}__{param}" for step, params in own for param in params)
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether all steps can be fitted from second moments of this kind of data."""
+        shape = getattr(X, "shape", None)
+        if shape is None or len(shape) != 2 or shape[1] > min(MOST_FEATURES, shape[0]):
+            return False
+        steps = [step for _, step in self.before]
+        for step in [*steps, self.last]:
+            step._validate_params()
+        if not _extrema_are_known(steps) or not all(step.affine_ready(X) for step in steps):
+            return False
+        return self.last.multifit_ready(X)
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on."""
+        last = clone(self.last)
+        batch = last.multifit_batch(X, y, sample_weight)
+        vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
+        return batch
+
+    def multifit_rows(self, folds: Folds) -> int | None:
+        """Rows that `multifit` is going to read; None where nobody knows."""
+        return self.last.multifit_rows(folds)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> PipelineStack:
+        """Fit every candidate on the training part of every split.
+
+        The rows are read once for their second moments; every step, and a least-squares model, is
+        fitted to what the steps before it make of those. Other models read the rows as often as
+        they do without the steps.
+        """
+        own = folds if self.last_name in self.weighted else unweighted(folds)
+        settings = self._settings(candidates)
+        frames: list[Any] = [None]
+        n_passes = 0
+        if self.before:
+            chains = self._chains(folds, [setting for setting, _ in settings], advance)
+            frames, n_passes = chains.frames(), chains.rows.n_passes
+        branches = []
+        for frame, (_, positions) in zip(frames, settings, strict=True):
+            params = [_of_step(candidates[i], self.last_name) for i in positions]
+            stack = self.last.multifit(replace(own, frame=frame), params, advance)
+            branches.append(Branch(frame, stack, tuple(positions)))
+        if isinstance(branches[0].stack, ClassStack):
+            return ClassPipelineStack(branches, n_passes)
+        same_weights = own.batch.weight is folds.batch.weight
+        return RegressionPipelineStack(branches, n_passes, same_weights)
+
+    def check(self, candidate: Mapping[str, Any]) -> None:
+        """Raise scikit-learn's error for a parameter of a step that it does not take."""
+        for name, step in [*self.before, (self.last_name, self.last)]:
+            params = _of_step(candidate, name)
+            constraints = getattr(step, "_parameter_constraints", {})
+            known = {param: constraints[param] for param in params if param in constraints}
+            validate_parameter_constraints(known, params, type(step).__name__)
+
+    def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Pipeline:
+        """A fitted pipeline of attributes that a stack gave."""
+        model = clone(self.pipeline).set_params(**clone(dict(params), safe=False))
+        seen = {n: v for n, v in vars(self).items() if n.endswith("_in_")}
+        fitted = iter(attributes["steps"])
+        for _, step in model.steps[:-1]:
+            if step is None or step == "passthrough":
+                continue
+            vars(step).update({**seen, **next(fitted)})
+            seen = _seen_after(step, seen)
+        last = model.steps[-1][1]
+        vars(last).update({**seen, **attributes["last"]})
+        return model
+
+    def _settings(self, candidates):
+        """The distinct settings of the steps, each with the candidates that have it."""
+        found: dict[Any, tuple[Setting, list[int]]] = {}
+        for position, candidate in enumerate(candidates):
+            setting = tuple(_of_step(candidate, name) for name, _ in self.before)
+            # 1 is a number of components, 1.0 would be a share of the variance.
+            key = tuple(
+                (name, type(value), value) for params in setting for name, value in params.items()
+            )
+            found.setdefault(key, (setting, []))[1].append(position)
+        return list(found.values())
+
+    def _chains(self, folds, settings, advance):
+        steps = [Step(name, step, name in self.weighted) for name, step in self.before]
+        bare = replace(folds, frame=None)
+        weighted = self._described(bare, advance)
+        rows = Rows(weighted, weighted)
+        if folds.batch.weight is not None and not all(step.weighted for step in steps):
+            rows = replace(rows, unweighted=self._described(unweighted(bare), advance))
+        return Chains(rows, steps, settings)
+
+    def _described(self, folds, advance):
+        block_bytes = current_settings().block_bytes
+        described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
+        if not described.is_finite:
+            check_finite(folds.batch.X, "X", self.pipeline)
+            raise ValueError("Squares of the values of X or y overflow float64. Scale them.")
+        return described
+
+
+def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipeline | None:
+    """A pipeline as what fits all candidates at once; None where it has to be fitted otherwise.
+
+    Parameters
+    ----------
+    estimator : estimator
+    fit_params : dict
+        What its `fit` is to be given.
+    """
+    if type(estimator) is not Pipeline or estimator.memory is not None or len(estimator.steps) < 2:
+        return None
+    if getattr(estimator, "transform_input", None) is not None:
+        return None
+    *before, (_, last) = estimator.steps
+    steps = [step for _, step in before if step is not None and step != "passthrough"]
+    in_frames = isinstance(last, MultifitEstimator) and getattr(last, "multifit_in_frames", False)
+    if not in_frames or not all(isinstance(step, AffineStep) for step in steps):
+        return None
+    found = _weights(estimator, fit_params)
+    return None if found is None else AffinePipeline(estimator, *found)
+
+
+def _weights(pipeline, fit_params):
+    """The sample weights in parameters of `fit` and the steps they go to, or None."""
+    if not fit_params:
+        return None, set()
+    if _routing_enabled():
+        routed = process_routing(pipeline, "fit", **fit_params)
+        by_step = {}
+        for name, _ in pipeline.steps:
+            calls = routed.get(name, {})
+            mine = {**calls.get("fit", {}), **calls.get("fit_transform", {})}
+            by_step.update({(name, param): value for param, value in mine.items()})
+    else:
+        by_step = {tuple(key.split("__", 1)): value for key, value in fit_params.items()}
+    values = list(by_step.values())
+    names = {key[0] for key in by_step}
+    only_weights = all(len(key) == 2 and key[1] == "sample_weight" for key in by_step)
+    known = names <= {name for name, _ in pipeline.steps}
+    same = all(value is values[0] for value in values)
+    return (values[0], names) if values and only_weights and known and same else None
+
+
+def _extrema_are_known(steps):
+    """Whether steps that need extrema of features come before those that mix features."""
+    mixed = False
+    for step in steps:
+        if mixed and getattr(step, "affine_needs_extrema", False):
+            return False
+        mixed = mixed or not getattr(step, "affine_is_diagonal", False)
+    return True
+
+
+def _of_step(params, name):
+    """Parameters of one step, without its name."""
+    prefix = f"{name}__"
+    return {key[len(prefix) :]: v for key, v in params.items() if key.startswith(prefix)}
+
+
+def _seen_after(step, seen):
+    """Number of features, and their names if they have any, that the next step is given."""
+    names = _output_names(step)
+    if names is not None:
+        return {"n_features_in_": len(names), "feature_names_in_": names}
+    width = getattr(step, "_n_features_out", seen["n_features_in_"])
+    return {"n_features_in_": int(width)}
+
+
+def _output_names(step):
+    """Names of the columns of a step's output where that is a data frame, else None."""
+    frames = _get_output_config("transform", step)["dense"] != "default"
+    return step.get_feature_names_out() if frames else None

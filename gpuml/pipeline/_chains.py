@@ -1,0 +1,227 @@
+"""Steps before a linear model, fitted for all their settings to all training parts from moments."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from gpuml._arrays import Array, namespace
+from gpuml.data import Folds
+from gpuml.solvers.affine import Affine, AffineStep, FittedStep, Parts
+from gpuml.solvers.described import (
+    Described,
+    Training,
+    all_rows,
+    rows_of_parts,
+    training_parts,
+)
+
+Setting = tuple[Mapping[str, Any], ...]  # parameters of each step
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step with the parameters that all settings share.
+
+    Attributes
+    ----------
+    name : str
+    transformer : AffineStep
+    weighted : bool
+        Whether it is fitted to weighted rows.
+    """
+
+    name: str
+    transformer: AffineStep
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps in one setting, fitted to some parts: one after the other, and as one map."""
+
+    steps: tuple[FittedStep, ...]
+    maps: Affine
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Columns of the last output that each part has."""
+        n_parts, _, k = self.maps.matrix.shape
+        last = self.steps[-1].widths
+        return (k,) * n_parts if last is None else last
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows: with sample weights and without."""
+
+    weighted: Described
+    unweighted: Described
+
+    @property
+    def n_passes(self) -> int:
+        """How often the rows were read for it."""
+        both = {id(each): each for each in (self.weighted, self.unweighted)}
+        return sum(each.n_passes for each in both.values())
+
+    def parts(self, training: Training) -> dict[bool, Parts]:
+        """What steps are fitted to, by whether they see weights."""
+        own = _parts(self.weighted, training)
+        same = self.weighted is self.unweighted
+        return {True: own, False: own if same else _parts(self.unweighted, training)}
+
+
+def _parts(described, training):
+    batch = described.folds.batch
+    return Parts(
+        batch=batch,
+        moments=described.combined(training),
+        n_rows=rows_of_parts(described.folds, training),
+        weighted=batch.weight is not None,
+        stacked=lambda s: described.stacked(training.part(s)).rows,
+        extrema=lambda: described.extrema(training),
+    )
+
+
+@dataclass
+class Chains:
+    """All settings of the steps, fitted where somebody asks; what settings share is fitted once.
+
+    Attributes
+    ----------
+    rows : Rows
+        Of the rows themselves, not of a frame.
+    steps : sequence of Steps
+    settings : sequence of L tuples
+        Parameters of each step; all distinct.
+    """
+
+    rows: Rows
+    steps: Sequence[Step]
+    settings: Sequence[Setting]
+    fitted: dict[Any, list[Chain]] = field(default_factory=dict)
+
+    @property
+    def folds(self) -> Folds:
+        return self.rows.weighted.folds
+
+    def frames(self) -> list["ChainFrame"]:
+        """Coordinates after the steps, in each setting."""
+        return [ChainFrame(self, leaf) for leaf in range(len(self.settings))]
+
+    def of(self, training: Training) -> list[Chain]:
+        """Every setting, fitted to the parts of one partition."""
+        key = None if training.splits is None else training.splits.start
+        if key not in self.fitted:
+            found: dict[int, Chain] = {}
+            self._grow(0, list(range(len(self.settings))), self.rows.parts(training), (), found)
+            self.fitted[key] = [found[leaf] for leaf in range(len(self.settings))]
+        return self.fitted[key]
+
+    def _grow(self, level, leaves, parts, before, found):
+        """Fit the step of a level for some settings that agree up to there, and go on from each."""
+        if level == len(self.steps):
+            found.update(dict.fromkeys(leaves, Chain(before, _composed(before))))
+            return
+        step = self.steps[level]
+        groups = _alike(leaves, [self.settings[leaf][level] for leaf in leaves])
+        candidates = [self.settings[some[0]][level] for some in groups]
+        fitted = step.transformer.multi_affine(parts[step.weighted], candidates)
+        for some, one in zip(groups, fitted, strict=True):
+            after: dict[bool, Parts] = {}
+            if level + 1 < len(self.steps):
+                after = {flag: part.through(one.maps) for flag, part in parts.items()}
+            self._grow(level + 1, some, after, (*before, one), found)
+
+
+def _alike(leaves, params):
+    """Groups of leaves with equal parameters."""
+    groups: list[tuple[Any, list[int]]] = []
+    for leaf, mine in zip(leaves, params, strict=True):
+        for theirs, members in groups:
+            if mine is theirs or mine == theirs:
+                members.append(leaf)
+                break
+        else:
+            groups.append((mine, [leaf]))
+    return [members for _, members in groups]
+
+
+def _composed(steps):
+    maps = steps[0].maps
+    for step in steps[1:]:
+        maps = maps.then(step.maps)
+    return maps
+
+
+@dataclass(frozen=True)
+class ChainFrame:
+    """The coordinates in which a model after the steps sees the rows, in one setting."""
+
+    chains: Chains
+    leaf: int
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the widest part."""
+        return self._of_splits.matrix.shape[-1]
+
+    def of(self, splits: slice | None) -> Affine:
+        """Maps fitted to the training parts of some splits; None for the map of all rows."""
+        if splits is None:
+            return self._of_all().maps
+        maps = self._of_splits
+        return Affine(maps.matrix[splits, ...], maps.offset[splits, ...])
+
+    def width(self, split: int | None) -> int:
+        """Columns that the training part of a split has, or all rows."""
+        if split is None:
+            return self._of_all().widths[0]
+        return [w for chain in self._chains_of_splits for w in chain.widths][split]
+
+    def steps_of(self, split: int | None) -> list[dict[str, Any]]:
+        """Fitted attributes of every step on a training part, or on all rows."""
+        if split is None:
+            return [step.pick(0) for step in self._of_all().steps]
+        for chain in self._chains_of_splits:
+            n_parts = chain.maps.matrix.shape[0]
+            if split < n_parts:
+                return [step.pick(split) for step in chain.steps]
+            split -= n_parts
+        raise IndexError("There are fewer splits than that.")
+
+    @cached_property
+    def _chains_of_splits(self) -> list[Chain]:
+        return [self.chains.of(part)[self.leaf] for part in training_parts(self.chains.folds)]
+
+    @cached_property
+    def _of_splits(self) -> Affine:
+        return _joined([chain.maps for chain in self._chains_of_splits])
+
+    def _of_all(self):
+        # A refit is of one setting: the others are not fitted for it.
+        alone = replace(self.chains, settings=[self.chains.settings[self.leaf]], fitted={})
+        key = ("all", self.leaf)
+        if key not in self.chains.fitted:
+            self.chains.fitted[key] = alone.of(all_rows(self.chains.folds))
+        return self.chains.fitted[key][0]
+
+
+def _joined(parts: list[Affine]) -> Affine:
+    """Maps of the parts of several partitions, one after the other, filled up with zeros."""
+    if len(parts) == 1:
+        return parts[0]
+    width = max(maps.matrix.shape[-1] for maps in parts)
+    xp = namespace(parts[0].matrix)
+    return Affine(
+        xp.concat([_filled(maps.matrix, width, xp) for maps in parts]),
+        xp.concat([_filled(maps.offset, width, xp) for maps in parts]),
+    )
+
+
+def _filled(values: Array, width: int, xp: Any) -> Array:
+    missing = width - values.shape[-1]
+    if missing == 0:
+        return values
+    shape = (*values.shape[:-1], missing)
+    return xp.concat([values, xp.zeros(shape, dtype=values.dtype, device=values.device)], axis=-1)
