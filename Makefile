@@ -1,7 +1,7 @@
 # Needs GNU make and Python >= 3.11. Everything is installed into $(VENV); nothing else is touched.
 #
-#   make demo     searches over Ridge and LogisticRegression on real data; tables on the screen,
-#                 pictures in out/
+#   make demo     searches over Ridge, LogisticRegression and a pipeline on real data; tables on
+#                 the screen, pictures in out/
 #   make test     lint, types, tests and doctests
 #   make lint     ruff and mypy only
 #   make bench    this library and its rivals, timed in one run; results in out/
@@ -32,6 +32,7 @@ help:
 demo: $(EXAMPLES)
 	$(BIN)/python examples/grid_search_ridge.py --output $(OUT)
 	$(BIN)/python examples/classification_search.py --output $(OUT)
+	$(BIN)/python examples/pipeline_search.py --output $(OUT)
 
 test: lint pytest
 
@@ -48,6 +49,7 @@ bench: $(EXAMPLES)
 	mkdir -p $(OUT)
 	$(BIN)/python benchmarks/ridge_search.py --json $(OUT)/ridge_search.json
 	$(BIN)/python benchmarks/logistic_search.py --json $(OUT)/logistic_search.json
+	$(BIN)/python benchmarks/pipeline_search.py --json $(OUT)/pipeline_search.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

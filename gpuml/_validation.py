@@ -204,19 +204,89 @@ def check_predict(estimator: Any, X: Any) -> Array:
     return X
 
 
-def check_finite(x: Array, name: str, estimator: Any) -> None:
-    """Raise scikit-learn's ValueError if an array holds nan or inf."""
+def check_rows(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    allow_nan: bool = False,
+    finite_X: bool = True,
+    keep_dtype: bool = False,
+) -> Array:
+    """Check rows without a target, as transformers are given them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in messages.
+    X : array-like (n, p)
+        Of host data, what scikit-learn's own validation makes of it comes back.
+    reset : bool
+        Whether `n_features_in_` and the names of features are set (in `fit`) or checked.
+    allow_nan : bool, default=False
+        Whether nan stands for a missing value. inf is refused either way.
+    finite_X : bool, default=True
+        Whether to look for such values here. Who notices them for free passes False and calls
+        `check_finite` then.
+    keep_dtype : bool, default=False
+        Whether integers and bools stay what they are; otherwise they become float64.
+
+    Raises
+    ------
+    ValueError
+        Wrong number of axes, no rows or columns, complex values, nan or inf, or other features
+        than in `fit`.
+    """
+    X = as_array(X)
+    if not is_foreign(X):
+        finite = "allow-nan" if allow_nan and finite_X else finite_X
+        X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite)
+        return X if keep_dtype else _host_floats(X)
+    X = _check_matrix(X, estimator, keep_dtype=keep_dtype)
+    if finite_X:
+        check_finite(X, "X", estimator, allow_nan=allow_nan)
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, X, reset=reset)
+    return X
+
+
+def check_images(
+    estimator: Any, X: Array, n_columns: int, *, allow_nan: bool = False, keep_dtype: bool = False
+) -> Array:
+    """Check what was passed to `inverse_transform`: foreign rows of what `transform` gives."""
+    X = _check_matrix(X, estimator, keep_dtype=keep_dtype)
+    check_finite(X, "X", estimator, allow_nan=allow_nan)
+    if X.shape[1] != n_columns:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, but {type(estimator).__name__} gives {n_columns} and "
+            "inverts as many."
+        )
+    return X
+
+
+def check_weight(sample_weight: Any, X: Array) -> Array | None:
+    """Weights (n,) of checked foreign rows, in their library and of their dtype."""
+    return _check_weight(as_array(sample_weight), X, place_of(X))
+
+
+def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False) -> None:
+    """Raise scikit-learn's ValueError if an array holds inf, or nan where that is not allowed."""
     xp = namespace(x)
-    if not xp.isdtype(x.dtype, "real floating") or all_finite(x, xp):
+    if not xp.isdtype(x.dtype, "real floating") or _is_fine(x, xp, allow_nan):
         return
-    if bool(xp.any(xp.isnan(x))):
+    if not allow_nan and bool(xp.any(xp.isnan(x))):
         what = "NaN"
     else:
         what = f"infinity or a value too large for {x.dtype!r}"
+    unwanted = "infinite" if allow_nan else "missing or infinite"
     raise ValueError(
-        f"Input {name} contains {what}.\n{type(estimator).__name__} does not accept missing or "
-        "infinite values. Drop such rows, or impute them in a Pipeline step before it."
+        f"Input {name} contains {what}.\n{type(estimator).__name__} does not accept {unwanted} "
+        "values. Drop such rows, or impute them in a Pipeline step before it."
     )
+
+
+def _is_fine(x, xp, allow_nan):
+    return not bool(xp.any(xp.isinf(x))) if allow_nan else all_finite(x, xp)
 
 
 def _host_floats(X):
@@ -254,7 +324,7 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
     return FitData(X, y, sample_weight)
 
 
-def _check_matrix(X, estimator):
+def _check_matrix(X, estimator, *, keep_dtype=False):
     xp = namespace(X)
     if X.ndim != 2:
         hint = (
@@ -262,7 +332,8 @@ def _check_matrix(X, estimator):
             "or array.reshape(1, -1) if it contains a single sample."
         )
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead for X.\n{hint}")
-    X = _as_float(X, "X", xp)
+    if not keep_dtype or xp.isdtype(X.dtype, "complex floating"):
+        X = _as_float(X, "X", xp)
     for axis, what in enumerate(("sample", "feature")):
         if X.shape[axis] < 1:
             raise ValueError(

@@ -223,11 +223,12 @@ def estimators() -> list[tuple[str, Any]]:
     --------
     >>> from gpuml.testing import estimators
     >>> [name for name, estimator in estimators()][:4]
-    ['ElasticNet', 'ElasticNetCV', 'Lasso', 'LassoCV']
+    ['IncrementalPCA', 'PCA', 'TruncatedSVD', 'ElasticNet']
     """
-    from gpuml import linear_model
+    from gpuml import decomposition, linear_model, preprocessing
 
-    return [(name, getattr(linear_model, name)()) for name in linear_model.__all__]
+    modules = (decomposition, linear_model, preprocessing)
+    return [(name, getattr(module, name)()) for module in modules for name in module.__all__]
 
 
 # ---------------------------------------------------------------- transfers

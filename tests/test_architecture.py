@@ -240,8 +240,14 @@ def test_the_walk_lets_pass_what_is_allowed(module, source):
 
 # ---------------------------------------------------------------- in a fresh process
 
-OURS = "gpuml, gpuml.linear_model, gpuml.model_selection"
-THEIRS = "sklearn.linear_model, sklearn.model_selection"
+OURS = (
+    "gpuml, gpuml.decomposition, gpuml.linear_model, gpuml.model_selection, gpuml.pipeline, "
+    "gpuml.preprocessing"
+)
+THEIRS = (
+    "sklearn.decomposition, sklearn.linear_model, sklearn.model_selection, sklearn.pipeline, "
+    "sklearn.preprocessing"
+)
 
 
 def in_fresh_process(code):

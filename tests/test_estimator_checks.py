@@ -3,6 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.linear_model import (
     ElasticNet,
     ElasticNetCV,
@@ -16,6 +17,16 @@ from gpuml.linear_model import (
     RidgeCV,
 )
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SimpleImputer,
+    StandardScaler,
+)
 
 GRID = {"alpha": [0.1, 1.0]}
 CLASS_GRID = {"C": [0.1, 1.0]}
@@ -51,8 +62,41 @@ CLASSIFIERS = [
     GridSearchCV(RidgeClassifier(), GRID),
     RandomizedSearchCV(LogisticRegression(), CLASS_GRID, n_iter=2, random_state=0),
 ]
+TRANSFORMERS = [
+    PCA(),
+    PCA(n_components=1, whiten=True),
+    PCA(svd_solver="full"),
+    PCA(n_components=1, svd_solver="covariance_eigh"),
+    PCA(n_components=1, svd_solver="randomized", random_state=0),
+    TruncatedSVD(n_components=1),
+    IncrementalPCA(),
+    IncrementalPCA(n_components=1, batch_size=10, whiten=True),
+    StandardScaler(),
+    StandardScaler(with_mean=False),
+    StandardScaler(with_std=False),
+    MinMaxScaler(clip=True),
+    MaxAbsScaler(),
+    Normalizer(),
+    Normalizer(norm="max"),
+    PolynomialFeatures(),
+    PolynomialFeatures(degree=(2, 3), interaction_only=True),
+    SimpleImputer(add_indicator=True),
+    SimpleImputer(strategy="median", add_indicator=True),
+    OneHotEncoder(handle_unknown="ignore"),
+    OneHotEncoder(sparse_output=False, handle_unknown="ignore"),
+]
+PIPELINES = [
+    GridSearchCV(make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.1, 1.0]}),
+    GridSearchCV(
+        make_pipeline(MinMaxScaler(), PCA(), LogisticRegression()),
+        {"pca__n_components": [1, None], "logisticregression__C": [0.1, 1.0]},
+    ),
+]
+NOTHING_FITTED = {"check_array_api_same_namespace": "nothing is fitted that could live elsewhere"}
 # What fails for scikit-learn's own class too.
 EXPECTED = {
+    "Normalizer(": NOTHING_FITTED,
+    "PolynomialFeatures(": NOTHING_FITTED,
     "LogisticRegression(l1_ratio=0.5": {
         "check_sample_weight_equivalence_on_sparse_data": (
             "sparse rows are fitted by scikit-learn's saga, whose steps depend on the number of rows"
@@ -73,7 +117,9 @@ def expected_failures(estimator):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [*REGRESSORS, *CLASSIFIERS], expected_failed_checks=expected_failures, xfail_strict=False
+    [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *PIPELINES],
+    expected_failed_checks=expected_failures,
+    xfail_strict=False,
 )
 def test_check_estimator(estimator, check):
     check(estimator)

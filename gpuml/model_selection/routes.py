@@ -29,7 +29,7 @@ def fit_fold(
         fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
         if shares_prefixes(estimator, candidates):
             return fit_pipelines(estimator, fold, candidates, task)
-        if grows(estimator, candidates):
+        if grows(estimator, [params for params, _ in candidates]):
             return fit_growing(estimator, fold, candidates, task)
         return [fit_one(estimator, fold, params, where, task) for params, where in candidates]
 
@@ -45,5 +45,4 @@ def what_is_shared(estimator: Any, params: Sequence[Mapping[str, Any]]) -> str:
     """What candidates have in common, in words for a plan; empty for nothing."""
     if shares_prefixes(estimator, params):
         return ", steps in common fitted once per fold"
-    placed = [(each, None) for each in params]
-    return ", larger ensembles grown from smaller ones" if grows(estimator, placed) else ""
+    return ", larger ensembles grown from smaller ones" if grows(estimator, params) else ""

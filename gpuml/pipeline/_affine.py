@@ -168,7 +168,7 @@ def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipe
     fit_params : dict
         What its `fit` is to be given.
     """
-    if type(estimator) is not Pipeline or estimator.memory is not None or len(estimator.steps) < 2:
+    if type(estimator) is not Pipeline or estimator.memory is not None:
         return None
     if getattr(estimator, "transform_input", None) is not None:
         return None

@@ -1,0 +1,367 @@
+"""Search over pipelines of affine steps and a linear model: gpuml and its rivals in the same run.
+
+    python benchmarks/pipeline_search.py --scenario cpu scaled_logistic_cpu --json pipelines.json
+
+StandardScaler and PCA before Ridge, or StandardScaler before LogisticRegression; 5 folds, refit on
+the best. README.md beside this file says how it is measured.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import _harness as harness
+import numpy as np
+from _pipelines import (
+    LARGE_RIDGE,
+    RIVAL_NAMES,
+    SCALED_LOGISTIC,
+    SMALL_RIDGE,
+    Task,
+    exact_sklearn_steps,
+    low_rank,
+    our_search,
+    rival_of,
+    search_without_steps,
+    their_search,
+    two_classes,
+)
+from logistic_search import not_complaining
+from ridge_search import (
+    N_SPLITS,
+    WARM_UP_ROWS,
+    as_row,
+    found,
+    needed_cupy,
+    score_difference,
+    time_rival,
+    to_host,
+    without_paths,
+)
+
+import gpuml
+import gpuml.linear_model
+from gpuml.resampling.split import make_folds, split_rows
+from gpuml.solvers.described import describe
+from gpuml.testing import count_transfers
+
+CHECK_ROWS = 20_000
+# How far r2 may be from that of scikit-learn in float64; and how many rows of a fold may be judged
+# differently by two classifiers, of which one stops at the default tolerance.
+ALLOWED = {"float64": 1e-6, "float32": 1e-4}
+ROWS_APART = 10
+
+
+# ---------------------------------------------------------------- scenarios
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A task and its data, who is measured how often and on how much, and what gpuml should reach.
+
+    `target_ratio` is how many times as long the fastest rival should take, `target_unscaled` how
+    many times as long as without the scaler gpuml may take.
+    """
+
+    task: Task
+    make: Callable[..., tuple]
+    rows: int
+    features: int
+    on_device: bool
+    rivals: tuple[str, ...]
+    repeats: int = 5
+    rival_repeats: int = 1
+    rival_rows: dict[str, int] = field(default_factory=dict)
+    rival_candidates: dict[str, int] = field(default_factory=dict)
+    target_seconds: float | None = None
+    target_ratio: float | None = None
+    target_unscaled: float | None = None
+
+
+GPU_RIVALS = ("sklearn-array-api", "cuml", "cuml-array-api")
+CPU_RIVALS = ("sklearn", "sklearn-one-process")
+# Copies of the rows of every fold for each of 250 fits would take cuML's search minutes.
+LARGE_RIVALS = {"cuml": 10, "cuml-array-api": 10}
+SCENARIOS = {
+    "cpu": Scenario(SMALL_RIDGE, low_rank, 200_000, 100, False, CPU_RIVALS, 5, 3, target_ratio=10),
+    "scaled_logistic_cpu": Scenario(
+        SCALED_LOGISTIC, two_classes, 100_000, 100, False, ("sklearn",), target_unscaled=1.3
+    ),
+    "pca_ridge_small": Scenario(
+        SMALL_RIDGE, low_rank, 200_000, 100, True, GPU_RIVALS, 10, target_seconds=0.040
+    ),
+    "pca_ridge_large": Scenario(
+        *(LARGE_RIDGE, low_rank, 1_000_000, 200, True, ("cuml", "cuml-array-api"), 10),
+        rival_candidates=LARGE_RIVALS,
+        target_ratio=100,
+    ),
+    "scaled_logistic": Scenario(
+        *(SCALED_LOGISTIC, two_classes, 1_000_000, 100, True, ("sklearn-array-api",), 10),
+        target_unscaled=1.3,
+    ),
+}
+GROUPS = {
+    "host": ("cpu", "scaled_logistic_cpu"),
+    "device": ("pca_ridge_small", "pca_ridge_large", "scaled_logistic"),
+    "all": tuple(SCENARIOS),
+}
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def run_scenario(name, args):
+    """Everything about one scenario, as it goes into the JSON."""
+    scenario = SCENARIOS[name]
+    rows, features = args.rows or scenario.rows, args.features or scenario.features
+    try:
+        xp = needed_cupy() if scenario.on_device else np
+    except RuntimeError as error:
+        return {"scenario": name, "skipped": str(error)}
+    X, y = scenario.make(xp, rows, features, np.float32 if scenario.on_device else np.float64)
+    task, repeats = scenario.task.of_features(features), args.repeats or scenario.repeats
+    device = "auto" if scenario.on_device else args.device or "cpu"
+    with gpuml.config_context(device=device), not_complaining():
+        result = {"scenario": name, "problem": facts_of(task, X)}
+        result["contenders"] = measure_all(scenario, task, X, y, repeats, args)
+        result["against_float64"] = against_float64(task, X, y)
+        if scenario.target_unscaled is not None:
+            result["without_scaler"] = without_scaler(task, X, y, repeats)
+        result["breakdown_seconds"] = breakdown(task, X, y, repeats)
+    result["checks"] = checks(scenario, result)
+    return result
+
+
+def facts_of(task, X):
+    facts = {"rows": len(X), "features": X.shape[1], "dtype": str(X.dtype), "bytes": X.nbytes}
+    facts |= {"library": type(X).__module__.partition(".")[0], "steps": task.steps}
+    facts |= {"grid": {name: list(values) for name, values in task.grid.items()}}
+    facts |= {"candidates": task.n_candidates, "splits": N_SPLITS}
+    return facts | {"scoring": task.scoring, "refit": True}
+
+
+def measure_all(scenario, task, X, y, repeats, args):
+    """Records of gpuml and of each rival, and of gpuml on as few rows or candidates as a rival."""
+    own = {(len(X), task.n_candidates): measure_ours(task, X, y, repeats)}
+    rivals = []
+    for name in scenario.rivals if args.rivals is None else args.rivals:
+        rows = min(args.rival_rows or scenario.rival_rows.get(name, len(X)), len(X))
+        part = task.part(args.rival_candidates or scenario.rival_candidates.get(name))
+        size = rows, part.n_candidates
+        if size not in own:
+            own[size] = measure_ours(part, X[:rows], y[:rows], repeats)
+        rivals.append(
+            measure_rival(name, part, X[:rows], y[:rows], *own[size], scenario.rival_repeats)
+        )
+    return [record for record, _search in own.values()] + rivals
+
+
+def measure_ours(task, X, y, repeats):
+    """Record and fitted search: the first run with its memory, what moved, and the clock."""
+    search = our_search(task)
+    search.fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
+    with harness.host_peak() as host, harness.pool_peak() as pool:
+        first = harness.seconds_of(lambda: search.fit(X, y))
+    with count_transfers() as moved:
+        search.fit(X, y)
+    record = {"name": "gpuml", "rows": len(X), "candidates": task.n_candidates}
+    record |= {"first_seconds": first, "seconds": harness.timing(lambda: search.fit(X, y), repeats)}
+    record |= found(search)
+    plan = search.plan_
+    record |= {"plan": str(plan), "passes": plan.n_passes, "place": plan.place}
+    record |= {
+        "extra_host_bytes": host["bytes"],
+        "extra_host_method": host["method"],
+        "extra_pool_bytes": pool["bytes"],
+        "bytes_to_device": moved.to_device,
+        "bytes_to_host": moved.to_host,
+        "every_copy_counted": moved.counts_everyone,
+    }
+    return record, search
+
+
+def measure_rival(name, task, X, y, own, own_search, repeats):
+    """Record of one rival on the same rows and candidates, or of why it failed."""
+    rival = rival_of(name, task)
+    record = {"name": name, "rows": len(X), "candidates": task.n_candidates}
+    try:
+        search, seconds = time_rival(rival, rival.place(X), rival.place(y), repeats)
+        record |= {"seconds": seconds, **found(search)}
+        record["largest_score_difference"] = score_difference(search, own_search)
+    # Whatever a rival raises is a result, not the end of the benchmark.
+    except Exception as error:
+        reason = (str(error).strip() or "no message").splitlines()[0]
+        return record | {"failed": f"failed: {type(error).__name__}: {reason}"}
+    record["ratio"] = seconds["median"] / own["seconds"]["median"]
+    return record
+
+
+def against_float64(task, X, y):
+    """Scores on the first rows against those of scikit-learn in float64, solved to the end."""
+    X, y = X[:CHECK_ROWS], y[:CHECK_ROWS]
+    ours = our_search(task, refit=False).fit(X, y)
+    theirs = their_search(task, exact_sklearn_steps, n_jobs=-1).set_params(refit=False)
+    theirs.fit(to_host(X).astype(np.float64), to_host(y))
+    return {
+        "rows": len(X),
+        "largest_score_difference": score_difference(ours, theirs),
+        "allowed": allowed_difference(task, X),
+    }
+
+
+def allowed_difference(task, X):
+    if task.scoring == "accuracy":
+        return ROWS_APART * N_SPLITS / len(X)
+    return ALLOWED[str(X.dtype)]
+
+
+def without_scaler(task, X, y, repeats):
+    """gpuml's search with its scaler and without, in turn, so that both see the same machine."""
+    scaled, bare = our_search(task), search_without_steps(task)
+    seconds = {"with": [], "without": []}
+    for search in (scaled, bare):
+        search.fit(X, y)
+    for _ in range(repeats):
+        for which, search in (("with", scaled), ("without", bare)):
+            seconds[which].append(harness.seconds_of(lambda s=search: s.fit(X, y)))
+    medians = {which: statistics.median(runs) for which, runs in seconds.items()}
+    return {
+        "seconds": seconds,
+        "ratio": medians["with"] / medians["without"],
+        "plan": str(bare.plan_),
+        **found(bare),
+    }
+
+
+def breakdown(task, X, y, repeats):
+    """Medians of parts of the job, and of what no search can do without."""
+    parts = {
+        "search without refit": lambda: our_search(task, refit=False).fit(X, y),
+        "search of one candidate": lambda: our_search(task.part(1)).fit(X, y),
+        "moments of the folds alone": lambda: moments(task, X, y),
+        f"one product X'X in {X.dtype}": lambda: X.T @ X,
+    }
+    return {name: harness.timing(part, repeats)["median"] for name, part in parts.items()}
+
+
+def moments(task, X, y):
+    """What every step is fitted to, read as the search reads it."""
+    last = getattr(gpuml.linear_model, task.steps[-1])()
+    splits = split_rows(task.splitter, X, y, len(X))
+    folds = make_folds(last.multifit_batch(X, y), splits)
+    return describe(folds, block_bytes=gpuml.get_config()["block_bytes"], by_features=True)
+
+
+def checks(scenario, result):
+    """What gpuml should reach, and whether it did, in this run; speed only at the full size."""
+    own, check = result["contenders"][0], result["against_float64"]
+    label = f"scores are within {check['allowed']:g} of scikit-learn's in float64"
+    out = {label: check["largest_score_difference"] <= check["allowed"]}
+    out["all candidates were fitted together"] = own["plan"].endswith("(all candidates together)")
+    if (result["problem"]["rows"], result["problem"]["features"]) != (
+        scenario.rows,
+        scenario.features,
+    ):
+        return out
+    ratios = [record["ratio"] for record in result["contenders"] if "ratio" in record]
+    if scenario.target_seconds is not None:
+        label = f"at most {1000 * scenario.target_seconds:g} ms"
+        out[label] = own["seconds"]["median"] <= scenario.target_seconds
+    if scenario.target_ratio is not None and ratios:
+        label = f"the fastest rival takes {scenario.target_ratio:g} times as long, or longer"
+        out[label] = min(ratios) >= scenario.target_ratio
+    if scenario.target_unscaled is not None:
+        label = f"at most {scenario.target_unscaled:g} times as long as without the scaler"
+        out[label] = result["without_scaler"]["ratio"] <= scenario.target_unscaled
+    return out
+
+
+# ---------------------------------------------------------------- telling about it
+
+
+def show(result):
+    """Print a scenario as two tables."""
+    if "skipped" in result:
+        print(f"{result['scenario']}: skipped: {result['skipped']}")
+        return
+    problem = result["problem"]
+    title = (
+        f"{result['scenario']}: {problem['rows']:,} x {problem['features']} {problem['dtype']} "
+        f"({problem['library']}), {' -> '.join(problem['steps'])}, "
+        f"{problem['candidates']} candidates x {N_SPLITS} folds"
+    )
+    contenders = result["contenders"]
+    rows = [
+        {"contender": each["name"], "candidates": each["candidates"]} | as_row(each)
+        for each in contenders
+    ]
+    harness.print_table(title, rows)
+    for each in contenders:
+        if "failed" in each:
+            print(f"{each['name']} {each['failed']}")
+    rows = [
+        {"gpuml": name, "": value} for name, value in facts_to_show(result) if value is not None
+    ]
+    harness.print_table("", rows)
+
+
+def facts_to_show(result):
+    own, check = result["contenders"][0], result["against_float64"]
+    yield from (("plan", own["plan"]), ("passes over the rows", own["passes"]))
+    yield "first run at this size", f"{own['first_seconds']:.4f} s"
+    yield "extra host memory", harness.megabytes(own["extra_host_bytes"])
+    yield "growth of the GPU pool", harness.megabytes(own["extra_pool_bytes"])
+    yield "moved host to device", f"{own['bytes_to_device']:,} bytes"
+    yield "moved device to host", f"{own['bytes_to_host']:,} bytes"
+    for name, value in result["breakdown_seconds"].items():
+        yield name, f"{value:.4f} s"
+    if "without_scaler" in result:
+        yield "time with the scaler / without", f"{result['without_scaler']['ratio']:.2f}"
+    label = f"scores against float64, {check['rows']:,} rows"
+    yield label, f"{check['largest_score_difference']:.1e}"
+    for name, so in result["checks"].items():
+        yield name, "yes" if so else "NO"
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--scenario", nargs="+", choices=[*SCENARIOS, *GROUPS], default=["host"])
+    add("--rivals", nargs="*", choices=RIVAL_NAMES, help="default: those that suit the scenario")
+    add("--rows", type=int, help="default: those of the scenario")
+    add("--features", type=int, help="default: those of the scenario")
+    add("--rival-rows", type=int, help="rows for every rival; gpuml runs on as many beside it")
+    add("--rival-candidates", type=int, help="candidates for every rival, and for gpuml beside it")
+    add("--repeats", type=int, help="timed runs of gpuml")
+    add("--device", choices=["auto", "cpu", "cuda"], help="gpuml's setting for host data")
+    add("--json", type=Path, help="file for the report (default: standard output)")
+    return parser.parse_args()
+
+
+def scenario_names(chosen):
+    names = [name for choice in chosen for name in GROUPS.get(choice, (choice,))]
+    return list(dict.fromkeys(names))
+
+
+def main():
+    args = parse_arguments()
+    report = {
+        "benchmark": "pipeline_search",
+        "command": without_paths(sys.argv[1:]),
+        "gpuml": gpuml.__version__,
+        "SCIPY_ARRAY_API": os.environ.get("SCIPY_ARRAY_API"),
+        "scenarios": [run_scenario(name, args) for name in scenario_names(args.scenario)],
+    }
+    # Last, when every library that matters is loaded and shows its thread pool.
+    report["machine"] = harness.machine()
+    harness.write_json(report, args.json)
+    for result in report["scenarios"]:
+        show(result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""From components to what PCA calls them: how many are kept, attributes, maps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition._pca import _infer_dimension
+
+from gpuml._arrays import Array, namespace, to_host
+from gpuml._ops import constant
+from gpuml.decomposition._projection import Kind, at_home, in_kind, whitening_scale
+from gpuml.solvers.affine import Affine
+from gpuml.solvers.components import Components
+
+# The covariance of more features than this is left alone by "auto".
+MANY_FEATURES = 5_000
+# An exact decomposition of this many rows or columns is affordable everywhere.
+SMALL_SIDE = 1_000
+TALL = 10
+
+
+def choose_solver(n_rows: int, n_features: int, n_components: Any) -> str:
+    """What svd_solver="auto" stands for, for dense rows.
+
+    scikit-learn's rule with room for exact solutions where they are affordable: up to 5,000
+    features in place of 1,000 in tall data, and whatever the number of components where the
+    smaller side is at most 1,000.
+    """
+    exact = exact_solver(n_rows, n_features)
+    if exact == "covariance_eigh":
+        return exact if n_features <= MANY_FEATURES else _of_large(n_rows, n_features, n_components)
+    if min(n_rows, n_features) <= SMALL_SIDE:
+        return exact
+    return _of_large(n_rows, n_features, n_components)
+
+
+def _of_large(n_rows, n_features, n_components):
+    few = not isinstance(n_components, str | None) and (
+        1 <= n_components < 0.8 * min(n_rows, n_features)
+    )
+    return "randomized" if few else "full"
+
+
+def exact_solver(n_rows: int, n_features: int) -> str:
+    """The exact solver for rows of a shape: the fast one where they are many."""
+    return "covariance_eigh" if n_rows >= TALL * n_features else "full"
+
+
+def is_exact(n_rows: int, n_features: int) -> bool:
+    """Whether "auto" is exact for rows of a shape and for a half of them, at any n_components."""
+    if min(n_rows, n_features) <= SMALL_SIDE:
+        return True
+    return n_features <= MANY_FEATURES and n_rows >= 2 * TALL * n_features
+
+
+def check_n_components(n_components: Any, n_rows: int, n_features: int, solver: str) -> Any:
+    """The number of components as it is, or the most there can be for None.
+
+    Raises
+    ------
+    ValueError
+        If the solver cannot give so many.
+    """
+    most = min(n_rows, n_features)
+    if n_components is None:
+        return most
+    if solver == "randomized":
+        if isinstance(n_components, str):
+            raise ValueError(
+                f"n_components={n_components!r} cannot be a string with svd_solver='{solver}'"
+            )
+        if not 1 <= n_components <= most:
+            raise ValueError(
+                f"n_components={n_components!r} must be between 1 and min(n_samples, n_features)="
+                f"{most!r} with svd_solver='{solver}'"
+            )
+    elif n_components == "mle":
+        if n_rows < n_features:
+            raise ValueError("n_components='mle' is only supported if n_samples >= n_features")
+    elif not 0 <= n_components <= most:
+        raise ValueError(
+            f"n_components={n_components} must be between 0 and min(n_samples, n_features)={most} "
+            f"with svd_solver={solver!r}"
+        )
+    return n_components
+
+
+def n_leading(wanted: Sequence[Any], most: int) -> int:
+    """How many components have to be computed: all where the number depends on the spectrum."""
+    return max(int(k) if isinstance(k, Integral) else most for k in wanted)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Components of S parts as PCA has them, the first `counts[s]` of each.
+
+    Attributes
+    ----------
+    found : Components
+        At least as many as any part keeps.
+    counts : tuple of S ints
+    n_rows : tuple of S ints
+    whiten : bool
+    batch : Batch, or what has its X and home
+        Whose library and dtype results are to be in.
+    """
+
+    found: Components
+    counts: tuple[int, ...]
+    n_rows: tuple[int, ...]
+    whiten: bool
+    batch: Kind
+
+    @property
+    def widths(self) -> tuple[int, ...] | None:
+        """How many components each part keeps, where that differs."""
+        return self.counts if min(self.counts) < max(self.counts) else None
+
+    def maps(self) -> Affine:
+        """``x -> (x - mean) V'``, whitened where asked for.
+
+        Where parts keep different numbers of components, zero columns follow the fewer ones.
+        """
+        found = self.found
+        xp = namespace(found.vectors)
+        width = max(self.counts)
+        matrix = xp.matrix_transpose(found.vectors[:, :width, :])
+        if self.whiten:
+            variance = found.singular[:, :width] ** 2 / self._degrees()[:, None]
+            matrix = matrix / whitening_scale(variance, self.batch.X.dtype)[:, None, :]
+        if self.widths is not None:
+            matrix = without_columns(matrix, self.widths)
+        return Affine(matrix, -(found.mean[:, None, :] @ matrix)[:, 0, :])
+
+    def _degrees(self):
+        xp = namespace(self.found.mean)
+        return constant(np.asarray(self.n_rows) - 1, like=self.found.mean, xp=xp)
+
+    def pick(self, s: int) -> dict[str, Any]:
+        """Fitted attributes of part s."""
+        count, n_rows, found = self.counts[s], self.n_rows[s], self.found
+        squares = found.singular[s, :] ** 2
+        total = found.total[s]
+        kept = {
+            "components_": found.vectors[s, :count, :],
+            "explained_variance_": squares[:count] / (n_rows - 1),
+            "explained_variance_ratio_": squares[:count] / or_nan(total),
+            "singular_values_": found.singular[s, :count],
+            "mean_": found.mean[s, :],
+        }
+        return {
+            **{name: at_home(values, self.batch) for name, values in kept.items()},
+            "noise_variance_": self._noise(squares, total, count, n_rows),
+            "n_components_": count,
+            "n_samples_": n_rows,
+        }
+
+    def _noise(self, squares, total, count, n_rows):
+        """Mean variance of the directions that are left out."""
+        xp = namespace(squares)
+        most = min(n_rows, self.found.mean.shape[-1])
+        if count >= most:
+            return 0.0
+        if squares.shape[0] >= most:
+            left = xp.sum(squares[count:most])
+        else:
+            left = total - xp.sum(squares[:count])
+            left = xp.where(left > 0, left, xp.zeros_like(left))
+        return at_home(left / ((n_rows - 1) * (most - count)), self.batch)
+
+
+def without_columns(matrix: Array, widths: Sequence[int]) -> Array:
+    """Matrices (S, p, k) with zeros beyond the first `widths[s]` columns."""
+    xp = namespace(matrix)
+    kept = np.arange(matrix.shape[-1]) < np.asarray(widths)[:, None]
+    return matrix * constant(kept, like=matrix, xp=xp)[:, None, :]
+
+
+def or_nan(total):
+    """No warning where there is no variance to have a share of."""
+    xp = namespace(total)
+    return xp.where(total > 0, total, xp.full_like(total, float("nan")))
+
+
+def kept_counts(
+    found: Components, wanted: Sequence[Any], n_rows: tuple[int, ...]
+) -> tuple[int, ...]:
+    """How many components each part keeps, of what was asked for: a number, a share, or "mle"."""
+    if all(isinstance(k, Integral) for k in wanted):
+        return tuple(int(k) for k in wanted)
+    squares, totals = to_host(found.singular) ** 2, to_host(found.total)
+    p = found.mean.shape[-1]
+    return tuple(
+        _count(k, squares[s, : min(n, p)], totals[s], n)
+        for s, (k, n) in enumerate(zip(wanted, n_rows, strict=True))
+    )
+
+
+def _count(wanted, squares, total, n_rows):
+    if wanted == "mle":
+        return int(_infer_dimension(squares / (n_rows - 1), n_rows))
+    if not isinstance(wanted, Integral):
+        shares = np.cumsum(squares / total) if total > 0 else np.zeros(len(squares))
+        # The share is to be exceeded; rounding may leave that to no number at all.
+        return min(int(np.searchsorted(shares, wanted, side="right")) + 1, len(squares))
+    return int(wanted)
+
+
+# ---------------------------------------------------------------- the generative model
+
+
+def covariance(model: Any) -> Array:
+    """``V' diag(d - s) V + s I`` of a fitted model, float64: d variances along V, s noise."""
+    V, along, noise = _generative(model)
+    return (V.T * (along - noise)) @ V + noise * _eye_of(V)
+
+
+def precision(model: Any) -> Array:
+    """The inverse of `covariance`, float64.
+
+    With orthonormal V it is ``V' diag(1/d - 1/s) V + I / s``: nothing has to be inverted.
+    """
+    V, along, noise = _generative(model)
+    if not noise > 0:
+        return namespace(V).linalg.inv(covariance(model))
+    return (V.T * (1.0 / along - 1.0 / noise)) @ V + _eye_of(V) / noise
+
+
+def _generative(model):
+    """Components, variances of the generative model along them, and those of all else."""
+    xp = namespace(model.components_)
+    V, variance = (xp.astype(a, xp.float64) for a in (model.components_, model.explained_variance_))
+    noise = float(model.noise_variance_)
+    excess = xp.where(variance > noise, variance - noise, xp.zeros_like(variance))
+    # scikit-learn's covariance of a whitened model is another one; scores are to agree with it.
+    return V, noise + (excess * variance if model.whiten else excess), noise
+
+
+def _eye_of(V):
+    return namespace(V).eye(V.shape[1], dtype=V.dtype, device=V.device)
+
+
+def log_likelihood(model: Any, X: Array, rows_per_block: int) -> Array:
+    """Log-likelihood (n,) of rows at the place of the model."""
+    xp = namespace(X)
+    P = precision(model)
+    sign, log_determinant = xp.linalg.slogdet(P)
+    constant_part = X.shape[1] * float(np.log(2 * np.pi)) - xp.where(
+        sign > 0, log_determinant, xp.full_like(log_determinant, -float("inf"))
+    )
+    mean = xp.astype(model.mean_, xp.float64)
+    parts = []
+    for start in range(0, X.shape[0], rows_per_block):
+        rows = xp.astype(X[start : min(start + rows_per_block, X.shape[0]), :], xp.float64) - mean
+        parts.append(-0.5 * xp.sum(rows * (rows @ P), axis=1))
+    return in_kind(xp.concat(parts) - 0.5 * constant_part, X.dtype)

@@ -1,0 +1,133 @@
+"""Rows times components, where the rows are."""
+
+from typing import Any, Protocol
+
+from scipy import sparse
+from sklearn.base import TransformerMixin
+from sklearn.utils._array_api import check_same_namespace
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import HOST, Array, Place, as_array, move, namespace, place_of
+from gpuml.decomposition._input import check_reduced, check_seen, is_cupyx_sparse
+
+
+class Kind(Protocol):
+    """Of a batch, what results need: whose library and dtype they are to be in."""
+
+    @property
+    def X(self) -> Any:
+        """The rows."""
+
+    @property
+    def home(self) -> Place:
+        """Where they came from."""
+
+
+def at_home(values: Array, batch: Kind) -> Array:
+    """Results in the library, on the device and of the dtype of the user's X."""
+    return in_kind(move(values, batch.home), batch.X.dtype)
+
+
+def in_kind(values: Array, dtype: Any) -> Array:
+    """An array of the dtype of that name; NumPy's without an axis become scalars."""
+    place = place_of(values)
+    values = place.xp.astype(values, getattr(place.xp, str(dtype).rpartition(".")[2]))
+    return values[()] if place.kind == "numpy" and values.ndim == 0 else values
+
+
+def whitening_scale(variance: Array, dtype: Any) -> Array:
+    """Standard deviations that are safe to divide by, for results of a dtype."""
+    xp = namespace(variance)
+    least = float(xp.finfo(getattr(xp, str(dtype).rpartition(".")[2])).eps)
+    scale = xp.sqrt(variance)
+    return xp.where(scale < least, xp.full_like(scale, least), scale)
+
+
+class Projection(TransformerMixin):
+    """`transform` and `inverse_transform` of a model with orthonormal `components_`.
+
+    `mean_` and `whiten` count where the model has them.
+    """
+
+    def transform(self, X):
+        """Project rows on the components: ``(X - mean_) components_'``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : array of shape (n_samples, n_components)
+            In the library and on the device of X. With ``whiten=True`` each column is divided by
+            the square root of its variance in the rows of `fit`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
+        check_same_namespace(X, self, attribute="components_", method="transform")
+        return project(self, check_seen(self, X))
+
+    def inverse_transform(self, X):
+        """Rows of the original space that `transform` would send to X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X_original : array of shape (n_samples, n_features)
+            In the library and on the device of X: the rows that lie in the space of the
+            components.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has another number of columns than there are components, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="components_", method="inverse_transform")
+        X = check_reduced(self, X, self.components_.shape[0])
+        xp, place = namespace(X), place_of(X)
+        components = _like(self.components_, place, X.dtype)
+        if getattr(self, "whiten", False):
+            variance = _like(self.explained_variance_, place, X.dtype)
+            components = xp.sqrt(variance)[:, None] * components
+        rows = X @ components
+        mean = getattr(self, "mean_", None)
+        return rows if mean is None else rows + _like(mean, place, X.dtype)
+
+
+def project(estimator: Any, X: Any) -> Array:
+    """`transform` for rows that were checked."""
+    place = _place_of_rows(X)
+    turn = place.xp.matrix_transpose(_like(estimator.components_, place, X.dtype))
+    rows = X @ turn
+    if getattr(estimator, "mean_", None) is not None:
+        # After the product, so that no copy of X is made and sparse rows stay sparse.
+        rows = rows - _like(estimator.mean_, place, X.dtype) @ turn
+    if getattr(estimator, "whiten", False):
+        variance = _like(estimator.explained_variance_, place, X.dtype)
+        rows = rows / whitening_scale(variance, X.dtype)
+    return rows
+
+
+def _place_of_rows(X) -> Place:
+    if sparse.issparse(X):
+        return HOST
+    return place_of(X.data if is_cupyx_sparse(X) else X)
+
+
+def _like(values, place, dtype):
+    return in_kind(move(values, place), dtype)

@@ -1,0 +1,352 @@
+"""Truncated singular value decomposition on the device of its data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import _fit_context, clone
+from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
+from sklearn.utils import check_random_state
+
+from gpuml._arrays import Array, as_array, move, namespace, place_of
+from gpuml._config import current_settings
+from gpuml._ops import all_finite, constant
+from gpuml._validation import check_finite, is_foreign, unchanged_on_error
+from gpuml.data import Batch
+from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseHome
+from gpuml.decomposition._input import (
+    batch_of,
+    check_cupyx,
+    check_fit_rows,
+    is_cupyx_sparse,
+    is_sparse,
+    refuse_what_is_not_finite,
+)
+from gpuml.decomposition._principal import SMALL_SIDE, or_nan, without_columns
+from gpuml.decomposition._projection import Kind, Projection, at_home, project
+from gpuml.solvers.affine import Affine, FittedStep, Parts
+from gpuml.solvers.components import Components, from_moments, from_products, variances_along
+from gpuml.solvers.moments import Moments, atom_moments, normal_equations
+from gpuml.solvers.randomized import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    dense_sums,
+    randomized_svd,
+    sparse_products,
+    sparse_sums,
+)
+
+
+class TruncatedSVD(Projection, SklearnTruncatedSVD):
+    r"""Projection on the leading right singular vectors of the rows, which are not centred.
+
+    For rows X the components are the first k right singular vectors V of
+
+    .. math:: X = U \, \mathrm{diag}(s) \, V'
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are, sparse CuPy matrices included. Products
+    are float64 whatever the dtype of X; results have the dtype of X.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        k, at most the number of features; for "arpack" less than both sides of X.
+    algorithm : {"randomized", "arpack"}, default="randomized"
+        - "randomized": iteration with a random block, orthonormalised by QR. Dense rows of up to
+          1,000 features are described by their second moments instead, whose eigenvectors are
+          what the iteration tends to, for one pass over the rows.
+        - "arpack": scikit-learn's, for host data; on a device, eigenvectors of second moments.
+    n_iter : int, default=5
+        Iterations of "randomized".
+    n_oversamples : int, default=10
+        Random vectors of "randomized" beyond the number of components.
+    power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
+        Kept for scikit-learn's sake: QR, the stable choice, is taken always.
+    random_state : int, RandomState instance or None, default=None
+        For "randomized" and "arpack". The same seed draws the numbers that scikit-learn draws.
+    tol : float, default=0.0
+        Only for ARPACK.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        V', in the library, on the device and of the dtype of X, as are all arrays below. The entry
+        of largest absolute value in each row is positive.
+    explained_variance_ : array of shape (n_components,)
+        Variance of each column of the projected rows.
+    explained_variance_ratio_ : array of shape (n_components,)
+        The same as shares of the variance of all features.
+    singular_values_ : array of shape (n_components,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    PCA : With the mean removed.
+
+    References
+    ----------
+    N. Halko, P. G. Martinsson, J. A. Tropp, "Finding structure with randomness", SIAM Review 53
+    (2011).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.decomposition import TruncatedSVD
+    >>> X = np.array([[3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> TruncatedSVD(n_components=2).fit(X).singular_values_.round(6)
+    array([3., 2.])
+    """
+
+    # Hyper-parameters that may differ between candidates of one decomposition.
+    affine_params = ("n_components",)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Find the components.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            At least two features.
+        y : ignored
+
+        Returns
+        -------
+        self : TruncatedSVD
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's TruncatedSVD rejects. A failed fit leaves the estimator
+            as it was.
+        MemoryError
+            If a device has no room for even small blocks of rows.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if self._needs_host(X):
+                # Its fit is a call of fit_transform, which here is ours.
+                SklearnTruncatedSVD.fit_transform(self, X)
+            else:
+                self._find(X)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X, y=None):
+        """Find the components, and project the same rows on them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        X_new : array of shape (n_samples, n_components)
+            In the library and on the device of X.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if self._needs_host(X):
+                return SklearnTruncatedSVD.fit_transform(self, X)
+            rows, home = self._find(X)
+            return move(project(self, rows), home)
+
+    def _needs_host(self, X):
+        """Whether scikit-learn does it: sparse host data, and ARPACK."""
+        return sparse.issparse(X) or (
+            self.algorithm == "arpack" and not (is_foreign(X) or is_cupyx_sparse(X))
+        )
+
+    def _find(self, X):
+        """Fit; gives rows to project, perhaps on a device, and the place for the result."""
+        if is_cupyx_sparse(X):
+            X = check_cupyx(self, X, reset=True)
+            found = _fit_sparse(self, X)
+            self.__dict__.update(found.pick(self._count(X.shape), 0))
+            return X, place_of(X.data)
+        X = check_fit_rows(self, X, min_features=2)
+        batch = batch_of(X)
+        count = self._count(X.shape)
+        found = _fit_dense(self, batch, count)
+        self.__dict__.update(found.pick(count, 0))
+        return batch.X, batch.home
+
+    def _count(self, shape):
+        """How many components rows of a shape give.
+
+        Raises
+        ------
+        ValueError
+            If the algorithm cannot give so many.
+        """
+        n, p = shape
+        if self.algorithm == "arpack" and not self.n_components < min(n, p):
+            raise ValueError(
+                f"n_components({self.n_components}) must be < min(n_samples, n_features)="
+                f"{min(n, p)} with algorithm='arpack'."
+            )
+        if self.n_components > p:
+            raise ValueError(f"n_components({self.n_components}) must be <= n_features({p}).")
+        return min(self.n_components, n)
+
+    # ---------------------------------------------------------------- as a step of a search
+
+    def affine_ready(self, X: Any) -> bool:
+        """Whether the components follow from second moments, so that all candidates share them.
+
+        They do for both algorithms: ARPACK stops where only rounding is left, and the randomized
+        iteration is replaced by its limit for so many features anyway.
+        """
+        X = as_array(X)
+        shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
+        loose = self.algorithm == "arpack" and self.tol > 0
+        return not is_sparse(X) and not loose and len(shape) == 2 and shape[1] <= SMALL_SIDE
+
+    def multi_affine(
+        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
+    ) -> list[FittedStep]:
+        """Fit every candidate to every part, from one decomposition of each part.
+
+        Parameters
+        ----------
+        parts : Parts
+            Without weights.
+        candidates : sequence of dicts
+            Values of `affine_params`; what one leaves out is as on this estimator.
+
+        Returns
+        -------
+        steps : list of FittedStep
+            One for each candidate. Where a part has fewer rows than components were asked for,
+            its maps end in zero columns.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, for a number of components that some part cannot have.
+        """
+        models = [clone(self).set_params(**candidate) for candidate in candidates]
+        for model in models:
+            model._validate_params()
+        shapes = [(n, parts.n_features) for n in parts.n_rows]
+        counts = [tuple(model._count(shape) for shape in shapes) for model in models]
+        found = _from_moments(parts.moments, max(map(max, counts)), parts.n_rows, parts.batch)
+        return [_step(found, kept) for kept in counts]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = self.algorithm == "randomized"
+        return tags
+
+
+@dataclass(frozen=True)
+class Truncated:
+    """Components of S parts about the origin, and the variances (S, r) along them; float64.
+
+    `spread` (S,) is the variance of all features together. Results are of the library and dtype of
+    `batch`.
+    """
+
+    found: Components
+    variance: Array
+    spread: Array
+    batch: Kind
+
+    def pick(self, count: int, s: int) -> dict[str, Any]:
+        """Fitted attributes of part s."""
+        variance = self.variance[s, :count]
+        kept = {
+            "components_": self.found.vectors[s, :count, :],
+            "singular_values_": self.found.singular[s, :count],
+            "explained_variance_": variance,
+            "explained_variance_ratio_": variance / or_nan(self.spread[s]),
+        }
+        return {name: at_home(values, self.batch) for name, values in kept.items()}
+
+    def maps(self, counts: Sequence[int]) -> Affine:
+        """``x -> x V``, with zero columns where a part has fewer components."""
+        vectors = self.found.vectors
+        xp = namespace(vectors)
+        width = max(counts)
+        matrix = xp.matrix_transpose(vectors[:, :width, :])
+        if min(counts) < width:
+            matrix = without_columns(matrix, counts)
+        return Affine(matrix, xp.zeros_like(matrix[:, 0, :]))
+
+
+def _step(found, counts):
+    widths = counts if min(counts) < max(counts) else None
+    return FittedStep(found.maps(counts), lambda s: found.pick(counts[s], s), widths)
+
+
+def _from_moments(moments: Moments, count: int, n_rows: Sequence[int], batch: Batch) -> Truncated:
+    found = from_moments(moments, count, centred=False)
+    xp = namespace(found.total)
+    size = constant(n_rows, like=found.total, xp=xp)
+    # How the projected rows vary follows from how the rows do.
+    centred = normal_equations(moments, True).xx / size[:, None, None]
+    spread = xp.sum(xp.linalg.diagonal(centred), axis=-1)
+    return Truncated(found, variances_along(centred, found.vectors), spread, batch)
+
+
+def _fit_dense(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
+    block_bytes = current_settings().block_bytes
+    if model.algorithm == "arpack" or batch.n_features <= SMALL_SIDE:
+        every_row = (slice(0, batch.n_rows),)
+        moments = atom_moments(batch, every_row, block_bytes=block_bytes)
+        if not all_finite(moments.gram, batch.work.xp):
+            refuse_what_is_not_finite(model, batch.X)
+        return _from_moments(moments, count, (batch.n_rows,), batch)
+    sums = dense_sums(batch, block_bytes)
+    if not all_finite(sums.total, batch.work.xp):
+        refuse_what_is_not_finite(model, batch.X)
+    return _randomized(model, DenseRows(batch, None, sums.mean, block_bytes), sums.total, batch)
+
+
+def _fit_sparse(model: TruncatedSVD, X: Any) -> Truncated:
+    """Of a sparse matrix (CSR) whose data is an array that gpuml works on."""
+    check_finite(X.data, "X", model)
+    doubles = X.astype(np.float64)
+    sums = sparse_sums(doubles)
+    home = SparseHome(X, place_of(X.data))
+    if model.algorithm == "randomized":
+        return _randomized(model, SparseRows(doubles, None, sums.mean), sums.total, home)
+    if X.shape[1] > MANY_SPARSE_FEATURES:
+        raise ValueError(
+            f"algorithm='arpack' needs the second moments of all features on a GPU, which is too "
+            f"much for {X.shape[1]}. Use algorithm='randomized', or pass host data (X.get())."
+        )
+    centred = sparse_products(doubles, sums.mean)[None, ...] / X.shape[0]
+    mean = sums.mean[None, :]
+    products = X.shape[0] * (centred + mean[:, :, None] * mean[:, None, :])
+    found = from_products(products, 0 * mean, model._count(X.shape))
+    return Truncated(
+        found, variances_along(centred, found.vectors), sums.total[None] / X.shape[0], home
+    )
+
+
+def _randomized(model: TruncatedSVD, rows: Rows, total: Array, batch: Any) -> Truncated:
+    """`total` is the sum of squares of the rows less their mean."""
+    xp = namespace(total)
+    singular, vectors, projected = randomized_svd(
+        rows,
+        model.n_components,
+        model.n_oversamples,
+        model.n_iter,
+        check_random_state(model.random_state),
+    )
+    variance = xp.var(projected, axis=0)
+    found = Components(
+        vectors[None, ...],
+        singular[None, :],
+        xp.sum(singular**2)[None],
+        xp.zeros((1, rows.shape[1]), dtype=xp.float64, device=vectors.device),
+    )
+    return Truncated(found, variance[None, :], total[None] / rows.shape[0], batch)

@@ -1,0 +1,93 @@
+"""Rows scaled to unit norm, on the device of the rows."""
+
+from sklearn import preprocessing as sk
+from sklearn.base import _fit_context
+
+from gpuml._arrays import as_array, namespace
+from gpuml._validation import check_rows, is_foreign, unchanged_on_error
+from gpuml.preprocessing._places import as_asked
+
+ORDERS = {"l1": 1, "l2": 2, "max": float("inf")}
+
+
+class Normalizer(sk.Normalizer):
+    r"""Divide each row by its norm, :math:`z_i = x_i / |x_i|`.
+
+    A row of zeros stays as it is. Arrays of CuPy, torch and other libraries are worked on where
+    they are; host data, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    norm : {"l1", "l2", "max"}, default="l2"
+        Sum of absolute values, root of the sum of squares, or largest absolute value.
+    copy : bool, default=True
+        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import Normalizer
+    >>> Normalizer().fit_transform([[3.0, 4.0], [0.0, 2.0]])
+    array([[0.6, 0.8],
+           [0. , 1. ]])
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Check the parameters and X; nothing is learnt.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : Normalizer
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's Normalizer rejects.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if not is_foreign(X):
+                return super().fit(X, y)
+            check_rows(self, X, reset=True)
+        return self
+
+    def transform(self, X, copy=None):
+        """Scale rows to unit norm.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        copy : bool, default=None
+            Overrides the parameter of the class.
+
+        Returns
+        -------
+        X_tr : array of shape (n_samples, n_features)
+            In the library, on the device and of the dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has other features than in `fit`, or holds nan or inf.
+        """
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().transform(X, copy)
+        X = check_rows(self, X, reset=False)
+        xp = namespace(X)
+        norms = xp.linalg.vector_norm(X, axis=1, keepdims=True, ord=ORDERS[self.norm])
+        # scikit-learn's bound for a row of zeros.
+        tiny = norms < 10 * float(xp.finfo(X.dtype).eps)
+        return as_asked(self, X / xp.where(tiny, xp.ones_like(norms), norms))

@@ -1,0 +1,287 @@
+"""A column for each category, on the device of the rows."""
+
+from typing import Any
+
+import numpy as np
+from sklearn import preprocessing as sk
+from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
+from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
+from gpuml.preprocessing._places import as_asked, wants_frame
+
+
+class OneHotEncoder(sk.OneHotEncoder):
+    """A column of 0 and 1 for each category of each feature.
+
+    Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
+    host data, strings included, is scikit-learn's work. Categories are kept on the host.
+
+    Parameters
+    ----------
+    categories : "auto" or list of array-likes, default="auto"
+        Found in `fit`, or given for each feature, sorted.
+    drop : {"first", "if_binary"}, array-like of shape (n_features,) or None, default=None
+        A category of each feature that gets no column.
+    sparse_output : bool, default=True
+        Whether `transform` gives a sparse matrix: of SciPy for host data, of cupyx (CSR) for CuPy
+        arrays. For other device data only False will do.
+    dtype : dtype, default=numpy.float64
+        Of the output, for any library.
+    handle_unknown : {"error", "ignore", "infrequent_if_exist", "warn"}, default="error"
+        What `transform` does with a category that `fit` has not seen: raise, or give zeros.
+    min_frequency, max_categories : default=None
+        Rare categories share a column; only for host data.
+    feature_name_combiner : "concat" or callable, default="concat"
+
+    Attributes
+    ----------
+    categories_ : list of ndarrays
+        Categories of each feature, sorted, nan at the end; on the host, as names of columns are.
+    drop_idx_ : ndarray of shape (n_features,) or None
+        Index of the category of each feature that gets no column.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import OneHotEncoder
+    >>> OneHotEncoder(sparse_output=False).fit_transform([[3], [7], [3]])
+    array([[1., 0.],
+           [0., 1.],
+           [1., 0.]])
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Find the categories of each feature.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : OneHotEncoder
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's OneHotEncoder rejects, and for device data with
+            parameters that need host data. A failed fit leaves the estimator as it was.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if not is_foreign(X):
+                return super().fit(X, y)
+            if self.min_frequency is not None or self.max_categories is not None:
+                raise ValueError(
+                    "min_frequency and max_categories need host data: convert X to NumPy, or leave "
+                    "both at None."
+                )
+            X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
+            # scikit-learn's fit sees one row or more of each category, and checks parameters.
+            super().fit(_one_of_each(X))
+        return self
+
+    def transform(self, X):
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_out : array or sparse matrix of shape (n_samples, n_encoded_features)
+            In the library and on the device of X.
+
+        Raises
+        ------
+        ValueError
+            For unknown categories with ``handle_unknown="error"``, other features than in `fit`,
+            and device data other than CuPy's with ``sparse_output=True``.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().transform(X)
+        kind = place_of(X).kind
+        if self._infrequent_enabled:
+            raise ValueError("min_frequency and max_categories need host data: convert X to NumPy.")
+        if self.sparse_output and kind != "cupy":
+            raise ValueError(
+                f"sparse_output=True is for host data and CuPy arrays, and X is of {kind}. Set "
+                "sparse_output=False."
+            )
+        if self.sparse_output and wants_frame(self):
+            raise ValueError("A data frame is no sparse matrix. Set sparse_output=False.")
+        X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
+        codes = self._codes(X)
+        if self.sparse_output:
+            return _csr(codes, self._n_features_outs, np.dtype(self.dtype))
+        return as_asked(self, _dense(codes, self._n_features_outs, np.dtype(self.dtype)))
+
+    def _codes(self, X: Array) -> list[Array]:
+        """For each feature, the number of its column for each row (n,); -1 for none."""
+        xp, place = namespace(X), place_of(X)
+        codes, unknown = [], []
+        columns_of = [move(self._column_of_category(j), place) for j in range(X.shape[1])]
+        for j, categories in enumerate(self.categories_):
+            column = xp.asarray(X[:, j], copy=True)  # read several times: neighbours in memory
+            found, is_known = _positions(column, categories)
+            code = xp.take(columns_of[j], found, axis=0)
+            codes.append(xp.where(is_known, code, xp.full_like(code, -1)))
+            unknown.append(xp.any(~is_known))
+        if bool(xp.any(xp.stack(unknown))):
+            self._say_unknown(X)
+        return codes
+
+    def _column_of_category(self, j: int) -> np.ndarray:
+        """Number of the column, within those of feature j, of each category; -1 if dropped."""
+        columns = np.arange(len(self.categories_[j]))
+        dropped = None if self.drop_idx_ is None else self.drop_idx_[j]
+        if dropped is not None:
+            columns[dropped:] -= 1
+            columns[dropped] = -1
+        return columns
+
+    def _say_unknown(self, X):
+        """Raise or warn in scikit-learn's words, from one row or more of each category."""
+        if self.handle_unknown in ("error", "warn") or self.drop is not None:
+            unknown = "error" if self.handle_unknown == "error" else "infrequent_if_exist"
+            self._transform(
+                _one_of_each(X),
+                handle_unknown=unknown,
+                ensure_all_finite="allow-nan",
+                warn_on_unknown=True,
+            )
+
+    def inverse_transform(self, X):
+        """Categories from columns.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_encoded_features)
+
+        Returns
+        -------
+        X_original : array of shape (n_samples, n_features)
+            In the library and on the device of X. Zeros everywhere stand for the dropped category,
+            or for an unknown one: None for host data, nan for device data.
+
+        Raises
+        ------
+        ValueError
+            For device data, if an unknown category would have to be an integer.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if type(X).__module__.startswith("cupyx"):
+            X = X.toarray()
+        if not is_foreign(X):
+            return super().inverse_transform(X)
+        X = check_images(self, X, int(np.sum(self._n_features_outs)), keep_dtype=True)
+        xp = namespace(X)
+        ends = np.cumsum([0, *self._n_features_outs]).tolist()
+        columns = [self._inverse(X[:, ends[j] : ends[j + 1]], j) for j in range(len(ends) - 1)]
+        return xp.stack(columns, axis=1)
+
+    def _inverse(self, block: Array, j: int) -> Array:
+        """Categories (n,) of feature j from its columns."""
+        xp, place = namespace(block), place_of(block)
+        dtype = np.result_type(*self.categories_)
+        categories = self.categories_[j].astype(dtype)
+        dropped = None if self.drop_idx_ is None else self.drop_idx_[j]
+        kept = categories if dropped is None else np.delete(categories, dropped)
+        if len(kept) == 0:
+            only = move(categories, place)
+            return xp.take(
+                only, xp.zeros(block.shape[:1], dtype=xp.int64, device=place.device), axis=0
+            )
+        values = xp.take(move(kept, place), xp.argmax(block, axis=1), axis=0)
+        nothing = ~xp.any(block != 0, axis=1)
+        if dropped is not None:
+            return xp.where(nothing, xp.full_like(values, categories[dropped].item()), values)
+        if bool(xp.any(nothing)):
+            if self.handle_unknown == "error":
+                raise ValueError(
+                    f"Samples {np.flatnonzero(to_host(nothing))} can not be inverted when "
+                    "drop=None and handle_unknown='error' because they contain all zeros"
+                )
+            if dtype.kind != "f":
+                raise ValueError(
+                    f"Unknown categories of feature {j} cannot be told among values of dtype "
+                    f"{dtype} on a device. Convert X to NumPy, where they become None."
+                )
+            return xp.where(nothing, xp.full_like(values, float("nan")), values)
+        return values
+
+
+def _one_of_each(X: Array) -> np.ndarray:
+    """Host rows with the same categories in each column as X: (most categories, p)."""
+    xp = namespace(X)
+    distinct = [_distinct(X[:, j], xp) for j in range(X.shape[1])]
+    length = max(len(values) for values in distinct)
+    return np.stack([np.resize(values, length) for values in distinct], axis=1)
+
+
+def _distinct(column, xp):
+    if xp.isdtype(column.dtype, "bool"):
+        return to_host(xp.unique_values(xp.astype(column, xp.int8))).astype(bool)
+    values = to_host(xp.unique_values(column))
+    # Libraries may count each nan as another value.
+    return np.unique(values, equal_nan=True)
+
+
+def _positions(column: Array, categories: np.ndarray) -> tuple[Array, Array]:
+    """Positions of values (n,) among sorted categories, nan last, and whether each is there."""
+    xp, place = namespace(column), place_of(column)
+    last = len(categories) - 1
+    has_nan = categories.dtype.kind == "f" and bool(np.isnan(categories[-1]))
+    if xp.isdtype(column.dtype, "bool"):
+        column, categories = xp.astype(column, xp.int8), categories.astype(np.int8)
+    # No value is inf, and searching among nan is not defined.
+    categories = move(np.nan_to_num(categories, nan=np.inf) if has_nan else categories, place)
+    if column.dtype != categories.dtype:
+        column, categories = (xp.astype(x, xp.float64) for x in (column, categories))
+    found = xp.searchsorted(categories, column)
+    found = xp.where(found > last, xp.full_like(found, last), found)
+    is_known = xp.take(categories, found, axis=0) == column
+    if has_nan:
+        is_nan = xp.isnan(column)
+        found = xp.where(is_nan, xp.full_like(found, last), found)
+        is_known = is_known | is_nan
+    return found, is_known
+
+
+def _dense(codes: list[Array], widths: list[int], dtype: np.dtype) -> Array:
+    """Columns of 0 and 1, written once."""
+    xp = namespace(codes[0])
+    device = device_of(codes[0])
+    out = xp.empty((codes[0].shape[0], sum(widths)), dtype=getattr(xp, dtype.name), device=device)
+    start = 0
+    for code, width in zip(codes, widths, strict=True):
+        numbers = xp.arange(width, dtype=code.dtype, device=device)
+        out[:, start : start + width] = xp.astype(code[:, None] == numbers, out.dtype)
+        start += width
+    return out
+
+
+def _csr(codes: list[Array], widths: list[int], dtype: np.dtype) -> Any:
+    """A cupyx CSR matrix with a 1 for each feature and row whose category has a column."""
+    import cupy
+    from cupyx.scipy.sparse import csr_matrix
+
+    starts = np.cumsum([0, *widths])
+    rows = cupy.stack([code + start for code, start in zip(codes, starts, strict=False)], axis=1)
+    has_column = cupy.stack(codes, axis=1) >= 0
+    indptr = cupy.zeros(rows.shape[0] + 1, dtype=cupy.int32)
+    indptr[1:] = cupy.cumsum(cupy.count_nonzero(has_column, axis=1))
+    indices = rows[has_column].astype(cupy.int32)
+    data = cupy.ones(indices.shape, dtype=dtype)
+    return csr_matrix((data, indices, indptr), shape=(rows.shape[0], int(starts[-1])))

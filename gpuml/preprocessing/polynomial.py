@@ -1,0 +1,156 @@
+"""Products of features up to a degree, on the device of the rows."""
+
+from itertools import accumulate
+from typing import Any
+
+from sklearn import preprocessing as sk
+from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, device_of, namespace
+from gpuml._validation import check_rows, is_foreign, unchanged_on_error
+from gpuml.preprocessing._places import as_asked
+
+
+class PolynomialFeatures(sk.PolynomialFeatures):
+    r"""All products of features up to a degree, :math:`\prod_j x_j^{e_j}, \sum_j e_j \le d`.
+
+    Arrays of CuPy, torch and other libraries are worked on where they are; host data, sparse rows
+    included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    degree : int or tuple (min_degree, max_degree), default=2
+        The largest sum of exponents, or the smallest and the largest one.
+    interaction_only : bool, default=False
+        Whether no exponent may be above 1.
+    include_bias : bool, default=True
+        Whether the first column is 1.
+    order : {"C", "F"}, default="C"
+        Order of the output in memory. "F" is written faster, and by columns.
+
+    Attributes
+    ----------
+    powers_ : ndarray of shape (n_output_features_, n_features_in_)
+        Exponents of each product.
+    n_output_features_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import PolynomialFeatures
+    >>> PolynomialFeatures().fit_transform([[2.0, 3.0]])
+    array([[1., 2., 3., 4., 6., 9.]])
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Count the products.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PolynomialFeatures
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's PolynomialFeatures rejects. A failed fit leaves the
+            estimator as it was.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if not is_foreign(X):
+                return super().fit(X, y)
+            X = check_rows(self, X, reset=True)
+            # Only the number of features counts, so that one row of zeros says it all.
+            super().fit([[0.0] * X.shape[1]])
+        return self
+
+    def transform(self, X):
+        """Products of the features of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        XP : array of shape (n_samples, n_output_features_)
+            In the library, on the device and of the dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has other features than in `fit`, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().transform(X)
+        X = check_rows(self, X, reset=False)
+        XP = _empty((X.shape[0], self.n_output_features_), self.order, like=X)
+        column = 0
+        if self.include_bias:
+            XP[:, 0] = 1.0
+            column = 1
+        self._write_products(X, XP, column)
+        return as_asked(self, XP)
+
+    def _write_products(self, X: Array, XP: Array, column: int) -> None:
+        """Write all products of degree 1 and more, from a column on."""
+        last, sizes = X, [1] * X.shape[1]
+        for degree in range(1, self._max_degree + 1):
+            if degree > 1:
+                sizes = _sizes(sizes, self.interaction_only)
+            width = sum(sizes)
+            if width == 0:
+                return
+            if degree >= self._min_degree:
+                products = XP[:, column : column + width]
+                column += width
+            else:
+                products = _empty((X.shape[0], width), self.order, like=X)
+            if degree == 1:
+                products[:, :] = X
+            else:
+                _write_next(last, X, products, sizes)
+            last = products
+
+
+def _sizes(sizes: list[int], interaction_only: bool) -> list[int]:
+    """Of the next degree, how many products have feature j for their first one."""
+    # Feature j times the products whose first feature is j or later, or later than j.
+    from_j = list(accumulate(reversed(sizes)))[::-1]
+    return [*from_j[1:], 0] if interaction_only else from_j
+
+
+def _write_next(last: Array, X: Array, products: Array, sizes: list[int]) -> None:
+    """Each feature times the last of the products of one degree less."""
+    start = 0
+    for j, size in enumerate(sizes):
+        if size:
+            factors = last[:, last.shape[1] - size :]
+            _multiply(factors, X[:, j : j + 1], products, slice(start, start + size))
+            start += size
+
+
+def _empty(shape: tuple[int, int], order: str, *, like: Array) -> Any:
+    xp = namespace(like)
+    options = {"dtype": like.dtype, "device": device_of(like)}
+    return xp.empty(shape, **options) if order == "C" else xp.empty(shape[::-1], **options).T
+
+
+def _multiply(a: Array, b: Array, target: Array, columns: slice) -> None:
+    """``target[:, columns] = a * b``, without a copy in between where the library can."""
+    if type(target).__module__.startswith("cupy"):
+        namespace(a).multiply(a, b, out=target[:, columns])
+    else:
+        target[:, columns] = a * b
