@@ -5,6 +5,7 @@ from typing import Any, Protocol
 from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils._array_api import check_same_namespace
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, Place, as_array, move, namespace, place_of
@@ -73,7 +74,8 @@ class Projection(TransformerMixin):
         X = as_array(X)
         # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
         check_same_namespace(X, self, attribute="components_", method="transform")
-        return project(self, check_seen(self, X))
+        X = check_seen(self, X)
+        return as_asked(self, project(self, X), _place_of_rows(X))
 
     def inverse_transform(self, X):
         """Rows of the original space that `transform` would send to X.
@@ -121,6 +123,12 @@ def project(estimator: Any, X: Any) -> Array:
         variance = _like(estimator.explained_variance_, place, X.dtype)
         rows = rows / whitening_scale(variance, X.dtype)
     return rows
+
+
+def as_asked(estimator: Any, image: Array, home: Place) -> Array:
+    """The result of `transform` at its place; on the host if a data frame is to be made of it."""
+    wants_frame = _get_output_config("transform", estimator)["dense"] != "default"
+    return move(image, HOST if wants_frame else home)
 
 
 def _place_of_rows(X) -> Place:

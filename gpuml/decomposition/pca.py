@@ -32,7 +32,7 @@ from gpuml.decomposition._principal import (
     n_leading,
     precision,
 )
-from gpuml.decomposition._projection import Projection, in_kind, project
+from gpuml.decomposition._projection import Projection, as_asked, in_kind, project
 from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_rows
 
@@ -191,7 +191,7 @@ class PCA(Projection, SklearnPCA):
             if self._needs_host(X):
                 return self._fit_on_host(SklearnPCA.fit_transform, X)
             rows, home = self._find(X)
-            return move(project(self, rows), home)
+            return as_asked(self, project(self, rows), home)
 
     def _find(self, X):
         """Fit; gives rows to project, perhaps on a device, and the place for the result."""

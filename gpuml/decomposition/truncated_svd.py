@@ -10,7 +10,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, as_array, move, namespace, place_of
+from gpuml._arrays import Array, as_array, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._ops import all_finite, constant
 from gpuml._validation import check_finite, is_foreign, unchanged_on_error
@@ -25,7 +25,7 @@ from gpuml.decomposition._input import (
     refuse_what_is_not_finite,
 )
 from gpuml.decomposition._principal import SMALL_SIDE, or_nan, without_columns
-from gpuml.decomposition._projection import Kind, Projection, at_home, project
+from gpuml.decomposition._projection import Kind, Projection, as_asked, at_home, project
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_products, variances_along
 from gpuml.solvers.moments import Moments, atom_moments, normal_equations
@@ -156,7 +156,7 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             if self._needs_host(X):
                 return SklearnTruncatedSVD.fit_transform(self, X)
             rows, home = self._find(X)
-            return move(project(self, rows), home)
+            return as_asked(self, project(self, rows), home)
 
     def _needs_host(self, X):
         """Whether scikit-learn does it: sparse host data, and ARPACK."""

@@ -30,7 +30,7 @@ from gpuml.model_selection.routes import chunk_order, fit_fold, what_is_shared
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline
-from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise
+from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise, offers_multifit
 from gpuml.resampling.split import make_folds
 
 Results = list[dict[str, Any]]
@@ -305,8 +305,8 @@ def _check_values(estimator, params):
 def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
     """What fits all candidates of an estimator at once; None where nothing does."""
     pipeline = affine_pipeline(estimator, task.fit_params)
-    found = pipeline if pipeline is not None else estimator
-    if not isinstance(found, MultifitEstimator):
+    found: Any = pipeline if pipeline is not None else estimator
+    if pipeline is None and not offers_multifit(found):
         return None
     if pipeline is None and task.fit_params.keys() - {"sample_weight"}:
         return None

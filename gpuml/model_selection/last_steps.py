@@ -1,7 +1,8 @@
 """Fits and scores of models on rows that they have in common.
 
-The models are last steps of pipelines whose other steps are the same, or estimators of their own.
-Those that can share a fit do: `multifit` fits all at once, ensembles grow from one to the next.
+The models are last steps of pipelines whose other steps are the same, one or several of them, or
+estimators of their own. Those that can share a fit do: `multifit` fits all at once, ensembles grow
+from one to the next.
 """
 
 import time
@@ -14,11 +15,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
+from sklearn.pipeline import Pipeline
 from sklearn.utils._user_interface import _print_elapsed_time
 from sklearn.utils.metadata_routing import _routing_enabled
 
-from gpuml._arrays import is_array, namespace, place_of, synchronize
-from gpuml.data import Split, whole
+from gpuml._arrays import place_of, synchronize
+from gpuml.data import whole
+from gpuml.model_selection.common_rows import common_rows
 from gpuml.model_selection.growing import grow, growth_key, may_grow
 from gpuml.model_selection.one_by_one import (
     Fold,
@@ -30,9 +33,10 @@ from gpuml.model_selection.one_by_one import (
     is_foreign,
     score_model,
 )
-from gpuml.model_selection.prefix_keys import estimator_key
+from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
 from gpuml.model_selection.scores import score_stack
-from gpuml.resampling.multifit import MultifitEstimator, materialise
+from gpuml.pipeline._affine import affine_pipeline
+from gpuml.resampling.multifit import materialise, offers_multifit
 from gpuml.resampling.split import make_folds
 
 Candidate = tuple[Mapping[str, Any] | None, Progress]
@@ -47,13 +51,15 @@ class Member:
     params, where
         The candidate and its place, for what is printed.
     model : estimator or "passthrough"
-        A clone with the candidate's parameters, not fitted.
+        A clone with the candidate's parameters, not fitted. Several last steps are a pipeline.
     fit_params : mapping
         What its `fit` takes besides X and y.
     assemble : callable
         Makes the estimator that the user knows, such as a pipeline, of the fitted model.
     message : str or None
         What is printed with the seconds of the fit.
+    n_last : int
+        How many last steps the model is of what `assemble` gives.
     """
 
     params: Mapping[str, Any] | None
@@ -62,6 +68,7 @@ class Member:
     fit_params: Mapping[str, Any]
     assemble: Callable[[Any], Any]
     message: str | None = None
+    n_last: int = 1
 
     def fit(self, model: Any, X: Any, y: Any) -> Any:
         """Fit a model with this member's parameters of fits."""
@@ -103,9 +110,9 @@ def fit_growing(
         model = clone(estimator).set_params(**clone(params or {}, safe=False))
         members.append(Member(params, where, model, fold.fit_params, _itself))
     results = fit_members(members, Stage(fold, fold.X_train), task)
-    for member, result in zip(members, results, strict=True):
-        announce_end(member.params, member.where, task, result)
-    return results
+    for i, member in enumerate(members):
+        announce_end(member.params, member.where, task, results[i])
+    return [results[i] for i in range(len(members))]
 
 
 def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
@@ -113,19 +120,22 @@ def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
     return may_grow(estimator) and sum("n_estimators" in (each or {}) for each in params) > 1
 
 
-def fit_members(members: Sequence[Member], stage: Stage, task: Task) -> list[dict[str, Any]]:
-    """Results of all members, as `fit_fold` has them; the end of a fit is not announced."""
+def fit_members(members: Sequence[Member], stage: Stage, task: Task) -> dict[int, dict[str, Any]]:
+    """Results by position, as `fit_fold` has them; the end of a fit is not announced.
+
+    Members that are several steps have none where those can't be fitted at once with others.
+    """
     work = _Work(stage, task)
     results: dict[int, dict[str, Any]] = {}
-    for key_of, fit_group in ((_stack_key, work.at_once), (growth_key, work.growing)):
+    for key_of, fit_group in ((_stack_key, work.at_once), (_growth_key, work.growing)):
         left = [i for i in range(len(members)) if i not in results]
         for group in _groups([members[i] for i in left], key_of):
             found = fit_group([members[left[i]] for i in group])
             results.update({left[group[i]]: result for i, result in found.items()})
     for i, member in enumerate(members):
-        if i not in results:
+        if i not in results and member.n_last == 1:
             results[i] = work.alone(member)
-    return [results[i] for i in range(len(members))]
+    return results
 
 
 def failed_result(
@@ -204,17 +214,37 @@ def _groups(members, key_of) -> list[list[int]]:
     for position, member in enumerate(members):
         if not set(member.fit_params) <= {"sample_weight"} or isinstance(member.model, str):
             continue
-        key = key_of(member.model)
+        key = key_of(member)
         if key is not None:
             found.setdefault(key, []).append(position)
     return [group for group in found.values() if len(group) > 1]
 
 
-def _stack_key(model):
-    """Equal for models that one `multifit` may fit."""
-    if not isinstance(model, MultifitEstimator):
+def _stack_key(member):
+    """Equal for members whose models one `multifit` may fit."""
+    together = _together(member.model, member.fit_params)
+    if together is None:
         return None
-    return estimator_key(model, without=model.multifit_params)
+    key_of = pipeline_key if isinstance(member.model, Pipeline) else estimator_key
+    return key_of(member.model, without=together.multifit_params)
+
+
+def _growth_key(member):
+    return growth_key(member.model)
+
+
+def _together(model, fit_params):
+    """A model, or a pipeline as what fits several of its kind at once; None where nothing does."""
+    if isinstance(model, Pipeline):
+        return None if fit_params else affine_pipeline(model, {})
+    return model if offers_multifit(model) else None
+
+
+def _validate(model):
+    """Raise scikit-learn's error for a parameter that a model, or one of its steps, rejects."""
+    for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
+        if hasattr(part, "_validate_params"):
+            part._validate_params()
 
 
 class _Work:
@@ -266,7 +296,7 @@ class _Work:
             X, y, params = fold.X_test, fold.y_test, fold.test_score_params
         if part in self.stage.seen:
             # Of the pipeline without its other steps, so that it answers as the pipeline would.
-            return score_model(model[-1:], self.stage.seen[part], y, params, task)
+            return score_model(model[-member.n_last :], self.stage.seen[part], y, params, task)
         return score_model(model, X, y, params, task)
 
     # ------------------------------------------------------------ growing
@@ -292,19 +322,18 @@ class _Work:
 
     def at_once(self, members: Sequence[Member]) -> dict[int, dict[str, Any]]:
         """Results by position; none where the models can't be fitted at once."""
-        stage, names = self.stage, members[0].model.multifit_params
-        varying = [
-            {n: v for n, v in m.model.get_params(deep=False).items() if n in names} for m in members
-        ]
-        estimator = clone(members[0].model)
+        stage, fit_params = self.stage, members[0].fit_params
+        estimator = _together(clone(members[0].model), fit_params)
+        names = estimator.multifit_params
+        varying = [{n: v for n, v in m.model.get_params().items() if n in names} for m in members]
         started = time.perf_counter()
         try:
             for member in members:
-                if hasattr(member.model, "_validate_params"):
-                    member.model._validate_params()
+                _validate(member.model)
             if not estimator.multifit_ready(stage.X_train):
                 return {}
-            rows = _common_rows(stage, members[0].fit_params, self.task)
+            X_test = stage.seen.get("test")
+            rows = common_rows(stage.fold, stage.X_train, X_test, fit_params, self.task)
             batch = estimator.multifit_batch(rows.X, rows.y, rows.weight)
             folds = whole(batch) if rows.split is None else make_folds(batch, [rows.split])
             with _print_elapsed_time("Pipeline", members[0].message):
@@ -331,56 +360,6 @@ class _Work:
             model = model_of(c) if self.task.return_estimator else None
             found[c] = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
         return found
-
-
-@dataclass(frozen=True)
-class _CommonRows:
-    """Rows for `multifit`; a split where the held-out ones are there too."""
-
-    X: Any
-    y: Any
-    weight: Any
-    split: Split | None
-
-
-def _common_rows(stage: Stage, fit_params: Mapping[str, Any], task: Task) -> _CommonRows:
-    """Training rows, and held-out rows behind them where all scores can be had at once.
-
-    For that both have to be arrays of one kind, have weights or not, and training rows must not be
-    scored, because what `fit_transform` gives is not always what `transform` gives.
-    """
-    fold = stage.fold
-    X, y = (stage.X_train, stage.seen.get("test")), (fold.y_train, fold.y_test)
-    weights = tuple(p.get("sample_weight") for p in (fit_params, fold.test_score_params))
-    weighted = [weight for weight in weights if weight is not None]
-    together = (
-        not task.return_train_score
-        and set(fold.test_score_params) <= {"sample_weight"}
-        and not (fold.test_score_params and _routing_enabled())
-        and _alike(X)
-        and _alike(y)
-        and (not weighted or _alike(weights))
-    )
-    if not together:
-        return _CommonRows(X[0], y[0], weights[0], None)
-    n = X[0].shape[0]
-    split = Split(slice(0, n), slice(n, n + fold.n_test))
-    return _CommonRows(_joined(X), _joined(y), _joined(weights) if weighted else None, split)
-
-
-def _alike(pair):
-    """Whether two are arrays of one library, dtype and row shape."""
-    first, second = pair
-    return (
-        is_array(first)
-        and type(first) is type(second)
-        and first.dtype == second.dtype
-        and first.shape[1:] == second.shape[1:]
-    )
-
-
-def _joined(pair):
-    return namespace(*pair).concat(pair, axis=0)
 
 
 def _itself(model):

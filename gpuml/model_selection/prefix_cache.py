@@ -57,7 +57,7 @@ class PrefixCache:
 
     def __init__(self, limit: int | None = None):
         self._limit = limit
-        self._limits: dict[Place, int] = {}
+        self._limits: dict[str, int] = {}  # by name: devices of CuPy have no hash
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def __contains__(self, key: Hashable) -> bool:
@@ -111,9 +111,10 @@ class PrefixCache:
         self._add(key, _Kept(parked, HOST, kept.size))
 
     def _limit_of(self, place):
-        if place not in self._limits:
-            self._limits[place] = self._limit or free_bytes(place) // SHARE
-        return self._limits[place]
+        name = str(place)
+        if name not in self._limits:
+            self._limits[name] = self._limit or free_bytes(place) // SHARE
+        return self._limits[name]
 
 
 def rows_nbytes(rows: Any) -> int:

@@ -55,6 +55,22 @@ def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
     return type(estimator), *named, *_of_clones(estimator)
 
 
+def pipeline_key(pipeline: Any, without: Sequence[str] = ()) -> Hashable:
+    """A key of an unfitted pipeline, step by step.
+
+    Parameters of steps that are in `without`, as ``step__parameter``, are left out.
+    """
+    steps = []
+    for name, step in pipeline.steps:
+        mine = [param.removeprefix(f"{name}__") for param in without if _is_of(param, name)]
+        steps.append((name, estimator_key(step, mine) if mine else value_key(step)))
+    return estimator_key(pipeline, without=["steps"]), *steps
+
+
+def _is_of(param, name):
+    return param.startswith(f"{name}__")
+
+
 def _of_clones(estimator):
     names = ("_sklearn_output_config", "_metadata_request")
     given = [getattr(estimator, name, None) for name in names]

@@ -5,14 +5,19 @@ a tree: its root is the fold's rows, and each further step is a child. The tree 
 first, so that what is kept are the rows along one branch, as far as `PrefixCache` has room for
 them. Candidates with the same prefix get its rows for their last steps together.
 
+The last steps of a candidate are its model and the affine steps right before that, as far as they
+may be fitted at once with those of others. Where that turns out to be impossible for the rows that
+a prefix made, the affine steps make the prefix longer, and the model is left.
+
 What differs from fitting every candidate by itself: a step without a fixed `random_state` draws
-once for all candidates that share it, and what a step warns of or prints is said once.
+once for all candidates that share it, and what a step warns of or prints is said once; of last
+steps that are fitted at once, the model alone prints its seconds.
 """
 
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from traceback import format_exc
 from typing import Any
@@ -41,6 +46,7 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.prefix_cache import PrefixCache
 from gpuml.model_selection.prefix_keys import value_key
+from gpuml.pipeline._affine import affine_tail
 
 
 def shares_prefixes(estimator: Any, candidates: Sequence[Any]) -> bool:
@@ -79,11 +85,55 @@ def fit_pipelines(
 
 def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
     """Positions of candidates such that those with a common prefix are neighbours."""
-    tree, unshared = _plant(estimator, [(params, None) for params in candidates], {})
-    return [*(position for position, _ in _members(tree)), *unshared]
+    placed = [(params, None) for params in candidates]
+    tree, unshared = _plant(estimator, placed, {}, tails=False)
+    return [*(leaf.position for leaf in _leaves(tree)), *unshared]
 
 
 # ---------------------------------------------------------------- the tree
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A candidate in the tree.
+
+    Attributes
+    ----------
+    position : int
+        Among all candidates.
+    params, where
+        The candidate and its place, for what is printed.
+    pipeline : Pipeline
+        With the candidate's parameters, not fitted.
+    routed : mapping
+        Parameters of the methods of its steps.
+    n_last : int
+        How many last steps follow the prefix that it hangs on.
+    """
+
+    position: int
+    params: Mapping[str, Any] | None
+    where: Any
+    pipeline: Pipeline
+    routed: Mapping[str, Any]
+    n_last: int
+
+    def steps_before(self) -> "list[tuple[str, Any, str | None]]":
+        """Names, steps, and what they print, of all before the last; those left out are not."""
+        steps, last = self.pipeline, len(self.pipeline.steps) - self.n_last
+        found = steps._iter(with_final=False)
+        return [(name, step, steps._log_message(i)) for i, name, step in found if i < last]
+
+    def member(self, prefix: "_Prefix") -> Member:
+        """The last steps, to be fitted to the rows of a prefix."""
+        steps, n_last = self.pipeline, self.n_last
+        name, model = steps.steps[-1][0], steps._final_estimator
+        fit_params = {} if isinstance(model, str) else self.routed[name]["fit"]
+        if n_last > 1:
+            model = Pipeline(steps.steps[-n_last:])
+        message = steps._log_message(len(steps.steps) - 1)
+        assemble = partial(_assembled, self, prefix)
+        return Member(self.params, self.where, model, fit_params, assemble, message, n_last)
 
 
 @dataclass(eq=False)
@@ -94,14 +144,15 @@ class _Prefix:
     ----------
     parent : _Prefix or None
         The steps before; None for the fold's rows as they are.
+    name : str
     step : transformer or None
         Not fitted; fits are fits of clones.
     routed : mapping
         Parameters of its methods besides X and y.
     message : str or None
         What is printed with the seconds of the fit.
-    children, members
-        Longer prefixes, and candidates whose last step follows this prefix, by position.
+    children, leaves
+        Longer prefixes, and candidates whose last steps follow this prefix.
     n_left : int
         Candidates below that are not done yet.
     fitted, error
@@ -111,11 +162,12 @@ class _Prefix:
     """
 
     parent: "_Prefix | None" = None
+    name: str = ""
     step: Any = None
     routed: Mapping[str, Any] = field(default_factory=dict)
     message: str | None = None
     children: dict[Hashable, "_Prefix"] = field(default_factory=dict)
-    members: list[tuple[int, Member]] = field(default_factory=list)
+    leaves: list[_Leaf] = field(default_factory=list)
     n_left: int = 0
     fitted: Any = None
     error: str | None = None
@@ -125,14 +177,14 @@ class _Prefix:
     @property
     def is_shared(self) -> bool:
         """Whether its rows are needed more than once."""
-        return len(self.children) + bool(self.members) > 1
+        return len(self.children) + bool(self.leaves) > 1
 
     def branch(self) -> "list[_Prefix]":
         """The prefix and all shorter ones, without the root."""
         return [] if self.parent is None else [*self.parent.branch(), self]
 
 
-def _plant(estimator, candidates, fit_params):
+def _plant(estimator, candidates, fit_params, *, tails=True):
     """The tree of all candidates, and positions of those that are not for it."""
     root, unshared = _Prefix(), []
     for position, (params, where) in enumerate(candidates):
@@ -144,19 +196,27 @@ def _plant(estimator, candidates, fit_params):
         if routed is None:
             unshared.append(position)
             continue
-        prefix, path = root, []
-        for index, name, step in pipeline._iter(with_final=False):
-            prefix = _child(prefix, name, step, routed[name], pipeline._log_message(index))
-            path.append((index, prefix))
-        model, name = pipeline._final_estimator, pipeline.steps[-1][0]
-        fit_args = {} if isinstance(model, str) else routed[name]["fit"]
-        message = pipeline._log_message(len(pipeline.steps) - 1)
-        assemble = partial(_assembled, pipeline, path)
-        member = Member(params, where, model, fit_args, assemble, message)
-        prefix.members.append((position, member))
-        for each in prefix.branch():
-            each.n_left += 1
+        leaf = _Leaf(position, params, where, pipeline, routed, n_last=1)
+        if tails and not fit_params:
+            leaf = _with_tail(leaf)
+        _hang(leaf, root)
     return root, unshared
+
+
+def _with_tail(leaf):
+    """A candidate with as many last steps as may be fitted at once, if there are steps before."""
+    longer = replace(leaf, n_last=affine_tail(leaf.pipeline))
+    return longer if longer.steps_before() else leaf
+
+
+def _hang(leaf, prefix):
+    """Put a candidate below a prefix of it, behind all steps but the last."""
+    known = {each.name for each in prefix.branch()}
+    for name, step, message in leaf.steps_before():
+        if name not in known:
+            prefix = _child(prefix, name, step, leaf.routed[name], message)
+            prefix.n_left += 1
+    prefix.leaves.append(leaf)
 
 
 def _checked(pipeline, fit_params):
@@ -183,27 +243,26 @@ def _child(prefix, name, step, routed, message):
     # Metadata needs no place in the key: who takes what is a part of the step.
     key = name, value_key(step)
     if key not in prefix.children:
-        prefix.children[key] = _Prefix(prefix, step, routed, message)
+        prefix.children[key] = _Prefix(prefix, name, step, routed, message)
     return prefix.children[key]
 
 
-def _assembled(pipeline, path, fitted):
-    """A pipeline with its fitted steps."""
-    out = copy(pipeline)
-    out.steps = list(pipeline.steps)
-    done = [(index, prefix.fitted) for index, prefix in path]
-    if not isinstance(fitted, str):
-        done.append((-1, fitted))
-    for index, step in done:
-        if step is not None:
-            out.steps[index] = (out.steps[index][0], step)
+def _assembled(leaf, prefix, fitted):
+    """The pipeline of a candidate with its fitted steps."""
+    out = copy(leaf.pipeline)
+    done = {each.name: each.fitted for each in prefix.branch() if each.fitted is not None}
+    if leaf.n_last > 1:
+        done.update(fitted.steps)
+    elif not isinstance(fitted, str):
+        done[out.steps[-1][0]] = fitted
+    out.steps = [(name, done.get(name, step)) for name, step in out.steps]
     return out
 
 
-def _members(prefix):
-    yield from prefix.members
+def _leaves(prefix):
+    yield from prefix.leaves
     for child in prefix.children.values():
-        yield from _members(child)
+        yield from _leaves(child)
 
 
 # ---------------------------------------------------------------- fits
@@ -222,30 +281,42 @@ class _Visit:
 
     def down(self, prefix: _Prefix) -> None:
         """Fit and score all candidates of a prefix, then those of longer ones."""
-        if prefix.members:
-            self._fit_members(prefix)
+        if prefix.leaves:
+            self._fit_leaves(prefix)
         for child in prefix.children.values():
             self.down(child)
         for part in ("fit", "test", "train"):
             self.cache.discard((prefix, part))
         prefix.fitted = None
 
-    def _fit_members(self, prefix):
-        members = [member for _, member in prefix.members]
+    def _fit_leaves(self, prefix):
+        """Fit and score the last steps behind a prefix; those not to be fitted go further down."""
+        members = [leaf.member(prefix) for leaf in prefix.leaves]
+        rows: dict[str, Any] = {}
         try:
-            X_train = self._rows(prefix, "fit")
+            rows["fit"] = self._rows(prefix, "fit")
         except _PrefixError as failed:
-            results = [self._failure(member, str(failed)) for member in members]
+            results = {i: self._failure(each, str(failed)) for i, each in enumerate(members)}
         else:
-            stage = Stage(self.fold, X_train, self._seen(prefix))
-            results = fit_members(members, stage, self.task)
-        for (position, member), result in zip(prefix.members, results, strict=True):
-            for each in prefix.branch():
-                result["fit_time"] += each.fit_seconds
-                result["score_time"] += each.score_seconds
-                each.n_left -= 1
-            announce_end(member.params, member.where, self.task, result)
-            self.results[position] = result
+            rows.update(self._seen(prefix))
+            seen = {part: kept for part, kept in rows.items() if part != "fit"}
+            results = fit_members(members, Stage(self.fold, rows["fit"], seen), self.task)
+        for i, (leaf, member) in enumerate(zip(prefix.leaves, members, strict=True)):
+            if i in results:
+                self._done(leaf, member, prefix, results[i])
+        left = [leaf for i, leaf in enumerate(prefix.leaves) if i not in results]
+        for leaf in left:
+            _hang(replace(leaf, n_last=1), prefix)
+        for part in rows if left else ():
+            self.cache.put((prefix, part), rows[part])
+
+    def _done(self, leaf, member, prefix, result):
+        for each in prefix.branch():
+            result["fit_time"] += each.fit_seconds
+            result["score_time"] += each.score_seconds
+            each.n_left -= 1
+        announce_end(member.params, member.where, self.task, result)
+        self.results[leaf.position] = result
 
     def _failure(self, member, error):
         announce_start(member.params, member.where, self.task)

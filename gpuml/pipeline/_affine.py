@@ -20,7 +20,7 @@ from gpuml.pipeline._stacks import (
     PipelineStack,
     RegressionPipelineStack,
 )
-from gpuml.resampling.multifit import ClassStack, MultifitEstimator
+from gpuml.resampling.multifit import ClassStack, offers, offers_multifit
 from gpuml.solvers.affine import AffineStep
 from gpuml.solvers.described import describe, unweighted
 
@@ -46,7 +46,7 @@ class AffinePipeline:
         self.weight = weight
         self.weighted = weighted
         *before, (self.last_name, self.last) = pipeline.steps
-        self.before = [(n, t) for n, t in before if t is not None and t != "passthrough"]
+        self.before = [(n, t) for n, t in before if not _is_left_out(t)]
 
     @property
     def multifit_params(self) -> tuple[str, ...]:
@@ -94,14 +94,18 @@ class AffinePipeline:
         settings = self._settings(candidates)
         frames: list[Any] = [None]
         n_passes = 0
+        chains = None
         if self.before:
             chains = self._chains(folds, [setting for setting, _ in settings], advance)
-            frames, n_passes = chains.frames(), chains.rows.n_passes
+            frames = chains.frames()
+            n_passes = chains.rows.n_passes - chains.rows.n_extrema
         branches = []
         for frame, (_, positions) in zip(frames, settings, strict=True):
             params = [_of_step(candidates[i], self.last_name) for i in positions]
             stack = self.last.multifit(replace(own, frame=frame), params, advance)
             branches.append(Branch(frame, stack, tuple(positions)))
+        if chains is not None:
+            n_passes += chains.rows.n_extrema  # which steps have asked for by now
         if isinstance(branches[0].stack, ClassStack):
             return ClassPipelineStack(branches, n_passes)
         same_weights = own.batch.weight is folds.batch.weight
@@ -121,7 +125,7 @@ class AffinePipeline:
         seen = {n: v for n, v in vars(self).items() if n.endswith("_in_")}
         fitted = iter(attributes["steps"])
         for _, step in model.steps[:-1]:
-            if step is None or step == "passthrough":
+            if _is_left_out(step):
                 continue
             vars(step).update({**seen, **next(fitted)})
             seen = _seen_after(step, seen)
@@ -168,17 +172,48 @@ def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipe
     fit_params : dict
         What its `fit` is to be given.
     """
-    if type(estimator) is not Pipeline or estimator.memory is not None:
+    if type(estimator) is not Pipeline or estimator.memory is not None or not estimator.steps:
         return None
-    if getattr(estimator, "transform_input", None) is not None:
+    watched = any(getattr(part, "_skl_callbacks", None) for _, part in estimator.steps)
+    if watched or getattr(estimator, "transform_input", None) is not None:
         return None
     *before, (_, last) = estimator.steps
-    steps = [step for _, step in before if step is not None and step != "passthrough"]
-    in_frames = isinstance(last, MultifitEstimator) and getattr(last, "multifit_in_frames", False)
-    if not in_frames or not all(isinstance(step, AffineStep) for step in steps):
+    steps = [step for _, step in before if not _is_left_out(step)]
+    if not _works_in_frames(last) or not all(map(_is_affine, steps)):
         return None
     found = _weights(estimator, fit_params)
     return None if found is None else AffinePipeline(estimator, *found)
+
+
+def affine_tail(pipeline: Pipeline) -> int:
+    """How many last steps of a pipeline `affine_pipeline` takes; 1 for the last one alone.
+
+    The first of several is no step that is left out ("passthrough").
+    """
+    *before, (_, last) = pipeline.steps
+    n_last, steps = 1, []
+    if not _works_in_frames(last):
+        return n_last
+    for n_steps, (_, step) in enumerate(reversed(before), start=2):
+        if _is_left_out(step):
+            continue
+        steps = [step, *steps]
+        if not _is_affine(step) or not _extrema_are_known(steps):
+            break
+        n_last = n_steps
+    return n_last
+
+
+def _is_left_out(step):
+    return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def _works_in_frames(model):
+    return offers_multifit(model) and getattr(model, "multifit_in_frames", False)
+
+
+def _is_affine(step):
+    return offers(step, AffineStep, "multi_affine")
 
 
 def _weights(pipeline, fit_params):

@@ -60,9 +60,19 @@ class Rows:
 
     @property
     def n_passes(self) -> int:
-        """How often the rows were read for it."""
-        both = {id(each): each for each in (self.weighted, self.unweighted)}
-        return sum(each.n_passes for each in both.values())
+        """How often the rows were read for moments."""
+        return sum(each.n_passes for each in self._distinct)
+
+    @property
+    def n_extrema(self) -> int:
+        """Partitions that the rows were read of for extrema."""
+        known = [each.folds.known for each in self._distinct]
+        return sum(isinstance(key, tuple) and key[0] == "extrema" for k in known for key in k)
+
+    @property
+    def _distinct(self) -> list[Described]:
+        same = self.weighted is self.unweighted
+        return [self.weighted] if same else [self.weighted, self.unweighted]
 
     def parts(self, training: Training) -> dict[bool, Parts]:
         """What steps are fitted to, by whether they see weights."""

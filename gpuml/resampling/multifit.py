@@ -75,6 +75,35 @@ class MultifitEstimator(Protocol):
         """Fit every candidate on the training part of every split."""
 
 
+# What a subclass may do in its own way; then it is not what its parent fits at once.
+FITS_AND_PREDICTIONS = (
+    *("fit", "predict", "decision_function", "predict_proba", "predict_log_proba"),
+    *("fit_transform", "transform", "partial_fit"),
+)
+
+
+def offers(estimator: Any, protocol: type, method: str) -> bool:
+    """Whether an estimator offers a protocol, and has not redefined what its `method` stands for.
+
+    A user's subclass with a `fit` or `predict` of its own inherits `multifit`, which knows nothing
+    of it.
+    """
+    if not isinstance(estimator, protocol):
+        return False
+    for kind in type(estimator).__mro__:
+        if method in vars(kind):
+            return True
+        own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+        if not own and any(name in vars(kind) for name in FITS_AND_PREDICTIONS):
+            return False
+    return True
+
+
+def offers_multifit(estimator: Any) -> bool:
+    """Whether `multifit` fits what an estimator's `fit` fits."""
+    return offers(estimator, MultifitEstimator, "multifit")
+
+
 def materialise(estimator: Any, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     """A fitted copy of an estimator from attributes that `Stack.pick` gave.
 

@@ -61,6 +61,16 @@ def wine():
     return load_wine(return_X_y=True)
 
 
+def two_targets():
+    X, y = regression_data()
+    return X, np.column_stack([y, np.sqrt(y) + X[:, 0]])
+
+
+def named_wine():
+    X, y = wine()
+    return X, np.asarray(["red", "white", "rose"])[y]
+
+
 TIGHT = {"tol": 1e-10, "max_iter": 10_000}
 # name: (steps of a module's classes, grid, data, scoring)
 PIPELINES = {
@@ -115,6 +125,18 @@ PIPELINES = {
         {"truncatedsvd__n_components": [2, 5], "ridge__alpha": [0.1, 1]},
         regression_data,
         "r2",
+    ),
+    "several-targets": (
+        lambda m: (m.StandardScaler(), m.PCA(), m.Ridge()),
+        {"pca__n_components": [2, 0.9], "ridge__alpha": [0.1, 1]},
+        two_targets,
+        "r2",
+    ),
+    "names-of-classes": (
+        lambda m: (m.MaxAbsScaler(), m.PCA(4), m.LogisticRegression(**TIGHT)),
+        {"logisticregression__C": [0.1, 10]},
+        named_wine,
+        "f1_macro",
     ),
     "scale-scale-ridge": (
         lambda m: (m.StandardScaler(), m.MinMaxScaler(), m.Ridge()),
@@ -318,6 +340,14 @@ def test_one_pass_serves_every_group():
     assert found.plan_.n_passes == 1
 
 
+def test_extrema_take_a_pass_of_their_own():
+    X, y = regression_data()
+    pipe = make_pipeline(OURS.MinMaxScaler(), OURS.Ridge())
+    grid = [{"ridge__alpha": [1, 2]}, {"ridge__solver": ["svd"]}]
+    found = GridSearchCV(pipe, grid).fit(X, y)
+    assert [step.n_passes for step in found.plan_.steps] == [2, 0]
+
+
 def test_steps_may_be_candidates():
     X, y = regression_data()
 
@@ -487,6 +517,41 @@ def test_invalid_parameters(name, value):
     pipe = make_pipeline(OURS.StandardScaler(), OURS.PCA(), OURS.Ridge())
     with pytest.raises(ValueError, match="must be"):
         GridSearchCV(pipe, {name: [value]}, error_score="raise").fit(X, y)
+
+
+class Doubling(gpuml.preprocessing.StandardScaler):
+    """A user's step that is not what its parent is."""
+
+    def transform(self, X, copy=None):
+        return 2 * super().transform(X, copy)
+
+
+class Shifted(gpuml.linear_model.Ridge):
+    """A user's model that is not what its parent is."""
+
+    def predict(self, X):
+        return super().predict(X) + 1
+
+
+class Renamed(gpuml.linear_model.Ridge):
+    """A user's model that is."""
+
+
+@pytest.mark.parametrize(
+    ("make", "together"),
+    [
+        (lambda: make_pipeline(Doubling(), OURS.Ridge()), False),
+        (lambda: make_pipeline(OURS.StandardScaler(), Shifted()), False),
+        (lambda: Shifted(), False),
+        (lambda: make_pipeline(OURS.StandardScaler(), Renamed()), True),
+    ],
+)
+def test_a_subclass_that_does_things_in_its_own_way_is_left_to_do_so(make, together):
+    X, y = regression_data()
+    ours = GridSearchCV(make(), {}, cv=3).fit(X, y)
+    theirs = SklearnGridSearchCV(make(), {}, cv=3).fit(X, y)
+    assert_same_scores(ours, theirs)
+    assert (TOGETHER in str(ours.plan_)) is together
 
 
 @pytest.mark.parametrize(
