@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.decomposition
+import sklearn.impute
 import sklearn.linear_model
 import sklearn.preprocessing
 from logistic_search import make_classes
@@ -21,6 +22,7 @@ from gpuml.model_selection import GridSearchCV
 
 SEED = 0
 LATENT = 20
+MISSING = 0.02
 MAKE_ROWS = 250_000  # at a time: what they are made of is as large as they are
 
 
@@ -42,7 +44,7 @@ class Task:
     def of_features(self, n_features):
         """The same without numbers of components that so few features do not have."""
         name = "pca__n_components"
-        if name not in self.grid:
+        if name not in self.grid or not self.is_affine:
             return self
         fitting = [k for k in self.grid[name] if k <= n_features]
         return replace(self, grid={**self.grid, name: fitting})
@@ -54,6 +56,11 @@ class Task:
             return self
         chosen = np.linspace(0, len(every) - 1, n_candidates).round().astype(int)
         return replace(self, grid=[{k: [v] for k, v in every[i].items()} for i in chosen])
+
+    @property
+    def is_affine(self):
+        """Whether all steps before the model are, so that everything follows from one pass."""
+        return "PolynomialFeatures" not in self.steps
 
     @property
     def n_candidates(self):
@@ -68,6 +75,8 @@ def pca_ridge(before, components, n_alphas):
 
 SMALL_RIDGE = pca_ridge(("StandardScaler",), [10, 20, 50], 4)
 LARGE_RIDGE = pca_ridge((), [5, 10, 20, 50, 100], 10)
+# The first two steps are not affine: they are fitted once per fold, the others all at once.
+SHARED_STEPS = pca_ridge(("SimpleImputer", "PolynomialFeatures", "StandardScaler"), [10, 20, 50], 4)
 SCALED_LOGISTIC = Task(
     ("StandardScaler", "LogisticRegression"),
     {"logisticregression__C": np.logspace(-4, 4, 10)},
@@ -107,6 +116,13 @@ def low_rank(xp, n_rows, n_features, dtype):
     return X, y
 
 
+def with_gaps(xp, n_rows, n_features, dtype):
+    """The same rows, some of whose values are missing."""
+    X, y = low_rank(xp, n_rows, n_features, dtype)
+    X[xp.random.default_rng(SEED).random(X.shape) < MISSING] = np.nan
+    return X, y
+
+
 def two_classes(xp, n_rows, n_features, dtype):
     """Those of logistic_search.py: features near unit scale, so that a scaler changes little."""
     return make_classes(xp, n_rows, n_features, 2, dtype)
@@ -141,7 +157,7 @@ def sklearn_steps(names, ridge="cholesky", **logistic):
     """Steps with the solvers that suit many rows."""
     options = {"PCA": {"svd_solver": "covariance_eigh"}, "Ridge": {"solver": ridge}}
     options["LogisticRegression"] = logistic
-    modules = (sklearn.preprocessing, sklearn.decomposition, sklearn.linear_model)
+    modules = (sklearn.impute, sklearn.preprocessing, sklearn.decomposition, sklearn.linear_model)
     return [class_of(name, modules)(**options.get(name, {})) for name in names]
 
 

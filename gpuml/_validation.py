@@ -100,6 +100,7 @@ def check_fit(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
+    _refuse_sparse_target(y)
     place = place_of(X)
     X = _check_matrix(X, estimator)
     y = _check_target(y if is_array(y) else np.asarray(y), place)
@@ -309,10 +310,7 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
         y_numeric=True,
     )
     X = _host_floats(X)
-    if sparse.issparse(y):
-        raise TypeError(
-            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
-        )
+    _refuse_sparse_target(y)
     if y.dtype.kind in "SU":
         y = y.astype(np.float64)  # ValueError for what is not a number
     if sample_weight is not None:

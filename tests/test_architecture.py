@@ -62,7 +62,11 @@ RULES = {
     "gpuml.pipeline": (
         *("gpuml._arrays", "gpuml._config", "gpuml._validation", "gpuml.data"),
         *("gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
-        *("sklearn.base", "sklearn.pipeline", "sklearn.utils"),
+        *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
+    ),
+    "gpuml.compose": (
+        *("gpuml._arrays", "gpuml._validation", "gpuml.linear_model", "gpuml.metrics"),
+        *("gpuml.pipeline", "sklearn"),
     ),
     "gpuml.decomposition": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
@@ -85,7 +89,9 @@ RULES = {
 # Imported at their first use, inside a function; by nobody else, and at the top of no module.
 INSIDE_FUNCTIONS = {
     "cupy": ("gpuml",),
-    "cupyx": ("gpuml.model_selection", "gpuml.preprocessing", "gpuml.solvers"),
+    "cupyx": (
+        *("gpuml.model_selection", "gpuml.pipeline", "gpuml.preprocessing", "gpuml.solvers"),
+    ),
     "torch": ("gpuml",),
     "array_api_strict": ("gpuml.testing",),
     "pytest": ("gpuml.testing",),

@@ -3,6 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gpuml.compose import TransformedTargetRegressor
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.linear_model import (
     ElasticNet,
@@ -86,6 +87,8 @@ TRANSFORMERS = [
     OneHotEncoder(sparse_output=False, handle_unknown="ignore"),
 ]
 PIPELINES = [
+    TransformedTargetRegressor(Ridge()),
+    TransformedTargetRegressor(),
     GridSearchCV(make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.1, 1.0]}),
     GridSearchCV(
         make_pipeline(MinMaxScaler(), PCA(), LogisticRegression()),

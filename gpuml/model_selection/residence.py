@@ -178,8 +178,14 @@ def computes_on_gpu(estimator: Any) -> bool:
     """Whether an estimator would bring host rows to the GPU itself, and takes CuPy arrays.
 
     cuML's and gpuml's do, and xgboost's with ``device="cuda"``; of estimators around estimators,
-    those around nothing else. (LightGBM computes on a GPU too, but takes no CuPy arrays.)
+    those around nothing else. (LightGBM computes on a GPU too, but takes no CuPy arrays.) Not those
+    with a step whose output only the host has a use for, or with a user's function, which may know
+    NumPy only.
     """
+    if _root(type(estimator)) == "gpuml":
+        params = estimator.get_params(deep=False)
+        if params.get("sparse_output") or callable(params.get("func")):
+            return False
     inner = list(_inner(estimator))
     if inner:
         outer = _is_pipeline(estimator) or _root(type(estimator)) in ("cuml", "gpuml")

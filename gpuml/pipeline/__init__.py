@@ -1,9 +1,12 @@
-"""Chains of steps: scikit-learn's own classes, which searches of gpuml know how to fit at once.
+"""Chains and unions of steps, which searches of gpuml know how to fit at once.
 
-`Pipeline`, `FeatureUnion`, `make_pipeline` and `make_union` are scikit-learn's, unchanged: they
-only call their steps, so they are where the data is if the steps are.
+`Pipeline` and `make_pipeline` are scikit-learn's, unchanged: they only call their steps, so they
+are where the data is if the steps are. `FeatureUnion` and `make_union` are scikit-learn's but for
+one thing: results on a device are joined there.
 """
 
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from gpuml.pipeline._union import FeatureUnion, make_union
 
 __all__ = ["FeatureUnion", "Pipeline", "make_pipeline", "make_union"]

@@ -1,0 +1,213 @@
+"""Different transformers for different columns, on the device of the rows."""
+
+from typing import Any
+
+from sklearn import compose as sk
+from sklearn.base import clone
+from sklearn.pipeline import _fit_transform_one
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils._indexing import _get_column_indices
+
+from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
+
+
+class ColumnTransformer(sk.ColumnTransformer):
+    """Transformers of some columns each, their results side by side.
+
+    Parameters, attributes and results are those of scikit-learn's class of this name, which does
+    the work for host data. Of arrays of CuPy, torch and other libraries, columns are taken, and
+    results are joined, on their device: one transformer after the other, whatever `n_jobs` is.
+    Neighbouring columns are a view, others are copied once.
+
+    Parameters
+    ----------
+    transformers : list of (str, transformer, columns) tuples
+        A transformer may be "drop" or "passthrough". Columns are integers, a slice or a mask; of
+        data frames also names, or a callable that gives any of these.
+    remainder : {"drop", "passthrough"} or transformer, default="drop"
+        What becomes of columns that nobody names.
+    sparse_threshold : float, default=0.3
+        Results with a sparse matrix among them stay sparse if a smaller share of their values is
+        not zero. Only for host data: results on a device become dense.
+    n_jobs : int, default=None
+    transformer_weights : dict, default=None
+        A factor for the results of each transformer, by name.
+    verbose : bool, default=False
+    verbose_feature_names_out : bool, str or callable, default=True
+        Whether, or how, names of columns begin with the name of the transformer.
+
+    Attributes
+    ----------
+    transformers_ : list of (str, fitted transformer, columns) tuples
+    named_transformers_ : Bunch
+    sparse_output_ : bool
+    output_indices_ : dict of str to slice
+        Columns of the result that each transformer gives.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    make_column_transformer : Without names.
+    gpuml.pipeline.FeatureUnion : Transformers of all columns.
+
+    Examples
+    --------
+    >>> from gpuml.compose import ColumnTransformer
+    >>> from gpuml.preprocessing import OneHotEncoder, StandardScaler
+    >>> columns = ColumnTransformer(
+    ...     [("number", StandardScaler(), [0]), ("kind", OneHotEncoder(), [1])]
+    ... )
+    >>> columns.fit_transform([[0.0, 7], [4.0, 8]])
+    array([[-1.,  1.,  0.],
+           [ 1.,  0.,  1.]])
+    """
+
+    def fit(self, X, y=None, **params):
+        """Fit all transformers.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : array-like, default=None
+        **params : dict
+            For the transformers, by metadata routing.
+
+        Returns
+        -------
+        self : ColumnTransformer
+
+        Raises
+        ------
+        ValueError
+            For what scikit-learn's class rejects: among it, names of columns where X is no data
+            frame. A failed fit leaves the estimator as it was.
+        """
+        with unchanged_on_error(self):
+            return super().fit(X, y, **params)
+
+    def fit_transform(self, X, y=None, **params):
+        """Fit all transformers, and put their results for the same rows side by side.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : array-like, default=None
+        **params : dict
+            For the transformers, by metadata routing.
+
+        Returns
+        -------
+        X_t : array or sparse matrix of shape (n_samples, sum of numbers of columns)
+            In the library and on the device of X.
+
+        Raises
+        ------
+        ValueError
+            As for `fit`.
+        """
+        with unchanged_on_error(self):
+            return near(super().fit_transform(X, y, **params), X)
+
+    def transform(self, X, **params):
+        """Transform rows, and put the results side by side.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        **params : dict
+            For `transform` of the transformers, by metadata routing.
+
+        Returns
+        -------
+        X_t : array or sparse matrix of shape (n_samples, sum of numbers of columns)
+            In the library and on the device of X.
+        """
+        return near(super().transform(X, **params), X)
+
+    def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):
+        if not is_foreign(X):
+            return super()._call_func_on_transformers(X, y, func, column_as_labels, routed_params)
+        fits = func is _fit_transform_one
+        todo = list(
+            self._iter(
+                fitted=not fits, column_as_labels=False, skip_drop=True, skip_empty_columns=True
+            )
+        )
+        results = []
+        for number, (name, transformer, columns, weight) in enumerate(todo, start=1):
+            own, options = transformer, {}
+            if fits:
+                own = _as_given() if transformer == "passthrough" else clone(transformer)
+                options["message_clsname"] = "ColumnTransformer"
+                options["message"] = self._log_message(name, number, len(todo))
+            block = take_columns(X, columns)
+            results.append(func(own, block, y, weight, params=routed_params[name], **options))
+        return results
+
+    def _hstack(self, Xs, *, n_samples):
+        if not any(is_on_device(X) for X in Xs):
+            return super()._hstack(Xs, n_samples=n_samples)
+        if wants_frame(self):
+            on_host = [to_host(X) if is_foreign(X) else X for X in Xs]
+            return super()._hstack(on_host, n_samples=n_samples)
+        return side_by_side(Xs, dense=True)
+
+
+def take_columns(X: Array, columns: Any) -> Array:
+    """Columns of a foreign array: a view where they are neighbours, (n,) for a single number."""
+    indices = _get_column_indices(X, columns)
+    if isinstance(columns, int):
+        return X[:, indices[0]]
+    indices = [j % X.shape[1] for j in indices]
+    first = indices[0]
+    if indices == list(range(first, first + len(indices))):
+        return X[:, first : first + len(indices)]
+    xp = namespace(X)
+    return xp.take(X, xp.asarray(indices, device=device_of(X)), axis=1)
+
+
+def _as_given():
+    return FunctionTransformer(check_inverse=False, feature_names_out="one-to-one")
+
+
+def make_column_transformer(
+    *transformers,
+    remainder="drop",
+    sparse_threshold=0.3,
+    n_jobs=None,
+    verbose=False,
+    verbose_feature_names_out=True,
+):
+    """A `ColumnTransformer` of transformers named after their classes.
+
+    Parameters
+    ----------
+    *transformers : (transformer, columns) tuples
+    remainder, sparse_threshold, n_jobs, verbose, verbose_feature_names_out
+        As for `ColumnTransformer`.
+
+    Returns
+    -------
+    columns : ColumnTransformer
+
+    Examples
+    --------
+    >>> from gpuml.compose import make_column_transformer
+    >>> from gpuml.preprocessing import MinMaxScaler, StandardScaler
+    >>> make_column_transformer((StandardScaler(), [0]), (MinMaxScaler(), [1, 2]))
+    ColumnTransformer(transformers=[('standardscaler', StandardScaler(), [0]),
+                                    ('minmaxscaler', MinMaxScaler(), [1, 2])])
+    """
+    made = sk.make_column_transformer(
+        *transformers,
+        remainder=remainder,
+        sparse_threshold=sparse_threshold,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        verbose_feature_names_out=verbose_feature_names_out,
+    )
+    return ColumnTransformer(**made.get_params(deep=False))

@@ -1,0 +1,215 @@
+"""Results of several transformers side by side, where they are."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from joblib import parallel_config
+from sklearn import pipeline as sk
+from sklearn.utils._set_output import _get_output_config
+
+from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._validation import is_foreign, unchanged_on_error
+
+
+class FeatureUnion(sk.FeatureUnion):
+    """Several transformers of the same rows, their results side by side.
+
+    Parameters, attributes and results are those of scikit-learn's class of this name. What differs
+    is what becomes of results that are arrays of CuPy, torch and other libraries: they are joined
+    on their device, whatever scikit-learn's ``array_api_dispatch`` says. Where that is needed for
+    floats, integers and bools count as float64. If one of the results is a sparse matrix of
+    cupyx, all of them become one, in CSR format.
+
+    Rows on a device are given to no other process, so `n_jobs` is for host data.
+
+    Parameters
+    ----------
+    transformer_list : list of (str, transformer) tuples
+        A transformer may be "drop" or "passthrough".
+    n_jobs : int, default=None
+    transformer_weights : dict, default=None
+        A factor for the results of each transformer, by name.
+    verbose : bool, default=False
+    verbose_feature_names_out : bool, default=True
+        Whether names of columns begin with the name of the transformer.
+
+    Attributes
+    ----------
+    named_transformers : Bunch
+    n_features_in_, feature_names_in_
+        Of the first transformer.
+
+    See Also
+    --------
+    make_union : Without names.
+    gpuml.compose.ColumnTransformer : Transformers of different columns.
+
+    Examples
+    --------
+    >>> from gpuml.pipeline import FeatureUnion
+    >>> from gpuml.preprocessing import MinMaxScaler, StandardScaler
+    >>> union = FeatureUnion([("unit", StandardScaler()), ("range", MinMaxScaler())])
+    >>> union.fit_transform([[0.0], [4.0]])
+    array([[-1.,  0.],
+           [ 1.,  1.]])
+    """
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit all transformers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like, default=None
+        **fit_params : dict
+            For `fit` of the transformers, as scikit-learn's class has it.
+
+        Returns
+        -------
+        self : FeatureUnion
+        """
+        X = as_array(X)
+        with unchanged_on_error(self), in_this_process(X):
+            return super().fit(X, y, **fit_params)
+
+    def fit_transform(self, X, y=None, **params):
+        """Fit all transformers, and put their results for the same rows side by side.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like, default=None
+        **params : dict
+            For the transformers, as scikit-learn's class has it.
+
+        Returns
+        -------
+        X_t : array or sparse matrix of shape (n_samples, sum of numbers of columns)
+            In the library and on the device of X.
+        """
+        X = as_array(X)
+        with unchanged_on_error(self), in_this_process(X):
+            return near(super().fit_transform(X, y, **params), X)
+
+    def transform(self, X, **params):
+        """Transform rows by each transformer, and put the results side by side.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            For `transform` of the transformers, by metadata routing.
+
+        Returns
+        -------
+        X_t : array or sparse matrix of shape (n_samples, sum of numbers of columns)
+            In the library and on the device of X.
+        """
+        X = as_array(X)
+        with in_this_process(X):
+            return near(super().transform(X, **params), X)
+
+    def _hstack(self, Xs):
+        if not any(is_on_device(X) for X in Xs):
+            return super()._hstack(Xs)
+        if wants_frame(self):
+            return super()._hstack([to_host(X) if is_foreign(X) else X for X in Xs])
+        for X, (name, *_) in zip(Xs, self._iter(), strict=True):
+            if len(X.shape) != 2:
+                raise ValueError(
+                    f"Transformer '{name}' returned an array with {len(X.shape)} dimensions, but "
+                    "expected 2 dimensions (n_samples, n_features)."
+                )
+        return side_by_side(Xs)
+
+
+def make_union(*transformers, n_jobs=None, verbose=False, verbose_feature_names_out=True):
+    """A `FeatureUnion` of transformers named after their classes.
+
+    Parameters
+    ----------
+    *transformers : transformers
+    n_jobs, verbose, verbose_feature_names_out
+        As for `FeatureUnion`.
+
+    Returns
+    -------
+    union : FeatureUnion
+
+    Examples
+    --------
+    >>> from gpuml.pipeline import make_union
+    >>> from gpuml.preprocessing import Normalizer, StandardScaler
+    >>> make_union(StandardScaler(), Normalizer())
+    FeatureUnion(transformer_list=[('standardscaler', StandardScaler()),
+                                   ('normalizer', Normalizer())])
+    """
+    union = sk.make_union(
+        *transformers,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        verbose_feature_names_out=verbose_feature_names_out,
+    )
+    return FeatureUnion(**union.get_params(deep=False))
+
+
+def side_by_side(Xs: Sequence[Any], *, dense: bool = False) -> Any:
+    """Columns of all blocks, at least one of them on a device, in one array there.
+
+    Parameters
+    ----------
+    Xs : sequence of arrays and cupyx sparse matrices (n, p_i)
+        NumPy's are brought to the others.
+    dense : bool, default=False
+        Whether sparse ones become dense. If not, one of them makes the result a CSR matrix.
+    """
+    if any(is_cupyx_sparse(X) for X in Xs):
+        if not dense:
+            return _sparse_side_by_side(Xs)
+        Xs = [X.toarray() if is_cupyx_sparse(X) else X for X in Xs]
+    place = place_of(next(X for X in Xs if is_foreign(X)))
+    return place.xp.concat(_of_one_kind([move(X, place) for X in Xs]), axis=1)
+
+
+def _of_one_kind(Xs: list[Array]) -> list[Array]:
+    """Floats if one of them holds floats: the standard joins no integers to floats."""
+    xp = namespace(*Xs)
+    floats = [xp.isdtype(X.dtype, "real floating") for X in Xs]
+    if all(floats) or not any(floats):
+        return Xs
+    return [X if ok else xp.astype(X, xp.float64) for X, ok in zip(Xs, floats, strict=True)]
+
+
+def _sparse_side_by_side(Xs):
+    import cupy
+    from cupyx.scipy.sparse import csr_matrix, hstack
+
+    blocks = [X if is_cupyx_sparse(X) else csr_matrix(cupy.asarray(X)) for X in Xs]
+    return hstack(blocks, format="csr")
+
+
+def is_cupyx_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix on a GPU."""
+    return type(X).__module__.startswith("cupyx")
+
+
+def is_on_device(X: Any) -> bool:
+    """Whether X is dense or sparse data that scikit-learn would have to copy to the host."""
+    return is_foreign(X) or is_cupyx_sparse(X)
+
+
+def wants_frame(transformer: Any) -> bool:
+    """Whether `set_output` asks for a data frame, which is on the host."""
+    return _get_output_config("transform", transformer)["dense"] != "default"
+
+
+def near(result: Any, X: Any) -> Any:
+    """Results as they are; where no transformer is left, the empty array comes to X."""
+    nothing = is_foreign(X) and is_array(result) and result.shape[1] == 0
+    return move(result, place_of(X)) if nothing else result
+
+
+def in_this_process(X: Any) -> Any:
+    """A context in which joblib keeps to this thread if X is on a device."""
+    return parallel_config(backend="sequential") if is_on_device(X) else nullcontext()
