@@ -3,7 +3,8 @@
     python benchmarks/pipeline_search.py --scenario cpu scaled_logistic_cpu --json pipelines.json
 
 StandardScaler and PCA before Ridge, with steps that are not affine before them or without, and
-StandardScaler before LogisticRegression; 5 folds, refit on the best. README.md beside this file says how it is measured.
+StandardScaler before LogisticRegression; 5 folds, refit on the best. README.md beside this file
+says how it is measured.
 """
 
 import argparse

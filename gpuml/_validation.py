@@ -322,6 +322,13 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
     return FitData(X, y, sample_weight)
 
 
+def _refuse_sparse_target(y):
+    if sparse.issparse(y):
+        raise TypeError(
+            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
+        )
+
+
 def _check_matrix(X, estimator, *, keep_dtype=False):
     xp = namespace(X)
     if X.ndim != 2:

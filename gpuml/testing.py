@@ -223,7 +223,7 @@ def estimators() -> list[tuple[str, Any]]:
     --------
     >>> from gpuml.testing import estimators
     >>> [name for name, estimator in estimators()][:4]
-    ['IncrementalPCA', 'PCA', 'TruncatedSVD', 'ElasticNet']
+    ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'ElasticNet']
     """
     from gpuml import decomposition, linear_model, preprocessing
 

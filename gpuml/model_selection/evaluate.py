@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
-from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
+from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpuml._config import current_settings, get_config
@@ -310,20 +310,7 @@ def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
         return None
     if pipeline is None and task.fit_params.keys() - {"sample_weight"}:
         return None
-    alike = _scored_alike(task, _fit_weight(found, task)) and _may_be_scored(estimator, task)
-    return found if alike else None
-
-
-def _may_be_scored(estimator, task):
-    """Whether an estimator's own score takes what is routed to it; where not, it says so itself."""
-    own_score = isinstance(task.scorer, _PassthroughScorer)
-    if not own_score or not task.score_params or not _routing_enabled():
-        return True
-    try:
-        process_routing(estimator, "score", **task.score_params)
-    except (TypeError, ValueError):
-        return False
-    return True
+    return found if _scored_alike(task, _fit_weight(found, task)) else None
 
 
 def _fit_weight(estimator, task):

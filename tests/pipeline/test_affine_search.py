@@ -424,15 +424,6 @@ def test_routed_weights(model, scored):
     assert_same_scores(ours, theirs)
 
 
-def test_weights_that_the_score_does_not_ask_for():
-    X, y = regression_data()
-    last = OURS.Ridge().set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
-    with sklearn.config_context(enable_metadata_routing=True):
-        found = GridSearchCV(make_pipeline(OURS.MinMaxScaler(), last), {}, error_score="raise")
-        with pytest.raises(TypeError, match="not routed"):
-            found.fit(X, y, sample_weight=weights(len(y)))
-
-
 def test_unknown_fit_parameters_are_scikit_learns_error():
     X, y = regression_data()
     with pytest.raises((ValueError, TypeError), match="sample_weight"):
