@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn.compose
 import sklearn.impute
@@ -74,7 +73,11 @@ GRID = {
 }
 
 
-@pytest.mark.parametrize("as_frame", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+def polars_frame(data):
+    return pytest.importorskip("polars").from_pandas(data)
+
+
+@pytest.mark.parametrize("as_frame", [pd.DataFrame, polars_frame], ids=["pandas", "polars"])
 @pytest.mark.parametrize(
     ("sparse", "output"), [(True, None), (False, None), (False, "pandas"), (False, "polars")]
 )
