@@ -82,6 +82,7 @@ def polars_frame(data):
     ("sparse", "output"), [(True, None), (False, None), (False, "pandas"), (False, "polars")]
 )
 def test_a_search_over_columns_of_a_frame_agrees_with_scikit_learn(as_frame, sparse, output, rng):
+    pytest.importorskip(output or "pandas")
     frame, y = table(rng)
     X = as_frame(frame)
     ours = GridSearchCV(steps(True, sparse=sparse, output=output), GRID, cv=3).fit(X, y)
@@ -201,6 +202,7 @@ def test_other_numbers_of_columns_are_refused(library, rng):
 
 @pytest.mark.parametrize("frame", ["pandas", "polars"])
 def test_columns_come_as_frames_with_names(library, frame, rng):
+    pytest.importorskip(frame)
     X = rng.normal(size=(20, 3))
     parts = [("scaled", StandardScaler(), [2]), ("as", "passthrough", [0])]
     columns = ColumnTransformer(parts, remainder=MinMaxScaler()).set_output(transform=frame)

@@ -503,8 +503,8 @@ def test_cuml_on_host_rows(rng):
     of_rows = moved.to_device - its_own.to_device
     assert X.nbytes < of_rows < 1.2 * X.nbytes
     assert str(search.plan_).endswith(f"(one by one, brought there once, {residence.VIEWS})")
-    assert search.best_score_ > 0.9
-    assert search.score(X, y) > 0.9
+    assert search.best_score_ > 0.8
+    assert search.score(X, y) > 0.8
     on_device = GridSearchCV(search.estimator, search.param_grid, cv=SHUFFLED)
     on_device.fit(cupy.asarray(X), cupy.asarray(y))
     same(on_device, search, atol=0.02)

@@ -396,6 +396,7 @@ def test_a_union_of_nothing_is_where_its_rows_are(library):
 
 @pytest.mark.parametrize("frame", ["pandas", "polars"])
 def test_a_union_gives_frames_with_names(library, frame, rng):
+    pytest.importorskip(frame)
     X = rng.normal(size=(30, 4))
     found = union().set_output(transform=frame).fit_transform(library.asarray(X))
     assert type(found).__module__.startswith(frame)
