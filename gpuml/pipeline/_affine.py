@@ -92,20 +92,18 @@ class AffinePipeline:
         """
         own = folds if self.last_name in self.weighted else unweighted(folds)
         settings = self._settings(candidates)
-        frames: list[Any] = [None]
-        n_passes = 0
-        chains = None
+        rows = frames = None
         if self.before:
             chains = self._chains(folds, [setting for setting, _ in settings], advance)
-            frames = chains.frames()
-            n_passes = chains.rows.n_passes - chains.rows.n_extrema
+            rows, frames = chains.rows, chains.frames()
+        read_before = rows.n_extrema if rows else 0
         branches = []
-        for frame, (_, positions) in zip(frames, settings, strict=True):
+        for frame, (_, positions) in zip(frames or [None], settings, strict=True):
             params = [_of_step(candidates[i], self.last_name) for i in positions]
             stack = self.last.multifit(replace(own, frame=frame), params, advance)
             branches.append(Branch(frame, stack, tuple(positions)))
-        if chains is not None:
-            n_passes += chains.rows.n_extrema  # which steps have asked for by now
+        # Extrema are read when a step first asks for them, which is while models are fitted.
+        n_passes = rows.n_passes + rows.n_extrema - read_before if rows else 0
         if isinstance(branches[0].stack, ClassStack):
             return ClassPipelineStack(branches, n_passes)
         same_weights = own.batch.weight is folds.batch.weight
@@ -140,7 +138,9 @@ class AffinePipeline:
             setting = tuple(_of_step(candidate, name) for name, _ in self.before)
             # 1 is a number of components, 1.0 would be a share of the variance.
             key = tuple(
-                (name, type(value), value) for params in setting for name, value in params.items()
+                (step, name, type(value), value)
+                for step, params in enumerate(setting)
+                for name, value in params.items()
             )
             found.setdefault(key, (setting, []))[1].append(position)
         return list(found.values())

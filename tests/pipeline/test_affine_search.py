@@ -71,6 +71,7 @@ def named_wine():
     return X, np.asarray(["red", "white", "rose"])[y]
 
 
+SCALING = ("with_mean", "with_std")
 TIGHT = {"tol": 1e-10, "max_iter": 10_000}
 # name: (steps of a module's classes, grid, data, scoring)
 PIPELINES = {
@@ -365,6 +366,28 @@ def test_steps_may_be_candidates():
     theirs = SklearnGridSearchCV(pipe(THEIRS), grid(THEIRS)).fit(X, y)
     assert_same_scores(ours, theirs)
     assert all(step.why == TOGETHER for step in ours.plan_.steps)
+
+
+def test_steps_of_one_kind_are_told_apart():
+    X, y = regression_data()
+    grid = [{"one__with_std": [False]}, {"two__with_std": [False]}, {"one__with_mean": [False]}]
+
+    def fitted(kind, m):
+        steps = [("one", m.StandardScaler()), ("two", m.StandardScaler()), ("m", m.Ridge(50))]
+        return kind(Pipeline(steps), grid).fit(X, y)
+
+    ours, theirs = fitted(GridSearchCV, OURS), fitted(SklearnGridSearchCV, THEIRS)
+    assert_same_scores(ours, theirs)
+    many = {f"{step}__{name}": [True, False] for step in ("one", "two") for name in SCALING}
+    steps = [("one", OURS.StandardScaler()), ("two", OURS.StandardScaler()), ("m", OURS.Ridge(50))]
+    ours = GridSearchCV(Pipeline(steps), many).fit(X, y)
+    steps = [
+        ("one", THEIRS.StandardScaler()),
+        ("two", THEIRS.StandardScaler()),
+        ("m", THEIRS.Ridge(50)),
+    ]
+    assert_same_scores(ours, SklearnGridSearchCV(Pipeline(steps), many).fit(X, y))
+    assert TOGETHER in str(ours.plan_)
 
 
 def test_random_candidates():
