@@ -30,6 +30,7 @@ from gpuml.model_selection.routes import chunk_order, fit_fold, what_is_shared
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline
+from gpuml.pipeline._alone import AffineAlone, affine_alone
 from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise, offers_multifit
 from gpuml.resampling.split import make_folds
 
@@ -294,7 +295,7 @@ def _has_empty_part(split):
 
 def _check_values(estimator, params):
     """Values of parameters against an estimator's constraints, if it has any."""
-    if isinstance(estimator, AffinePipeline):
+    if isinstance(estimator, AffinePipeline | AffineAlone):
         estimator.check(params)
         return
     constraints = getattr(estimator, "_parameter_constraints", {})
@@ -304,18 +305,18 @@ def _check_values(estimator, params):
 
 def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
     """What fits all candidates of an estimator at once; None where nothing does."""
-    pipeline = affine_pipeline(estimator, task.fit_params)
-    found: Any = pipeline if pipeline is not None else estimator
-    if pipeline is None and not offers_multifit(found):
+    made = affine_pipeline(estimator, task.fit_params) or affine_alone(estimator, task.fit_params)
+    found: Any = made or estimator
+    if made is None and not offers_multifit(found):
         return None
-    if pipeline is None and task.fit_params.keys() - {"sample_weight"}:
+    if made is None and task.fit_params.keys() - {"sample_weight"}:
         return None
     return found if _scored_alike(task, _fit_weight(found, task)) else None
 
 
 def _fit_weight(estimator, task):
     """The sample weights of the fits."""
-    if isinstance(estimator, AffinePipeline):
+    if isinstance(estimator, AffinePipeline | AffineAlone):
         return estimator.weight
     return task.fit_params.get("sample_weight")
 

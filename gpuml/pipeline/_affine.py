@@ -22,7 +22,7 @@ from gpuml.pipeline._stacks import (
 )
 from gpuml.resampling.multifit import ClassStack, offers, offers_multifit
 from gpuml.solvers.affine import AffineStep
-from gpuml.solvers.described import describe, unweighted
+from gpuml.solvers.described import Described, describe, unweighted
 
 # Moments of more features than this take longer than they save.
 MOST_FEATURES = 4096
@@ -57,8 +57,7 @@ class AffinePipeline:
 
     def multifit_ready(self, X: Any) -> bool:
         """Whether all steps can be fitted from second moments of this kind of data."""
-        shape = getattr(X, "shape", None)
-        if shape is None or len(shape) != 2 or shape[1] > min(MOST_FEATURES, shape[0]):
+        if not can_be_described(X):
             return False
         steps = [step for _, step in self.before]
         for step in [*steps, self.last]:
@@ -148,19 +147,30 @@ class AffinePipeline:
     def _chains(self, folds, settings, advance):
         steps = [Step(name, step, name in self.weighted) for name, step in self.before]
         bare = replace(folds, frame=None)
-        weighted = self._described(bare, advance)
+        weighted = described_rows(self.pipeline, bare, advance)
         rows = Rows(weighted, weighted)
         if folds.batch.weight is not None and not all(step.weighted for step in steps):
-            rows = replace(rows, unweighted=self._described(unweighted(bare), advance))
+            plain = described_rows(self.pipeline, unweighted(bare), advance)
+            rows = replace(rows, unweighted=plain)
         return Chains(rows, steps, settings)
 
-    def _described(self, folds, advance):
-        block_bytes = current_settings().block_bytes
-        described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
-        if not described.is_finite:
-            check_finite(folds.batch.X, "X", self.pipeline)
-            raise ValueError("Squares of the values of X or y overflow float64. Scale them.")
-        return described
+
+def can_be_described(X: Any) -> bool:
+    """Whether X is a table of which second moments take no more than its rows."""
+    shape = getattr(X, "shape", None)
+    return shape is not None and len(shape) == 2 and shape[1] <= min(MOST_FEATURES, shape[0])
+
+
+def described_rows(
+    estimator: Any, folds: Folds, advance: Callable[[int], None] | None = None
+) -> Described:
+    """Moments of rows that are finite; `estimator` is named where they are not."""
+    block_bytes = current_settings().block_bytes
+    described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
+    if not described.is_finite:
+        check_finite(folds.batch.X, "X", estimator)
+        raise ValueError("Squares of the values of X or y overflow float64. Scale them.")
+    return described
 
 
 def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipeline | None:
@@ -179,7 +189,7 @@ def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipe
         return None
     *before, (_, last) = estimator.steps
     steps = [step for _, step in before if not _is_left_out(step)]
-    if not _works_in_frames(last) or not all(map(_is_affine, steps)):
+    if not _works_in_frames(last) or not all(map(is_affine, steps)):
         return None
     found = _weights(estimator, fit_params)
     return None if found is None else AffinePipeline(estimator, *found)
@@ -198,7 +208,7 @@ def affine_tail(pipeline: Pipeline) -> int:
         if _is_left_out(step):
             continue
         steps = [step, *steps]
-        if not _is_affine(step) or not _extrema_are_known(steps):
+        if not is_affine(step) or not _extrema_are_known(steps):
             break
         n_last = n_steps
     return n_last
@@ -212,7 +222,8 @@ def _works_in_frames(model):
     return offers_multifit(model) and getattr(model, "multifit_in_frames", False)
 
 
-def _is_affine(step):
+def is_affine(step: Any) -> bool:
+    """Whether a step offers to be fitted from moments."""
     return offers(step, AffineStep, "multi_affine")
 
 

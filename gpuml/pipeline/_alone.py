@@ -1,0 +1,106 @@
+"""A search over one affine step by itself, such as PCA: all candidates at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.utils._param_validation import validate_parameter_constraints
+
+from gpuml._arrays import place_of
+from gpuml._config import current_settings
+from gpuml._validation import check_rows
+from gpuml.data import Batch, Folds, resident
+from gpuml.pipeline._affine import can_be_described, described_rows, is_affine
+from gpuml.pipeline._chains import ChainFrame, Chains, Rows, Step
+
+
+@dataclass(frozen=True)
+class StepStack:
+    """The step in all candidates, fitted to all training parts."""
+
+    frames: Sequence[ChainFrame]
+    n_passes: int
+
+    @property
+    def n_candidates(self) -> int:
+        return len(self.frames)
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one candidate; split None means the one of all rows."""
+        return self.frames[candidate].steps_of(split)[0]
+
+
+class AffineAlone:
+    """An affine step with the multifit protocol.
+
+    Parameters
+    ----------
+    step : AffineStep
+        With the parameters that all candidates share.
+    """
+
+    # Steps by themselves are fitted without weights.
+    weight = None
+
+    def __init__(self, step: Any):
+        self.step = step
+
+    @property
+    def multifit_params(self) -> Sequence[str]:
+        """Names of hyper-parameters that may differ within one call."""
+        return self.step.affine_params
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether the step can be fitted from second moments of this kind of data."""
+        return can_be_described(X) and self.step.affine_ready(X)
+
+    def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on."""
+        step = clone(self.step)
+        X = check_rows(step, X, reset=True, finite_X=False)
+        vars(self).update({n: v for n, v in vars(step).items() if n.endswith("_in_")})
+        place = place_of(X)
+        no_targets = place.xp.zeros((X.shape[0], 0), dtype=X.dtype, device=place.device)
+        return resident(X, no_targets, None, current_settings().device)
+
+    def multifit_rows(self, folds: Folds) -> int:
+        """Rows that `multifit` is going to read."""
+        return len(folds.partitions) * folds.batch.n_rows
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> StepStack:
+        """Fit every candidate on the training part of every split, from one reading of the rows."""
+        described = described_rows(self.step, folds, advance)
+        chains = Chains(
+            Rows(described, described),
+            [Step("step", self.step, False)],
+            [(candidate,) for candidate in candidates],
+        )
+        frames = chains.frames()
+        for frame in frames:
+            frame.of(slice(0, folds.n_splits))  # here, where a candidate that fails is noticed
+        return StepStack(frames, described.n_passes)
+
+    def check(self, candidate: Mapping[str, Any]) -> None:
+        """Raise scikit-learn's error for a parameter that the step does not take."""
+        constraints = self.step._parameter_constraints
+        known = {name: constraints[name] for name in candidate if name in constraints}
+        validate_parameter_constraints(known, dict(candidate), type(self.step).__name__)
+
+    def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        """A fitted step of attributes that a stack gave."""
+        model = clone(self.step).set_params(**params)
+        seen = {n: v for n, v in vars(self).items() if n.endswith("_in_")}
+        vars(model).update({**seen, **attributes})
+        return model
+
+
+def affine_alone(estimator: Any, fit_params: Mapping[str, Any]) -> AffineAlone | None:
+    """An affine step as what fits all candidates at once; None for anything else."""
+    watched = getattr(estimator, "_skl_callbacks", None)
+    return None if fit_params or watched or not is_affine(estimator) else AffineAlone(estimator)
