@@ -66,6 +66,25 @@ class LogisticStack:
         frame = _frame(self.folds)
         return self.solved.W if frame is None else self.solved.W @ frame
 
+    def _start(self, candidate: int) -> Array | None:
+        """Where the fit on all rows begins, (1, 1, k, q): at the mean of the models of the splits.
+
+        It is a mean of models of the rows: in frames that differ, the same numbers are other
+        models. None where it has no coordinates in the frame of all rows.
+        """
+        xp = namespace(self.solved.W)
+        mean = xp.mean(self.models_of_rows[candidate, ...], axis=0)
+        if self.folds.frame is None:
+            return mean[None, None, ...]
+        maps = self.folds.frame.of(None)
+        if not maps.diagonal:
+            return None
+        coef = mean[:, :-1] / xp.linalg.diagonal(maps.matrix)[0, :]
+        intercept = mean[:, -1:] - xp.sum(coef * maps.offset[0, :], axis=-1, keepdims=True)
+        if not self.strengths[candidate].fit_intercept:
+            intercept = xp.zeros_like(intercept)  # what is left is what frames differ by
+        return xp.concat([coef, intercept], axis=-1)[None, None, ...]
+
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
         xp = namespace(X)
@@ -84,13 +103,10 @@ class LogisticStack:
         """Fitted attributes of one model; split None means the model of all rows."""
         batch = self.folds.batch
         if split is None:
-            xp = namespace(self.solved.W)
-            start = xp.mean(self.solved.W[candidate, ...], axis=0)[None, None, ...]
             everything = whole(batch)
             if self.folds.frame is not None:
                 everything = replace(everything, frame=_OfAll(self.folds.frame))
-                if start.shape[-1] != everything.n_features + 1:
-                    start = None
+            start = self._start(candidate)
             solved = fit_logistic(
                 everything, [self.strengths[candidate]], self.options, self.class_weight, start
             )

@@ -169,7 +169,9 @@ def described_rows(
     described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
     if not described.is_finite:
         check_finite(folds.batch.X, "X", estimator)
-        raise ValueError("Squares of the values of X or y overflow float64. Scale them.")
+        raise ValueError(
+            "Squares of the values of X or y overflow float64. Divide them by a power of ten first."
+        )
     return described
 
 

@@ -315,6 +315,21 @@ def test_the_best_model_is_that_of_a_fit(name):
     assert not hasattr(best[-1], "feature_names_in_")
 
 
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky"])
+@pytest.mark.parametrize("steps", [(), ("TruncatedSVD",)])
+def test_a_refit_far_from_the_origin(rng, solver, steps):
+    """Scales differ between splits, and intercepts make up for large means of what is scaled."""
+    n = 96
+    X = np.column_stack([4000 * rng.standard_normal(n), 1000 + 0.05 * rng.standard_normal((n, 2))])
+    y = rng.integers(0, 3, n)
+    last = OURS.LogisticRegression(C=0.1, solver=solver, tol=1e-8, max_iter=1000)
+    more = [OURS.TruncatedSVD(2, algorithm="arpack") for _ in steps]
+    pipe = make_pipeline(OURS.StandardScaler(with_mean=False), *more, last)
+    best = GridSearchCV(pipe, {"logisticregression__C": [0.1]}).fit(X, y).best_estimator_
+    alone = sklearn.base.clone(pipe).fit(X, y)
+    np.testing.assert_allclose(best.predict_proba(X), alone.predict_proba(X), rtol=0, atol=1e-5)
+
+
 def test_every_model_can_be_had():
     X, y = regression_data()
     steps, *_ = PIPELINES["scale-pca-ridge"]
