@@ -252,6 +252,13 @@ def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
     return Batch(X, y, weight, work, home, y_is_flat)
 
 
+def resident_rows(X: Array, setting: str) -> Batch:
+    """A batch of rows without targets: as `resident`, with y of shape (n, 0)."""
+    place = place_of(X)
+    no_targets = place.xp.zeros((X.shape[0], 0), dtype=X.dtype, device=place.device)
+    return resident(X, no_targets, None, setting)
+
+
 def resident_classes(X: Array, labels: Encoded, weight: Array | None, setting: str) -> Batch:
     """A batch with classes: as `resident`, with codes of labels (n,) for y."""
     codes = move(labels.codes, place_of(X))

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gpuml._arrays import Array, as_array, place_of
+from gpuml._arrays import Array, as_array
 from gpuml._config import current_settings
 from gpuml._validation import (
     FLOATS,
@@ -16,7 +16,7 @@ from gpuml._validation import (
     check_rows,
     is_foreign,
 )
-from gpuml.data import Batch, resident
+from gpuml.data import Batch, resident_rows
 
 
 def is_cupyx_sparse(X: Any) -> bool:
@@ -53,9 +53,7 @@ def check_fit_rows(
 
 def batch_of(X: Array) -> Batch:
     """Rows without targets, at the place where the settings want them worked on."""
-    place = place_of(X)
-    y = place.xp.zeros((X.shape[0], 0), dtype=X.dtype, device=place.device)
-    return resident(X, y, None, current_settings().device)
+    return resident_rows(X, current_settings().device)
 
 
 def check_cupyx(estimator: Any, X: Any, *, reset: bool) -> Any:

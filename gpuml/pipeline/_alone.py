@@ -7,10 +7,9 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.utils._param_validation import validate_parameter_constraints
 
-from gpuml._arrays import place_of
 from gpuml._config import current_settings
 from gpuml._validation import check_rows
-from gpuml.data import Batch, Folds, resident
+from gpuml.data import Batch, Folds, resident_rows
 from gpuml.pipeline._affine import can_be_described, described_rows, is_affine
 from gpuml.pipeline._chains import ChainFrame, Chains, Rows, Step
 
@@ -60,9 +59,7 @@ class AffineAlone:
         step = clone(self.step)
         X = check_rows(step, X, reset=True, finite_X=False)
         vars(self).update({n: v for n, v in vars(step).items() if n.endswith("_in_")})
-        place = place_of(X)
-        no_targets = place.xp.zeros((X.shape[0], 0), dtype=X.dtype, device=place.device)
-        return resident(X, no_targets, None, current_settings().device)
+        return resident_rows(X, current_settings().device)
 
     def multifit_rows(self, folds: Folds) -> int:
         """Rows that `multifit` is going to read."""

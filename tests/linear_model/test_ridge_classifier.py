@@ -282,7 +282,7 @@ def test_a_search_with_moments_that_would_not_fit(rng, monkeypatch):
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
     )
-    assert ours.plan_.steps[0].why.startswith("one by one")
+    assert ours.plan_.steps[0].why == "one by one, folds gathered once each"
 
 
 def test_a_training_part_that_lacks_a_class(rng):
@@ -294,7 +294,7 @@ def test_a_training_part_that_lacks_a_class(rng):
     np.testing.assert_array_equal(
         ours.cv_results_["split0_test_score"], theirs.cv_results_["split0_test_score"]
     )
-    assert ours.plan_.steps[0].why.startswith("one by one")
+    assert ours.plan_.steps[0].why == "one by one, folds gathered once each"
 
 
 def test_a_search_with_one_class_or_several_labels(rng):
