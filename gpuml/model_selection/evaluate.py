@@ -90,8 +90,8 @@ class Evaluator:
         if not self.job.splits:
             return []
         table: list[Results] = [[] for _ in candidates]
-        for group in self._groups(candidates):
-            for position, results in self._fit_at_once(group):
+        for group in self.groups(candidates):
+            for position, results in self.fit_group(group):
                 table[position] = results
         left = [position for position, results in enumerate(table) if not results]
         if left:
@@ -113,8 +113,8 @@ class Evaluator:
                 return materialise(shared.estimator, params, shared.stack.pick(index, None))
         return self._refit_alone(candidate)
 
-    def _groups(self, candidates):
-        """Groups that may be fitted at once."""
+    def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
+        """Groups of candidates that may be fitted at once; others are in none."""
         estimator, task = self.job.estimator, self.job.task
         if not isinstance(estimator, Pipeline):
             together = at_once(estimator, task)
@@ -135,7 +135,7 @@ class Evaluator:
 
     # ------------------------------------------------------------ at once
 
-    def _fit_at_once(self, group: Group) -> list[tuple[int, Results]]:
+    def fit_group(self, group: Group) -> list[tuple[int, Results]]:
         """Position and results of each candidate of the group; none if they can't share a pass."""
         job = self.job
         started = time.perf_counter()
@@ -228,6 +228,26 @@ class Evaluator:
             params = [candidates[position] for position in some]
             found.update(zip(some, self._fit_on(rows, params), strict=True))
         return [found[position] for position in positions]
+
+    def fit_split(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results:
+        """Results of some candidates on one split, fitted one by one in this thread."""
+        job = self.job
+        found: dict[int, dict[str, Any]] = {}
+        by_place: dict[int, tuple[Residence, list[int]]] = {}
+        for position, candidate in enumerate(params):
+            rows = self._rows.of(configured(job.estimator, candidate))
+            by_place.setdefault(id(rows), (rows, []))[1].append(position)
+        for rows, some in by_place.values():
+            order = [some[i] for i in chunk_order(job.estimator, [params[i] for i in some])]
+            work = [
+                (params[i] or None, Progress(split, len(rows.splits), i, len(params)))
+                for i in order
+            ]
+            results = fit_fold(
+                job.estimator, rows.X, rows.y, rows.splits[split], work, rows.task, get_config()
+            )
+            found.update(zip(order, results, strict=True))
+        return [found[position] for position in range(len(params))]
 
     def _fit_on(self, rows: Residence, params: list[Mapping[str, Any]]) -> list[Results]:
         job, n_splits = self.job, len(rows.splits)

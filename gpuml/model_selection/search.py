@@ -27,7 +27,7 @@ from gpuml.model_selection.residence import place_name
 from gpuml.resampling.split import check_splitter, split_rows
 
 
-class _OnePassSearch(BaseSearchCV):
+class OnePassSearch(BaseSearchCV):
     """`fit` of a scikit-learn search, with the evaluation of candidates replaced.
 
     Everything else (candidates, results, ranking, prediction, routing, tags, display) is
@@ -39,6 +39,10 @@ class _OnePassSearch(BaseSearchCV):
         # What y may be is the estimator's business.
         tags.target_tags = deepcopy(get_tags(self.estimator).target_tags)
         return tags
+
+    def _make_evaluator(self, job: Job) -> Any:
+        """What fits and scores candidates; a subclass may have its own."""
+        return Evaluator(job)
 
     def _get_scorers(self):
         if callable(self.scoring):
@@ -220,7 +224,7 @@ class _Rounds:
                 search.n_jobs,
                 search.pre_dispatch,
             )
-            self._evaluators[id(cv)] = Evaluator(job)
+            self._evaluators[id(cv)] = search._make_evaluator(job)
         return self._evaluators[id(cv)]
 
 
@@ -236,7 +240,7 @@ def _given(params):
     return {name: value for name, value in params.items() if value is not None}
 
 
-class GridSearchCV(_OnePassSearch, sk.GridSearchCV):
+class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     r"""Exhaustive search over a grid of parameters, in as few passes over the rows as can be.
 
     Parameters, attributes and results are those of scikit-learn's class of this name. What
@@ -299,7 +303,7 @@ class GridSearchCV(_OnePassSearch, sk.GridSearchCV):
     """
 
 
-class RandomizedSearchCV(_OnePassSearch, sk.RandomizedSearchCV):
+class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     """Search over candidates drawn from distributions, in as few passes over the rows as can be.
 
     As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
