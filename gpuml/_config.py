@@ -15,6 +15,7 @@ class Settings:
     block_bytes: int | None = None
     solver_bytes: int | None = None
     cache_bytes: int | None = None
+    copy_bytes: int | None = None
     progress: bool = False
 
     def __post_init__(self):
@@ -27,8 +28,17 @@ class Settings:
                 raise ValueError(
                     f"{name} must be None or a positive number of bytes, got {size!r}."
                 )
+        self._check_copy_bytes()
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress must be True or False, got {self.progress!r}.")
+
+    def _check_copy_bytes(self):
+        size = self.copy_bytes
+        is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 0
+        if size is not None and not is_size:
+            raise ValueError(
+                f"copy_bytes must be None, 0 or a positive number of bytes, got {size!r}."
+            )
 
 
 # The process-wide settings are one mutable cell; a context lays its own on top for the current
@@ -81,6 +91,12 @@ def set_config(**settings) -> None:
         each device and on the host. What was not used for longest goes first: arrays on a device
         to page-locked host memory, everything else is computed anew where it is needed again.
         None is a quarter of the memory that is free there.
+    copy_bytes : int or None, default=None
+        Bytes that copies of host arrays may take on each device between calls, so that an array
+        that is fitted again goes there once. A copy lives as long as its host array, and its
+        content is compared before each use, so it is never out of date. 0 keeps none. None keeps
+        copies only in processes that have loaded dask-ml (whose searches fit each fold many times),
+        up to `cache_bytes` or a quarter of the memory that is free on the device.
     progress : bool, default=False
         Whether searches draw a progress bar (on standard error).
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._labels import Encoded, encode
 from gpuml._ops import all_finite
+from gpuml.data import Batch
 
 FLOATS = [np.float64, np.float32]
 
@@ -284,6 +285,20 @@ def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False
         f"Input {name} contains {what}.\n{type(estimator).__name__} does not accept {unwanted} "
         "values. Drop such rows, or impute them in a Pipeline step before it."
     )
+
+
+def check_rows_finite(batch: Batch, estimator: Any) -> None:
+    """Raise scikit-learn's ValueError if X or the weights of a batch, divided or not, are not."""
+    if batch.holders is not None:
+        batch.holders.each(_check_piece_finite, estimator)
+        return
+    check_finite(batch.X, "X", estimator)
+    if batch.weight is not None:
+        check_finite(batch.weight, "sample_weight", estimator)
+
+
+def _check_piece_finite(folds, estimator):
+    check_rows_finite(folds.batch, estimator)
 
 
 def _is_fine(x, xp, allow_nan):

@@ -1,5 +1,6 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,15 +20,36 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._device_copies import device_copies
 from gpuml._labels import Encoded
 
+
+class NeedsAllRows(ValueError):
+    """What was asked for is no sum over rows, and the rows are divided over several holders."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Rows that pieces elsewhere have: how many they are, and what they are called there.
+
+    The name is ``("atom", partition, atom)``, ``("train", split)`` or ``("test", split)``; see
+    `rows_here`.
+    """
+
+    n_rows: int
+    name: tuple
+
+
 # Rows are named by a slice where they are neighbours (a view), by a tuple of slices where they are
-# a few such runs, and by an index array, on the host or a device, where not.
-Rows = slice | tuple[slice, ...] | Array
+# a few such runs, by an index array, on the host or a device, where not, and by a name where this
+# process does not have them.
+Rows = slice | tuple[slice, ...] | Array | Elsewhere
 
 
 def count_rows(rows: Rows) -> int:
     """Number of rows that a set of rows names."""
+    if isinstance(rows, Elsewhere):
+        return rows.n_rows
     if isinstance(rows, slice):
         return rows.stop - rows.start
     if isinstance(rows, tuple):
@@ -55,8 +77,54 @@ def cut(rows: Rows, size: int) -> Iterator[Rows]:
         stop = min(start + size, n)
         if isinstance(rows, slice):
             yield slice(rows.start + start, rows.start + stop)
+        elif isinstance(rows, Elsewhere):
+            raise NeedsAllRows("Rows that are elsewhere are not read block by block.")
         else:
             yield rows[start:stop]
+
+
+@dataclass(frozen=True)
+class Absent:
+    """Stands for an array whose rows are in pieces elsewhere: its shape and its NumPy dtype."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+class Holders(Protocol):
+    """Pieces of rows that several holders have, in the order of the rows.
+
+    A piece is what the last `map` made of it. Functions are of a module, so that they can travel.
+    """
+
+    # Where results come to, and where those who ask go on with them.
+    place: Place
+
+    def __len__(self) -> int:
+        """Number of pieces."""
+
+    def map(
+        self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
+    ) -> "Holders":
+        """``function(piece, *args[, each_with[i]])`` of every piece; results stay where they are.
+
+        They are the pieces of what comes back.
+        """
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """``function(piece, *args)`` of every piece, at `place`, in the order of the pieces."""
+
+    def total(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        combine: Callable[[Any, Any], Any] = operator.add,
+    ) -> Any:
+        """The same, combined in an order that depends on the number of pieces alone."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +134,10 @@ class Batch:
     The three live in one place. `work` is where to compute: the same place, or a device that the
     rows are brought to block by block because all of them would not fit. `home` is the place that
     the user's X came from: results go back there. `y_is_flat` says that the user's y had one axis.
+
+    With `holders`, the rows are divided: X, y, weight and codes are `Absent`, and each piece of the
+    holders is `Folds` of a batch of its own, with the same splits, whose first row is number
+    `first` of all rows.
     """
 
     X: Array
@@ -76,6 +148,8 @@ class Batch:
     y_is_flat: bool = False
     codes: Array | None = None
     classes: Array | None = None
+    first: int = 0
+    holders: Holders | None = None
 
     @property
     def n_rows(self) -> int:
@@ -225,12 +299,69 @@ class Folds:
 
 def whole(batch: Batch) -> Folds:
     """One split that trains on every row and holds out none."""
+    if batch.holders is not None:
+        batch = replace(batch, holders=batch.holders.map(_whole_piece))
+        everything = Elsewhere(batch.n_rows, ("train", 0))
+        nothing = Elsewhere(0, ("test", 0))
+        return Folds(batch, (Split(everything, nothing),), _one_atom)
     return Folds(batch, (Split(slice(0, batch.n_rows), slice(0, 0)),), _one_atom)
+
+
+def _whole_piece(folds):
+    return whole(folds.batch)
 
 
 def _one_atom(batch, splits):
     one = np.ones((1, 1), dtype=int)
-    return (Partition(0, (slice(0, batch.n_rows),), one, 0 * one),)
+    rows: Rows = slice(0, batch.n_rows)
+    if batch.holders is not None:
+        rows = Elsewhere(batch.n_rows, ("atom", 0, 0))
+    return (Partition(0, (rows,), one, 0 * one),)
+
+
+def rows_here(folds: Folds, rows: Rows) -> Rows:
+    """Rows of a piece that go by a name where the rows are not; others as they are."""
+    if not isinstance(rows, Elsewhere):
+        return rows
+    kind, *numbers = rows.name
+    if kind == "atom":
+        partition, atom = numbers
+        return folds.partitions[partition].atoms[atom]
+    return getattr(folds.splits[numbers[0]], kind)
+
+
+def without_weights(folds: Folds) -> Folds:
+    """The same rows and splits, every row weighing 1; nothing is known of them."""
+    batch = replace(folds.batch, weight=None)
+    if batch.holders is not None:
+        batch = replace(batch, holders=batch.holders.map(without_weights))
+    return replace(folds, batch=batch, frame=None, known={})
+
+
+def spaced_rows(batch: Batch, offset: int, step: int) -> tuple[Array | None, ...]:
+    """One row in `step` of all rows, from number `offset` on: X, y and weight, where they are.
+
+    Of divided rows the same ones, in the same order, where those who ask work.
+    """
+    if batch.holders is not None:
+        pieces = batch.holders.each(_spaced_rows_of_piece, offset, step)
+        columns = zip(*pieces, strict=True)
+        xp = batch.work.xp
+        return tuple(None if column[0] is None else xp.concat(column) for column in columns)
+    rows = spaced(offset, step, batch.first, batch.n_rows)
+    return tuple(
+        None if column is None else column[rows, ...] for column in (batch.X, batch.y, batch.weight)
+    )
+
+
+def spaced(offset: int, step: int, first: int, n_rows: int) -> slice:
+    """One row in `step` of all rows, from number `offset` on, in a piece that begins at `first`."""
+    # The array standard has no slices that begin beyond the end.
+    return slice(min((offset - first) % step, n_rows), None, step)
+
+
+def _spaced_rows_of_piece(folds, offset, step):
+    return spaced_rows(folds.batch, offset, step)
 
 
 def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
@@ -242,13 +373,21 @@ def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
         Of one library and device.
     setting : {"auto", "cpu", "cuda"}
         The configured device for host data.
+
+    Notes
+    -----
+    What was brought there for an earlier fit may serve again (see `_device_copies`), so nobody
+    writes to a batch.
     """
     home = place_of(X)
     work = compute_place(X, nbytes(X), setting)
     y_is_flat = y.ndim == 1
     y = y[:, None] if y_is_flat else y
-    if work != home and fits(sum(nbytes(a) for a in (X, y, weight) if a is not None), work):
-        X, y, weight = move(X, work), move(y, work), move(weight, work)
+    if work != home:
+        size = sum(nbytes(a) for a in (X, y, weight) if a is not None)
+        # Copies of earlier rows give way.
+        if fits(size, work) or (device_copies.drop(work) and fits(size, work)):
+            X, y, weight = (device_copies.moved(a, work) for a in (X, y, weight))
     return Batch(X, y, weight, work, home, y_is_flat)
 
 

@@ -1,1 +1,24 @@
-"""Searches and estimators over many devices, through Dask (not part of this release yet)."""
+"""Searches and estimators over the workers of a Dask cluster, GPUs or CPUs."""
+
+from gpuml_dask import errors
+from gpuml_dask.cluster import local_client, make_cluster
+from gpuml_dask.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    HalvingRandomSearchCV,
+    HyperbandSearchCV,
+    RandomizedSearchCV,
+)
+from gpuml_dask.placement import place
+
+__all__ = [
+    "GridSearchCV",
+    "HalvingGridSearchCV",
+    "HalvingRandomSearchCV",
+    "HyperbandSearchCV",
+    "RandomizedSearchCV",
+    "errors",
+    "local_client",
+    "make_cluster",
+    "place",
+]

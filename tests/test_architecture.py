@@ -27,7 +27,8 @@ RULES = {
     "gpuml._threads": (),
     "gpuml._ops": ("gpuml._arrays", "gpuml._threads"),
     "gpuml._labels": ("gpuml._arrays",),
-    "gpuml.data": ("gpuml._arrays", "gpuml._labels", "gpuml._ops"),
+    "gpuml._device_copies": ("gpuml._arrays", "gpuml._config"),
+    "gpuml.data": ("gpuml._arrays", "gpuml._device_copies", "gpuml._labels", "gpuml._ops"),
     "gpuml._validation": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml.data"),
         *("sklearn.exceptions", "sklearn.utils"),
@@ -52,10 +53,16 @@ RULES = {
         *("gpuml._arrays", "gpuml._labels", "gpuml.data", "gpuml.metrics"),
         *("sklearn.base", "sklearn.model_selection"),
     ),
+    # Rows that several holders have, as a batch with splits.
+    "gpuml.divided": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml.data", "gpuml.resampling"),
+        "sklearn.model_selection",
+    ),
     "gpuml.model_selection": (
-        *("gpuml._arrays", "gpuml._config", "gpuml._progress"),
-        *("gpuml.data", "gpuml.metrics", "gpuml.pipeline", "gpuml.resampling"),
-        *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.get_config"),
+        *("gpuml._arrays", "gpuml._config", "gpuml._device_copies", "gpuml._progress"),
+        *("gpuml.data", "gpuml.divided", "gpuml.metrics", "gpuml.pipeline", "gpuml.resampling"),
+        *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.experimental"),
+        "sklearn.get_config",
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),
     # Pipelines know steps by what they offer, and no concrete estimator either.
@@ -83,20 +90,21 @@ RULES = {
         *("gpuml._arrays", "gpuml._transfers"),
         *("gpuml.decomposition", "gpuml.linear_model", "gpuml.preprocessing"),
     ),
-    "gpuml_dask": ("dask", "distributed", "joblib", "sklearn", "gpuml"),
+    "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn", "gpuml"),
 }
 
 # Imported at their first use, inside a function; by nobody else, and at the top of no module.
 INSIDE_FUNCTIONS = {
-    "cupy": ("gpuml",),
+    "cupy": ("gpuml", "gpuml_dask"),
     "cupyx": (
         *("gpuml.model_selection", "gpuml.pipeline", "gpuml.preprocessing", "gpuml.solvers"),
     ),
     "torch": ("gpuml",),
     "array_api_strict": ("gpuml.testing",),
+    "dask_cuda": ("gpuml_dask",),
     "pytest": ("gpuml.testing",),
     "cuml": ("gpuml.decomposition", "gpuml.linear_model", "gpuml.solvers"),
-    "cudf": ("gpuml._arrays", "gpuml._validation", "gpuml.model_selection"),
+    "cudf": ("gpuml._arrays", "gpuml._validation", "gpuml.model_selection", "gpuml_dask"),
     "cupti": ("gpuml._transfers",),
     "cuda": ("gpuml._transfers",),
     "pandas": ("gpuml.datasets",),

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of
 from gpuml._config import current_settings
-from gpuml._validation import FitData, check_finite, check_fit, check_predict
+from gpuml._validation import FitData, check_fit, check_predict, check_rows_finite
 from gpuml.data import Batch, Folds, resident
 from gpuml.metrics.regression import r2_score
 from gpuml.solvers.described import Described, describe
@@ -28,6 +28,14 @@ class OnePass:
 
 class LinearPredictor(OnePass):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
+
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows."""
+        return self.multifit_batch(X, y, sample_weight)
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece as one of all rows."""
+        return batch
 
     # What `score` returns, so that a search can score all models at once.
     multifit_score = "r2"
@@ -98,7 +106,7 @@ def describe_rows(
     settings = current_settings()
     described = describe(folds, block_bytes=settings.block_bytes, advance=advance, careful=careful)
     if not described.is_finite:
-        check_finite(folds.batch.X, "X", estimator)
+        check_rows_finite(folds.batch, estimator)
         raise ValueError(
             "Squares of the values of X or y overflow float64. Scale the features and targets "
             "(StandardScaler, or divide by a power of ten)."

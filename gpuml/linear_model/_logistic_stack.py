@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from gpuml._arrays import Array, device_of, move, namespace, to_host
+from gpuml._arrays import Array, device_of, itemsize, move, namespace, to_host
 from gpuml._ops import constant
 from gpuml.data import Folds, Frame, split_weights, whole
-from gpuml.linear_model._classifier import softmax, two_class_probability
+from gpuml.linear_model._responses import Logits
 from gpuml.linear_model._stack import at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.logistic import Options, Penalties, solve
-from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.loss_rows import DividedLossRows, LossRows
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ class LogisticStack:
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        xp = namespace(X)
-        W = xp.astype(self.models_of_rows[candidates, split, ...], X.dtype)  # (C, k, q)
-        n_candidates, k, q = W.shape
-        W = xp.reshape(W, (n_candidates * k, q))
-        scores = xp.reshape(W[:, :-1] @ X.T + W[:, -1:], (n_candidates, k, X.shape[0]))
-        return scores[:, 0, :] if k == 1 else xp.matrix_transpose(scores)
+        return self.responses.decision(X, split, candidates)
 
     def probability(self, decision: Array) -> Array:
         """Probabilities (C, m, k) of decision values."""
-        xp = namespace(decision)
-        return two_class_probability(decision, xp) if decision.ndim == 2 else softmax(decision, xp)
+        return self.responses.probability(decision)
+
+    @property
+    def responses(self) -> Logits:
+        """What the models say of rows, without any rows."""
+        W = self.models_of_rows
+        return Logits(W[..., :-1], W[..., -1])
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -148,21 +148,9 @@ def fit_logistic(
     """
     batch = folds.batch
     xp = batch.work.xp
-    weights, counts = row_weights(folds, class_weight)
-    n_classes = batch.n_classes
-    binary = n_classes == 2
-    dtype = getattr(xp, str(batch.X.dtype).rpartition(".")[2])
-    data = LossRows(
-        X=batch.X,
-        target=xp.astype(batch.codes, dtype if binary else xp.int64),
-        weights=weights,
-        loss=BINOMIAL if binary else MULTINOMIAL,
-        n_vectors=1 if binary else n_classes,
-        place=batch.work,
-        frame=_frame(folds),
-        block_bytes=options.block_bytes,
-        advance=advance,
-    )
+    counts = class_counts(folds)
+    factors = None if class_weight is None else _class_factors(class_weight, folds)
+    data = _loss_rows(folds, factors, _frame(folds), options.block_bytes, advance)
     total = data.total_weights()
     per_unit = 1.0 / total[None, :]
     l2, l1 = (
@@ -176,6 +164,45 @@ def fit_logistic(
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))
     has_l1 = any(s.l1 > 0 for s in strengths)
     return solve(data, penalties, start, options, has_l1=has_l1, rarest=int(counts.min()))
+
+
+def _loss_rows(folds, factors, frame, block_bytes, advance):
+    """The rows of folds as the solver reads them; `frame` is that of the models."""
+    batch = folds.batch
+    binary = batch.n_classes == 2
+    loss, n_vectors = (BINOMIAL, 1) if binary else (MULTINOMIAL, batch.n_classes)
+    xp = batch.work.xp
+    dtype = getattr(xp, str(batch.X.dtype).rpartition(".")[2])
+    if batch.holders is not None:
+        return DividedLossRows(
+            holders=batch.holders.map(_loss_rows_of_piece, factors, frame, block_bytes),
+            n_rows=batch.n_rows,
+            n_features=batch.n_features,
+            n_splits=folds.n_splits,
+            itemsize=itemsize(batch.X.dtype),
+            dtype=dtype,
+            loss=loss,
+            n_vectors=n_vectors,
+            place=batch.work,
+            frame=frame,
+        )
+    return LossRows(
+        X=batch.X,
+        target=xp.astype(batch.codes, dtype if binary else xp.int64),
+        weights=row_weights(folds, factors),
+        loss=loss,
+        n_vectors=n_vectors,
+        place=batch.work,
+        frame=frame,
+        block_bytes=block_bytes,
+        advance=advance,
+        first=batch.first,
+    )
+
+
+def _loss_rows_of_piece(folds, factors, frame, block_bytes):
+    factors, frame = (move(each, folds.batch.work) for each in (factors, frame))
+    return _loss_rows(folds, factors, frame, block_bytes, None)
 
 
 def _frame(folds: Folds) -> Array | None:
@@ -198,55 +225,84 @@ class _OfAll:
         return self.frame.of(None)
 
 
-def row_weights(folds: Folds, class_weight: Any) -> tuple[Array | None, np.ndarray]:
-    """Weights (S, n) of the rows in the training part of each split, and its rows per class (S, k).
+def class_counts(folds: Folds) -> np.ndarray:
+    """Rows of each class in the training part of each split, (S, k) on the host.
 
-    Weights are None where all are 1.
+    Raises
+    ------
+    ValueError
+        If the training part of a split lacks a class.
     """
-    batch = folds.batch
-    xp, k = batch.work.xp, batch.n_classes
-    times = split_weights(folds)
-    counts = _per_class(times, batch.codes, k, batch.n_rows, xp)
-    host_counts = to_host(counts)
-    if (host_counts == 0).any():
-        split, missing = np.argwhere(host_counts == 0)[0]
-        label = to_host(batch.classes)[missing]
+    counts = to_host(_total(folds, _counts_of_classes))
+    if (counts == 0).any():
+        split, missing = np.argwhere(counts == 0)[0]
+        label = to_host(folds.batch.classes)[missing]
         raise ValueError(
             f"The training part of split {split} has no row of class {label!r}. Use a stratified "
             "splitter, or fewer folds."
         )
-    if batch.weight is None and class_weight is None:
-        return times, host_counts
+    return counts
+
+
+def _total(folds, function):
+    """A sum over all rows, divided or not."""
+    holders = folds.batch.holders
+    return function(folds) if holders is None else holders.total(function)
+
+
+def _counts_of_classes(folds):
+    return _per_class(split_weights(folds), folds.batch)
+
+
+def _weights_of_classes(folds):
+    return _per_class(row_weights(folds, None), folds.batch)
+
+
+def row_weights(folds: Folds, factors: Array | None) -> Array | None:
+    """Weights (S, n) of the rows in the training part of each split; None where all are 1.
+
+    `factors` (S, k) are what rows of each class count times.
+    """
+    batch = folds.batch
+    xp = batch.work.xp
+    times = split_weights(folds)
+    if batch.weight is None and factors is None:
+        return times
     dtype = getattr(xp, str(batch.X.dtype).rpartition(".")[2])
     weights = xp.ones((1, batch.n_rows), dtype=dtype, device=batch.work.device)
     if times is not None:
         weights = xp.astype(times, dtype)
     if batch.weight is not None:
         weights = weights * move(batch.weight, batch.work)
-    if class_weight is not None:
-        totals = _per_class(weights, batch.codes, k, batch.n_rows, xp)
-        factors = _class_factors(class_weight, batch, totals, xp)
-        for c in range(k):
+    if factors is not None:
+        for c in range(batch.n_classes):
             chosen = xp.where(batch.codes == c, xp.astype(factors[:, c : c + 1], dtype), 1)
             weights = weights * xp.astype(chosen, dtype, copy=False)
-    return weights, host_counts
+    return weights
 
 
-def _per_class(weights, codes, k, n_rows, xp):
+def _per_class(weights, batch):
     """Sums (S, k) of weights (S, n) over the rows of each class."""
+    xp, codes = batch.work.xp, batch.codes
     if weights is None:
-        weights = xp.ones((1, n_rows), dtype=xp.uint8, device=device_of(codes))
+        weights = xp.ones((1, batch.n_rows), dtype=xp.uint8, device=device_of(codes))
     exact = xp.int64 if xp.isdtype(weights.dtype, "integral") else xp.float64
     zero = xp.zeros_like(weights[:1, :1])
-    sums = [xp.sum(xp.where(codes == c, weights, zero), axis=-1, dtype=exact) for c in range(k)]
+    sums = [
+        xp.sum(xp.where(codes == c, weights, zero), axis=-1, dtype=exact)
+        for c in range(batch.n_classes)
+    ]
     return xp.stack(sums, axis=-1)
 
 
-def _class_factors(class_weight, batch, totals, xp):
-    """Weight (S, k) of each class in each split."""
+def _class_factors(class_weight, folds):
+    """Weight (S, k) of each class in each split, float64."""
+    batch = folds.batch
+    xp = batch.work.xp
     if isinstance(class_weight, str):
-        k = totals.shape[-1]
-        return xp.sum(totals, axis=-1, keepdims=True) / (k * totals)
+        totals = xp.astype(_total(folds, _weights_of_classes), xp.float64)
+        return xp.sum(totals, axis=-1, keepdims=True) / (totals.shape[-1] * totals)
     classes = to_host(batch.classes)
     factors = compute_class_weight(class_weight, classes=classes, y=classes)
-    return constant(factors[None, :], like=totals, xp=xp) * xp.ones_like(totals)
+    factors = np.tile(np.asarray(factors, dtype=np.float64), (folds.n_splits, 1))
+    return move(factors, batch.work)

@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from gpuml._arrays import Array, namespace, to_host
 from gpuml._config import current_settings
 from gpuml._ops import all_finite, constant
-from gpuml._validation import check_finite
-from gpuml.data import Batch, Folds, whole
+from gpuml._validation import check_finite, check_rows_finite
+from gpuml.data import Batch, Folds, NeedsAllRows, whole
+from gpuml.linear_model._responses import Predictions
 from gpuml.linear_model._stack import (
     at_home,
     fitted_attributes,
     of_rows,
-    predict_batch,
     residual_moments,
 )
 from gpuml.metrics.residuals import ResidualMoments
@@ -78,7 +78,13 @@ class SparseStack:
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return predict_batch(self.folds.batch, self.models_of_rows, X, split, candidates)
+        return self.responses.predict(X, split, candidates)
+
+    @property
+    def responses(self) -> Predictions:
+        """What the models say of rows, without any rows."""
+        models = self.models_of_rows
+        return Predictions(models.coef, models.intercept, self.folds.batch.y_is_flat)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -177,6 +183,11 @@ def describe_sparse(
     """Moments of all features, or None where there are too many of them for that."""
     batch = folds.batch
     if folds.frame is None and is_wide(batch.n_rows, batch.n_features):
+        if batch.holders is not None:
+            raise NeedsAllRows(
+                f"Models of {batch.n_features} features are searched for column by column, which "
+                "needs the rows in one place."
+            )
         check_finite(batch.X, "X", estimator)
         return None
     block_bytes = current_settings().block_bytes
@@ -229,9 +240,7 @@ def _check_sums(described: Described, batch: Batch, estimator: Any) -> None:
     moments = described.moments or ()
     if all(all_finite(part.gram, described.place.xp) for part in moments):
         return
-    check_finite(batch.X, "X", estimator)
-    if batch.weight is not None:
-        check_finite(batch.weight, "sample_weight", estimator)
+    check_rows_finite(batch, estimator)
     raise ValueError(
         "Squares of the values of X or y overflow float64. Scale the features and targets "
         "(StandardScaler, or divide by a power of ten)."

@@ -10,6 +10,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, move, namespace
 from gpuml._ops import EPS
 from gpuml.data import Batch, Folds, count_rows
+from gpuml.linear_model._responses import Predictions
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.affine import pulled_back
@@ -68,7 +69,13 @@ class LeastSquaresStack:
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return predict_batch(self.described.folds.batch, self.models_of_rows, X, split, candidates)
+        return self.responses.predict(X, split, candidates)
+
+    @property
+    def responses(self) -> Predictions:
+        """What the models say of rows, without any rows."""
+        models = self.models_of_rows
+        return Predictions(models.coef, models.intercept, self.described.folds.batch.y_is_flat)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -113,19 +120,6 @@ def of_rows(folds: Folds, models: Models) -> Models:
         return models
     coef, intercept = pulled_back(models.coef, models.intercept, maps)
     return replace(models, coef=coef, intercept=intercept)
-
-
-def predict_batch(batch: Batch, models: LinearModels, X: Array, split: int, candidates: slice):
-    """Predictions (C, m, t), or (C, m), of some candidates of one split for rows X (m, p)."""
-    xp = namespace(X)
-    coef = models.coef[candidates, split, ...]  # (C, t, p)
-    n_candidates, t, p = coef.shape
-    flat = xp.astype(X, xp.float64, copy=False) @ xp.reshape(coef, (n_candidates * t, p)).T
-    out = xp.reshape(flat.T, (n_candidates, t, X.shape[0]))
-    out = out + models.intercept[candidates, split, ..., None]
-    if batch.y_is_flat:
-        return out[:, 0, :]
-    return xp.matrix_transpose(out)
 
 
 def residual_moments(

@@ -14,7 +14,7 @@ from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, free_bytes, move, namespace
+from gpuml._arrays import as_array, free_bytes, move, namespace, to_host
 from gpuml._config import current_settings
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
@@ -222,12 +222,18 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
         X, labels, weight = check_classify(self, X, y, sample_weight)
-        if labels.n_classes < 2:
-            raise ValueError(
-                "This solver needs samples of at least 2 classes in the data, but the data "
-                f"contains only one class: {labels.host_classes[0]!r}"
-            )
+        _demand_two_classes(labels.host_classes)
         return resident_classes(X, labels, weight, current_settings().device)
+
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows, with the classes that they have."""
+        X, labels, weight = check_classify(self, X, y, sample_weight)
+        return resident_classes(X, labels, weight, current_settings().device)
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece whose classes are those of all rows."""
+        _demand_two_classes(to_host(batch.classes))
+        return batch
 
     def multifit_rows(self, folds: Folds) -> None:
         """Nobody knows beforehand how many passes it takes."""
@@ -369,6 +375,14 @@ STOPPED = {
     "saga": "The max_iter was reached which means the coef_ did not converge",
 }
 INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga' and dense X"
+
+
+def _demand_two_classes(classes: np.ndarray) -> None:
+    if len(classes) < 2:
+        raise ValueError(
+            "This solver needs samples of at least 2 classes in the data, but the data "
+            f"contains only one class: {classes[0]!r}"
+        )
 
 
 def needs_host(estimator: Any, X: Any) -> str | None:

@@ -20,7 +20,7 @@ from gpuml.data import Batch, Folds, resident_classes, take
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._cross_validation import checked_folds, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
-from gpuml.linear_model._logistic_stack import LogisticStack, row_weights
+from gpuml.linear_model._logistic_stack import LogisticStack, class_counts
 from gpuml.linear_model._stack import at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
 from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
@@ -310,7 +310,7 @@ def _labels_of(data: ClassData) -> Array:
 def _has_every_class(folds: Folds) -> bool:
     """Whether the training part of every split has rows of every class."""
     try:
-        row_weights(replace(folds, batch=replace(folds.batch, weight=None)), None)
+        class_counts(folds)
     except ValueError:
         return False
     return True

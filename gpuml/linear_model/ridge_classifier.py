@@ -14,12 +14,22 @@ from sklearn.utils.class_weight import compute_class_weight
 from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
 from gpuml._config import current_settings
 from gpuml._validation import check_classify, unchanged_on_error
-from gpuml.data import Batch, Folds, Partition, resident_classes, row_indices, take, whole
+from gpuml.data import (
+    Batch,
+    Folds,
+    NeedsAllRows,
+    Partition,
+    resident_classes,
+    row_indices,
+    take,
+    whole,
+)
 from gpuml.linear_model._base import OnePass
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
-from gpuml.linear_model._logistic_stack import row_weights
+from gpuml.linear_model._logistic_stack import class_counts
+from gpuml.linear_model._responses import Indications
 from gpuml.linear_model._stack import LeastSquaresStack
 from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge
 
@@ -189,8 +199,15 @@ class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
 
         Targets of the batch are the indicators of its classes; weights are those of the rows alone.
         """
+        return self.multifit_joined(self.multifit_piece(X, y, sample_weight))
+
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows, with the classes that they have."""
         X, labels, weight = check_classify(self, X, y, sample_weight)
-        batch = resident_classes(X, labels, weight, current_settings().device)
+        return resident_classes(X, labels, weight, current_settings().device)
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece whose classes are those of all rows."""
         return replace(batch, y=_indicators(batch), y_is_flat=False)
 
     def multifit(
@@ -259,12 +276,17 @@ class RidgeClassStack:
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        values = self.models.predict(X, split, candidates)
-        return values[..., 0] if values.shape[-1] == 1 else values
+        return self.responses.decision(X, split, candidates)
 
     def probability(self, decision: Array) -> None:
         """Least squares knows no probabilities."""
         return
+
+    @property
+    def responses(self) -> Indications:
+        """What the models say of rows, without any rows."""
+        models = self.models.models_of_rows
+        return Indications(models.coef, models.intercept)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -305,13 +327,14 @@ def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
     ValueError
         If a training part lacks a class, or a weight is negative.
     """
-    unweighted = replace(folds, batch=replace(folds.batch, weight=None))
-    counts = row_weights(unweighted, None)[1]  # (S, k), and the error
+    counts = class_counts(folds)  # and the error
     if not class_weight:
         return folds
     batch = folds.batch
+    if batch.holders is not None:
+        raise NeedsAllRows("class_weight of RidgeClassifier needs the rows in one place.")
     if isinstance(class_weight, str):
-        totals = row_weights(whole(unweighted.batch), None)[1]
+        totals = class_counts(whole(batch))
         factors = _balanced(totals)[0]
         corrections = _balanced(counts) / factors
     else:

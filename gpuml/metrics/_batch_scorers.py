@@ -10,7 +10,14 @@ from sklearn.utils._param_validation import InvalidParameterError
 from gpuml._arrays import Array, namespace
 from gpuml.metrics._batched import METRICS, evaluate, evaluate_moments
 from gpuml.metrics._class_single import check_options
-from gpuml.metrics._classes import CLASS_METRICS, DECISION, LABELS, PROBABILITY, evaluate_classes
+from gpuml.metrics._classes import (
+    CLASS_METRICS,
+    DECISION,
+    LABELS,
+    PROBABILITY,
+    evaluate_classes,
+    evaluate_confusion,
+)
 from gpuml.metrics._input import check_parameters
 from gpuml.metrics._outputs import is_raw
 from gpuml.metrics._problem import Problem
@@ -27,6 +34,12 @@ class BatchScorer:
     metric: str
     sign: float
     options: Mapping[str, Any]
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a weighted mean over rows, so that means of parts make up the whole."""
+        metric = METRICS[self.metric]
+        return metric.finish is None and (metric.is_mean or metric.errors_of_moments is not None)
 
     @property
     def uses_moments(self) -> bool:
@@ -103,6 +116,23 @@ class ClassBatchScorer:
             weight = xp.astype(weight, xp.float64, copy=False)
         problem = Problem(y, response, weight, np.asarray(classes))
         return self.sign * evaluate_classes(self.metric, problem, self.options)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a weighted mean over rows, so that means of parts make up the whole."""
+        normalize = self.options.get("normalize", True)
+        return CLASS_METRICS[self.metric].is_mean and bool(normalize)
+
+    @property
+    def uses_confusion(self) -> bool:
+        """Whether sums of weights by true and predicted class are all that it needs."""
+        return CLASS_METRICS[self.metric].uses_confusion and self.response == LABELS
+
+    def from_confusion(self, matrices: Array, classes: np.ndarray) -> Array:
+        """Scores (C,) of confusion matrices (C, k, k); only where it `uses_confusion`."""
+        return self.sign * evaluate_confusion(
+            self.metric, matrices, np.asarray(classes), self.options
+        )
 
     def _of_positive_class(self, response, classes):
         """Scores (C, m) of the positive class where there are two; else what was given."""

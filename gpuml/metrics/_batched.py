@@ -43,6 +43,8 @@ class Metric:
         Whether more than one target is an error.
     needs_two_rows : str
         What is nan, with a warning, where there is one row; "" if nothing is.
+    is_mean : bool
+        Whether `errors` is a weighted mean over rows.
     """
 
     errors: Callable[..., Array] | None = None
@@ -55,6 +57,7 @@ class Metric:
     domain: Callable[..., None] | None = None
     single_target: bool = False
     needs_two_rows: str = ""
+    is_mean: bool = False
 
     @property
     def uses_moments(self) -> bool:
@@ -281,6 +284,7 @@ _MEAN_DEVIANCE = {
     "errors": _mean_of(_deviance),
     "domain": _deviance_domain,
     "single_target": True,
+    "is_mean": True,
 }
 
 METRICS: dict[str, Metric] = {
@@ -290,13 +294,16 @@ METRICS: dict[str, Metric] = {
     "root_mean_squared_error": Metric(
         errors_of_moments=_mean_square, finish=_root, options=_AVERAGE
     ),
-    "mean_absolute_error": Metric(errors=_mean_of(_absolute), options=_AVERAGE),
+    "mean_absolute_error": Metric(errors=_mean_of(_absolute), options=_AVERAGE, is_mean=True),
     "median_absolute_error": Metric(errors=_median_error, options=_AVERAGE),
-    "mean_absolute_percentage_error": Metric(errors=_mean_of(_percentage), options=_AVERAGE),
+    "mean_absolute_percentage_error": Metric(
+        errors=_mean_of(_percentage), options=_AVERAGE, is_mean=True
+    ),
     "mean_squared_log_error": Metric(
         errors=_mean_of(_squared_log),
         domain=_log_domain("Mean Squared Logarithmic Error"),
         options=_AVERAGE,
+        is_mean=True,
     ),
     "root_mean_squared_log_error": Metric(
         errors=_mean_of(_squared_log),
@@ -304,7 +311,7 @@ METRICS: dict[str, Metric] = {
         finish=_root,
         options=_AVERAGE,
     ),
-    "mean_pinball_loss": Metric(errors=_mean_of(_pinball), options=_QUANTILE),
+    "mean_pinball_loss": Metric(errors=_mean_of(_pinball), options=_QUANTILE, is_mean=True),
     "max_error": Metric(errors=_largest_error, single_target=True),
     "mean_tweedie_deviance": Metric(**_MEAN_DEVIANCE, options={"power": 0}),
     "mean_poisson_deviance": Metric(**_MEAN_DEVIANCE, fixed={"power": 1}),

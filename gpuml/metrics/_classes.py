@@ -34,12 +34,18 @@ class ClassMetric:
         Names and defaults of what the public function takes beside targets and weights.
     takes_weight : bool
         Whether rows may have weights; if not, they are passed over.
+    uses_confusion : bool
+        Whether sums of weights by true and predicted class are all that the metric needs.
+    is_mean : bool
+        Whether it is a weighted mean over rows, so that means of parts make up the whole.
     """
 
     kernel: Callable[[Problem, Mapping[str, Any]], Array]
     responses: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     takes_weight: bool = True
+    uses_confusion: bool = False
+    is_mean: bool = False
 
 
 def evaluate_classes(name: str, problem: Problem, options: Mapping[str, Any]) -> Array:
@@ -77,6 +83,18 @@ def evaluate_classes(name: str, problem: Problem, options: Mapping[str, Any]) ->
     return xp.astype(xp.concat(scores), xp.float64, copy=False)
 
 
+def evaluate_confusion(
+    name: str, matrices: Array, classes: np.ndarray, options: Mapping[str, Any]
+) -> Array:
+    """A metric that `uses_confusion`, of confusion matrices (C, k, k) of C models: (C,)."""
+    metric = CLASS_METRICS[name]
+    problem = Problem(matrices[0, 0, :0], matrices, None, classes, confusion=matrices)
+    scores = metric.kernel(problem, {**metric.options, **options})
+    for category, text in sorted(problem.notes, key=str):
+        warnings.warn(text, category, stacklevel=3)
+    return scores
+
+
 def _parts(problem):
     """The problem with as many models at a time as the workspace holds."""
     response = problem.response
@@ -95,7 +113,7 @@ _SCORES = (DECISION, PROBABILITY)
 
 
 def _of_confusion(kernel, **options):
-    return ClassMetric(from_confusion(kernel), (LABELS,), options)
+    return ClassMetric(from_confusion(kernel), (LABELS,), options, uses_confusion=True)
 
 
 def _likelihood_ratio(which):
@@ -104,7 +122,9 @@ def _likelihood_ratio(which):
 
 
 CLASS_METRICS: dict[str, ClassMetric] = {
-    "accuracy_score": ClassMetric(_confusion.accuracy, (LABELS,), {"normalize": True}),
+    "accuracy_score": ClassMetric(
+        _confusion.accuracy, (LABELS,), {"normalize": True}, is_mean=True
+    ),
     "balanced_accuracy_score": _of_confusion(_confusion.balanced_accuracy, adjusted=False),
     "precision_score": _of_confusion(_confusion.precision, **_PER_CLASS),
     "recall_score": _of_confusion(_confusion.recall, **_PER_CLASS),
@@ -117,12 +137,13 @@ CLASS_METRICS: dict[str, ClassMetric] = {
     "positive_likelihood_ratio": _likelihood_ratio("LR+"),
     "negative_likelihood_ratio": _likelihood_ratio("LR-"),
     "log_loss": ClassMetric(
-        _probability.log_loss, (PROBABILITY,), {"normalize": True, "labels": None}
+        _probability.log_loss, (PROBABILITY,), {"normalize": True, "labels": None}, is_mean=True
     ),
     "brier_score_loss": ClassMetric(
         _probability.brier,
         (PROBABILITY,),
         {"pos_label": None, "labels": None, "scale_by_half": "auto"},
+        is_mean=True,
     ),
     "d2_log_loss_score": ClassMetric(_probability.d2_log_loss, (PROBABILITY,), {"labels": None}),
     "d2_brier_score": ClassMetric(

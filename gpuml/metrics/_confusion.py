@@ -61,8 +61,10 @@ def from_confusion(kernel):
     """A kernel ``(confusion (C, k, k), problem, options)`` as one of problems."""
 
     def of_problem(problem, options):
-        k = problem.n_classes
-        matrices = confusion_matrices(problem.y, problem.response, problem.weight, k, problem.xp)
+        matrices = problem.confusion
+        if matrices is None:
+            k, xp = problem.n_classes, problem.xp
+            matrices = confusion_matrices(problem.y, problem.response, problem.weight, k, xp)
         # Scores that are not defined are put right afterwards.
         with np.errstate(divide="ignore", invalid="ignore"):
             return kernel(matrices, problem, options)

@@ -27,6 +27,8 @@ class Problem:
         The labels, sorted.
     notes : set of (category, text)
         What is to be warned of, once, when all models have been looked at.
+    confusion : float64 array (C, k, k) or None
+        Sums of weights by true and predicted class, where those are all that is known of the rows.
     """
 
     y: Array
@@ -34,6 +36,7 @@ class Problem:
     weight: Array | None
     classes: np.ndarray
     notes: set[Note] = field(default_factory=set)
+    confusion: Array | None = None
 
     @property
     def xp(self) -> Any:

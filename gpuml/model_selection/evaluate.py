@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -16,7 +16,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
-from gpuml.data import AnySplit, Folds
+from gpuml.data import AnySplit, Batch, Folds, whole
 from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
 from gpuml.model_selection.one_by_one import (
     Progress,
@@ -27,6 +27,7 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
 from gpuml.model_selection.routes import chunk_order, fit_fold, what_is_shared
+from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline
@@ -51,12 +52,30 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Known:
+    """Rows that estimators of one kind have looked at, and what they noted of them."""
+
+    batch: Batch
+    seen: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class _Shared:
-    """A group that was fitted at once."""
+    """A group that was fitted at once; with all rows if the stack knows but some of them."""
 
     estimator: Any
     group: Group
     stack: Stack
+    all_rows: Batch | None
+
+    def model(self, index: int) -> Any:
+        """The model of a candidate on all rows."""
+        varying = self.group.varying[index]
+        if self.all_rows is None:
+            attributes = self.stack.pick(index, None)
+        else:
+            attributes = self.estimator.multifit(whole(self.all_rows), [varying]).pick(0, 0)
+        return materialise(self.estimator, {**self.group.shared, **varying}, attributes)
 
 
 class Evaluator:
@@ -73,8 +92,8 @@ class Evaluator:
     def __init__(self, job: Job):
         self.job = job
         self.steps: list[Step] = []
+        self._known: dict[type, Known] = {}
         self._folds: dict[type, Folds] = {}
-        self._seen: dict[type, dict[str, Any]] = {}
         self._shared: list[tuple[int, _Shared]] = []
         self.n_done = 0
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
@@ -84,6 +103,13 @@ class Evaluator:
     def plan(self) -> Plan:
         """What was done so far, as a plan."""
         return Plan(tuple(self.steps))
+
+    def with_splits(self, splits: Sequence[AnySplit]) -> "Evaluator":
+        """An evaluator of the same rows in other splits; rows on a device are there for both."""
+        other = Evaluator(replace(self.job, splits=splits))
+        other._known = self._known
+        other._rows = self._rows.with_splits(splits)
+        return other
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
         """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate."""
@@ -108,9 +134,7 @@ class Evaluator:
         """
         for first, shared in self._shared:
             if candidate - first in shared.group.positions:
-                index = shared.group.positions.index(candidate - first)
-                params = {**shared.group.shared, **shared.group.varying[index]}
-                return materialise(shared.estimator, params, shared.stack.pick(index, None))
+                return shared.model(shared.group.positions.index(candidate - first))
         return self._refit_alone(candidate)
 
     def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
@@ -158,7 +182,9 @@ class Evaluator:
             # One model at a time tells which of them fails, and how.
             return []
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
-        self._shared.append((self.n_done, _Shared(estimator, group, stack)))
+        known = self._known[kind_of(estimator)].batch
+        all_rows = None if folds.batch.n_rows == known.n_rows else known
+        self._shared.append((self.n_done, _Shared(estimator, group, stack, all_rows)))
         n_fits = len(group.varying) * len(job.splits)
         place = str(folds.batch.work)
         self.steps.append(Step(n_fits, stack.n_passes, place, "all candidates together"))
@@ -167,14 +193,15 @@ class Evaluator:
 
     def _folds_for(self, estimator):
         """The resident rows; brought there by the first group that can use them."""
-        job = self.job
-        # Classifiers and regressors look at y in different ways.
-        kind = type(getattr(estimator, "last", estimator))
+        job, kind = self.job, kind_of(estimator)
+        if kind not in self._known:
+            batch = estimator.multifit_batch(job.X, job.y, fit_weight(estimator, job.task))
+            seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
+            self._known[kind] = Known(batch, seen)
+        known = self._known[kind]
         if kind not in self._folds:
-            batch = estimator.multifit_batch(job.X, job.y, _fit_weight(estimator, job.task))
-            self._folds[kind] = make_folds(batch, job.splits)
-            self._seen[kind] = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
-        vars(estimator).update(self._seen[kind])
+            self._folds[kind] = make_folds(*used_rows(known.batch, job.splits))
+        vars(estimator).update(known.seen)
         return self._folds[kind]
 
     def _bar(self, estimator, folds, group):
@@ -302,6 +329,12 @@ class Evaluator:
         return model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
 
 
+def kind_of(estimator: Any) -> type:
+    """Of estimators of one kind, what one has looked at serves all."""
+    # Classifiers and regressors look at y in different ways.
+    return type(getattr(estimator, "last", estimator))
+
+
 def _with_params(estimator, params):
     out = clone(estimator).set_params(**clone(params, safe=False))
     if hasattr(out, "_validate_params"):
@@ -331,10 +364,10 @@ def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
         return None
     if made is None and task.fit_params.keys() - {"sample_weight"}:
         return None
-    return found if _scored_alike(task, _fit_weight(found, task)) else None
+    return found if _scored_alike(task, fit_weight(found, task)) else None
 
 
-def _fit_weight(estimator, task):
+def fit_weight(estimator: Any, task: Task) -> Any:
     """The sample weights of the fits."""
     if isinstance(estimator, AffinePipeline | AffineAlone):
         return estimator.weight

@@ -5,7 +5,8 @@ Rows move at most once for all fits of a search, and only where this helps:
 * Rows on a device stay there. For an estimator that reads host arrays only, they come to the host.
 * Rows in host memory go to the GPU for an estimator that computes there and takes CuPy arrays, if
   the settings and the size of X say so (as for `gpuml.set_config`). Tables with names of columns
-  stay as they are, so that the estimator sees the names.
+  stay as they are, so that the estimator sees the names; so do rows that joblib is going to send
+  to workers with devices of their own.
 
 Wherever rows came from or went to a device, and splits are those of a K-fold, they are laid out
 once so that every fold is a view (see `layout`). Training rows are then in another order than the
@@ -18,9 +19,11 @@ place (which scikit-learn's conventions do not allow) spoils the rows for all fi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from joblib.parallel import BACKENDS, get_active_backend
 from sklearn import get_config
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
@@ -109,6 +112,13 @@ class Residences:
         # A matrix of pairs is cut on both sides.
         self._pairwise = get_tags(estimator).input_tags.pairwise
         self._known: dict[str, Residence] = {}  # by names of places: not every device has a hash
+        self._moved: dict[str, Residence] = {}
+
+    def with_splits(self, splits: Sequence[AnySplit]) -> "Residences":
+        """The same rows in other splits; what was moved and not laid out is there for both."""
+        other = copy(self)
+        other._given, other._known = replace(self._given, splits=splits), {}
+        return other
 
     def of(self, estimator: Any) -> Residence:
         """The rows for an estimator with the parameters of a candidate."""
@@ -141,16 +151,24 @@ class Residences:
         if place is None:
             foreign = is_foreign(given.X) and not self._pairwise
             return _laid_out(_scored_there(given)) if foreign else given
-        moved = replace(_moved(given, place), place=str(place))
+        known = self._moved.get(str(place)) or replace(_moved(given, place), place=str(place))
+        moved = replace(known, splits=given.splits)
         if place.is_host:
             # Rows that were there before stay in the splitter's order, as ever.
-            rows = _laid_out(moved) if is_foreign(given.X) else moved
+            rows = self._in_order(place, moved) if is_foreign(given.X) else moved
             refit = moved.X, moved.y, moved.task.fit_params
             return replace(rows, route=f"on a host copy, {rows.route}", refit=refit)
-        rows = _laid_out(_scored_there(moved))
+        rows = self._in_order(place, _scored_there(moved))
         # Not the rows as they were moved: they would be in the device's memory twice.
         refit = _first(rows, _num_samples(given.X))
         return replace(rows, route=f"brought there once, {rows.route}", refit=refit)
+
+    def _in_order(self, place, moved):
+        """Rows laid out for their splits; those that stay as they were moved serve others too."""
+        rows = _laid_out(moved)
+        if rows is moved:
+            self._moved[str(place)] = moved
+        return rows
 
 
 # ---------------------------------------------------------------- what estimators take
@@ -232,11 +250,18 @@ def _device_for(estimator, X):
     """The GPU where host rows are worth being brought to it for an estimator, else None."""
     setting = current_settings().device
     numbers = is_numpy(X) and X.ndim == 2 and X.dtype.kind in "fiub"
-    if setting == "cpu" or not numbers or not computes_on_gpu(estimator):
+    if setting == "cpu" or not numbers or not computes_on_gpu(estimator) or _fits_are_sent_away():
         return None
     place = compute_place(X, nbytes(X), setting)
     # Twice: folds are copies of the rows, laid out or gathered.
     return place if place != HOST and fits(2 * nbytes(X), place) else None
+
+
+def _fits_are_sent_away():
+    """Whether joblib is set to run fits in processes that do not share the devices of this one."""
+    backend, _ = get_active_backend()
+    here = (BACKENDS["loky"], BACKENDS["multiprocessing"])
+    return not getattr(backend, "supports_sharedmem", False) and not isinstance(backend, here)
 
 
 # ---------------------------------------------------------------- moving and laying out

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml._config import config_context
+from gpuml._device_copies import several_fits
 from gpuml.data import AnySplit
 from gpuml.model_selection.last_steps import fit_growing, grows
 from gpuml.model_selection.one_by_one import Progress, Task, fit_one, take_fold
@@ -23,9 +24,10 @@ def fit_fold(
 ) -> list[dict[str, Any]]:
     """Fit and score candidates on one split; results as of scikit-learn's `_fit_and_score`.
 
-    `settings` are gpuml's, which a worker process does not inherit.
+    `settings` are gpuml's, which a worker process does not inherit. Where the rows are in host
+    memory and an estimator computes on a device, a fold goes there once for all candidates.
     """
-    with config_context(**settings):
+    with config_context(**settings), several_fits():
         fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
         if shares_prefixes(estimator, candidates):
             return fit_pipelines(estimator, fold, candidates, task)

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.metrics._scorer import _MultimetricScorer
 
 from gpuml._arrays import Array, move, namespace, to_host
-from gpuml.data import Folds, count_rows, cut, take
+from gpuml.data import Folds, NeedsAllRows, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
 from gpuml.model_selection.one_by_one import Task
 from gpuml.resampling.class_scores import ClassScores
+from gpuml.resampling.divided_scores import divided_scores
 from gpuml.resampling.multifit import ClassStack, RegressionStack, Stack
 
 # Workspace of a block of predictions.
@@ -42,6 +43,8 @@ def score_stack(stack: Stack, folds: Folds, score_model: ScoreModel, task: Task)
     """Score every model of a stack on its held-out (and training) rows."""
     several = isinstance(task.scorer, _MultimetricScorer)
     scorers = task.scorer._scorers if several else {"score": task.scorer}
+    if folds.batch.holders is not None:
+        return Scored(_divided(stack, folds, scorers, task), _test_sizes(folds), several)
     parts = ("test", "train") if task.return_train_score else ("test",)
     batched = {name: batch_scorer(scorer) for name, scorer in scorers.items()}
     scoring = _Scoring(stack, folds, score_model, task)
@@ -58,7 +61,42 @@ def score_stack(stack: Stack, folds: Folds, score_model: ScoreModel, task: Task)
     for part, name in found:
         table = scoring.corrected(part, scorers[name], known.get((part, name)))
         by_part[part][name] = table
-    return Scored(by_part, [split.n_test for split in folds.splits], several)
+    return Scored(by_part, _test_sizes(folds), several)
+
+
+def _test_sizes(folds):
+    return [split.n_test for split in folds.splits]
+
+
+def _divided(stack, folds, scorers, task):
+    """Scores (C, S) by part and name, of rows that are divided."""
+    found = {name: batch_scorer(scorer) for name, scorer in scorers.items()}
+    batched = {name: scorer for name, scorer in found.items() if scorer is not None}
+    unknown = [name for name in found if name not in batched]
+    if unknown:
+        raise NeedsAllRows(f"Scorers that want the rows in one place: {', '.join(unknown)}.")
+    by_part = {}
+    weighted = "sample_weight" in task.score_params
+    for part in ("test", "train") if task.return_train_score else ("test",):
+        sums = {name: _from_sums(stack, folds, part, b, weighted) for name, b in batched.items()}
+        known = _to_host({name: table for name, table in sums.items() if table is not None})
+        left = {n: b for n, b in batched.items() if n not in known or np.isnan(known[n]).any()}
+        by_part[part] = {**known, **divided_scores(stack, folds, part, left, weighted=weighted)}
+    return by_part
+
+
+def _from_sums(stack, folds, part, scorer, weighted):
+    """Scores (C, S) from sums of residuals, nan where those cannot be trusted; None for others."""
+    if not isinstance(scorer, BatchScorer) or not isinstance(stack, RegressionStack):
+        return None
+    usable = scorer.uses_moments and (weighted or folds.batch.weight is None)
+    found = stack.residual_moments(part) if usable else None
+    if found is None:
+        return None
+    moments, reliable = found
+    scores = scorer.from_moments(moments)
+    xp = namespace(scores)
+    return xp.where(reliable, scores, xp.full_like(scores, np.nan))
 
 
 @dataclass(frozen=True)
@@ -77,14 +115,10 @@ class _Scoring:
         """Scores (C, S) on the device, nan where sums of residuals can't be trusted."""
         if not isinstance(scorer, BatchScorer) or not isinstance(self.stack, RegressionStack):
             return None
-        usable = scorer.uses_moments and (self.weighted or self.folds.batch.weight is None)
-        sums = self.stack.residual_moments(part) if usable else None
-        if sums is None:
+        scores = _from_sums(self.stack, self.folds, part, scorer, self.weighted)
+        if scores is None:
             return self._from_predictions(part, scorer, range(self.folds.n_splits))
-        moments, reliable = sums
-        scores = scorer.from_moments(moments)
-        xp = namespace(scores)
-        return xp.where(reliable, scores, xp.full_like(scores, np.nan))
+        return scores
 
     def _from_predictions(self, part, scorer, splits):
         try:

@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from inspect import signature
 from typing import Any
@@ -19,6 +20,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import as_array
+from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import Plan, Step
 from gpuml.model_selection.evaluate import Evaluator, Job
@@ -43,6 +45,10 @@ class OnePassSearch(BaseSearchCV):
     def _make_evaluator(self, job: Job) -> Any:
         """What fits and scores candidates; a subclass may have its own."""
         return Evaluator(job)
+
+    def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
+        """The splits of a round."""
+        return split_rows(cv, X, y, _num_samples(X), **params)
 
     def _get_scorers(self):
         if callable(self.scoring):
@@ -96,7 +102,7 @@ class OnePassSearch(BaseSearchCV):
         scorers, refit_metric = self._get_scorers()
         check_error_score(self.error_score)
         effective_n_jobs(self.n_jobs)  # ValueError for 0
-        _check_y_is_given(self, y)
+        check_y_is_given(self, y)
         X, y = indexable(X, y)
         params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
         routed = self._get_routed_params_for_fit(params)
@@ -106,8 +112,8 @@ class OnePassSearch(BaseSearchCV):
         self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
         task = Task(
             scorer=scorers,
-            fit_params=_given(routed.estimator.fit),
-            score_params=_given(routed.scorer.score),
+            fit_params=given_params(routed.estimator.fit),
+            score_params=given_params(routed.scorer.score),
             return_train_score=self.return_train_score,
             error_score=self.error_score,
             verbose=self.verbose,
@@ -161,15 +167,13 @@ class _Rounds:
         self.all_out: list = []
         self.more: dict = defaultdict(list)
         self.results: dict = {}
-        self._evaluators: dict = {}
+        # By the identity of a splitter, which is kept so that no other gets the same.
+        self._evaluators: dict[int, tuple[Any, Any]] = {}
         self._sources: list = []
 
     @property
     def plan(self):
-        first, *others = self._evaluators.values()
-        for other in others:
-            first.steps.extend(other.steps)
-        return first.plan
+        return Plan(tuple(step for _, each in self._evaluators.values() for step in each.steps))
 
     def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
         """What scikit-learn calls evaluate_candidates."""
@@ -206,29 +210,35 @@ class _Rounds:
         evaluator, position = self._sources[index]
         return evaluator.refit(position)
 
-    def _evaluator(self, cv) -> Evaluator:
+    def _evaluator(self, cv) -> Any:
         if id(cv) not in self._evaluators:
-            search = self.search
-            splits = split_rows(cv, self.X, self.y, _num_samples(self.X), **self.split_params)
-            if len(splits) != search.n_splits_:
-                raise ValueError(
-                    "cv.split and cv.get_n_splits return inconsistent results. Expected "
-                    f"{search.n_splits_} splits, got {len(splits)}"
-                )
-            job = Job(
-                clone(search.estimator),
-                self.X,
-                self.y,
-                splits,
-                self.task,
-                search.n_jobs,
-                search.pre_dispatch,
+            self._evaluators[id(cv)] = cv, self._new_evaluator(cv)
+        return self._evaluators[id(cv)][1]
+
+    def _new_evaluator(self, cv):
+        search = self.search
+        splits = search._split(cv, self.X, self.y, self.split_params)
+        if len(splits) != search.n_splits_:
+            raise ValueError(
+                "cv.split and cv.get_n_splits return inconsistent results. Expected "
+                f"{search.n_splits_} splits, got {len(splits)}"
             )
-            self._evaluators[id(cv)] = search._make_evaluator(job)
-        return self._evaluators[id(cv)]
+        for _, other in self._evaluators.values():
+            return other.with_splits(splits)
+        job = Job(
+            clone(search.estimator),
+            self.X,
+            self.y,
+            splits,
+            self.task,
+            search.n_jobs,
+            search.pre_dispatch,
+        )
+        return search._make_evaluator(job)
 
 
-def _check_y_is_given(search, y):
+def check_y_is_given(search: Any, y: Any) -> None:
+    """Complain of a search without targets over an estimator that needs them."""
     if y is None and get_tags(search.estimator).target_tags.required:
         raise ValueError(
             f"This {type(search).__name__} requires y to be passed, but the target y is None: "
@@ -236,7 +246,8 @@ def _check_y_is_given(search, y):
         )
 
 
-def _given(params):
+def given_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that are not None."""
     return {name: value for name, value in params.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 
 from gpuml._config import current_settings
-from gpuml._validation import check_finite
+from gpuml._validation import check_rows_finite
 from gpuml.data import Batch, Folds
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step
 from gpuml.pipeline._stacks import (
@@ -73,6 +73,17 @@ class AffinePipeline:
         vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
         return batch
 
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows."""
+        last = clone(self.last)
+        batch = last.multifit_piece(X, y, sample_weight)
+        vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
+        return batch
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece as one of all rows."""
+        return self.last.multifit_joined(batch)
+
     def multifit_rows(self, folds: Folds) -> int | None:
         """Rows that `multifit` is going to read; None where nobody knows."""
         return self.last.multifit_rows(folds)
@@ -105,7 +116,7 @@ class AffinePipeline:
         n_passes = rows.n_passes + rows.n_extrema - read_before if rows else 0
         if isinstance(branches[0].stack, ClassStack):
             return ClassPipelineStack(branches, n_passes)
-        same_weights = own.batch.weight is folds.batch.weight
+        same_weights = (own.batch.weight is None) == (folds.batch.weight is None)
         return RegressionPipelineStack(branches, n_passes, same_weights)
 
     def check(self, candidate: Mapping[str, Any]) -> None:
@@ -168,7 +179,7 @@ def described_rows(
     block_bytes = current_settings().block_bytes
     described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
     if not described.is_finite:
-        check_finite(folds.batch.X, "X", estimator)
+        check_rows_finite(folds.batch, estimator)
         raise ValueError(
             "Squares of the values of X or y overflow float64. Divide them by a power of ten first."
         )

@@ -1,14 +1,15 @@
 """A search over one affine step by itself, such as PCA: all candidates at once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.utils._param_validation import validate_parameter_constraints
 
+from gpuml._arrays import move
 from gpuml._config import current_settings
-from gpuml._validation import check_rows
+from gpuml._validation import check_rows, check_weight
 from gpuml.data import Batch, Folds, resident_rows
 from gpuml.pipeline._affine import can_be_described, described_rows, is_affine
 from gpuml.pipeline._chains import ChainFrame, Chains, Rows, Step
@@ -37,13 +38,15 @@ class AffineAlone:
     ----------
     step : AffineStep
         With the parameters that all candidates share.
+    weighted : bool, default=False
+        Whether it is fitted with the weights of the rows. A search fits steps without.
     """
 
-    # Steps by themselves are fitted without weights.
     weight = None
 
-    def __init__(self, step: Any):
+    def __init__(self, step: Any, weighted: bool = False):
         self.step = step
+        self.weighted = weighted
 
     @property
     def multifit_params(self) -> Sequence[str]:
@@ -61,6 +64,17 @@ class AffineAlone:
         vars(self).update({n: v for n, v in vars(step).items() if n.endswith("_in_")})
         return resident_rows(X, current_settings().device)
 
+    def multifit_piece(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows, with weights where those are given."""
+        batch = self.multifit_batch(X, y)
+        if sample_weight is None:
+            return batch
+        return replace(batch, weight=move(check_weight(sample_weight, batch.X), batch.work))
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece as one of all rows."""
+        return batch
+
     def multifit_rows(self, folds: Folds) -> int:
         """Rows that `multifit` is going to read."""
         return len(folds.partitions) * folds.batch.n_rows
@@ -75,7 +89,7 @@ class AffineAlone:
         described = described_rows(self.step, folds, advance)
         chains = Chains(
             Rows(described, described),
-            [Step("step", self.step, False)],
+            [Step("step", self.step, self.weighted)],
             [(candidate,) for candidate in candidates],
         )
         frames = chains.frames()

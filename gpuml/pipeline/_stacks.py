@@ -49,6 +49,16 @@ class PipelineStack:
                 last[name] = last[name][..., :width]
         return {"steps": branch.frame.steps_of(split), "last": last}
 
+    @property
+    def responses(self) -> Any:
+        """What the models say of rows, without any rows."""
+        first, *others = [branch.stack.responses for branch in self.branches]
+        if not others:
+            return first
+        order = np.argsort([c for branch in self.branches for c in branch.candidates])
+        xp = namespace(first.coef)
+        return first.joined(others, xp.asarray(order, device=device_of(first.coef)))
+
     def _gathered(self, ask, candidates: slice) -> Array:
         """What stacks say of some candidates, ``ask(stack, slice)``, in the order of those."""
         wanted = range(*candidates.indices(self.n_candidates))

@@ -50,7 +50,7 @@ class ClassScores:
         complete = self._has_every_class(y, weight)
         chunks: dict[str, list[Array]] = {name: [] for name in scorers}
         for decision in self._decisions(rows, split):
-            responses = _Responses(self.stack, decision)
+            responses = Responses(self.stack, decision)
             for name, scorer in scorers.items():
                 usable = complete or scorer.metric in OF_ANY_ROWS
                 chunks[name].append(self._score(scorer, y, responses, weight, usable))
@@ -96,7 +96,7 @@ class ClassScores:
         return move(take(batch.X, piece, namespace(batch.X)), batch.work)
 
 
-class _Responses:
+class Responses:
     """What a stack says of some rows, in the forms that scorers ask for."""
 
     def __init__(self, stack: ClassStack, decision: Array):

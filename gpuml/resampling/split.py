@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 
-from gpuml._arrays import as_array, is_array, is_numpy, namespace, nbytes, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_array,
+    is_numpy,
+    namespace,
+    nbytes,
+    place_of,
+    to_host,
+)
 from gpuml._labels import encode, is_labels
 from gpuml.data import (
     AnySplit,
@@ -43,10 +52,18 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
     """
     if not classifier:
         return check_cv(cv)
-    if is_array(y) and y.ndim == 1 and is_labels(y):
+    if _are_labels(y):
         # Integers are labels whatever their values.
         return check_cv(cv, np.asarray([0, 1]), classifier=True)
     return check_cv(cv, to_host(y) if _is_foreign(y) else y, classifier=True)
+
+
+def _are_labels(y):
+    """Whether y holds labels without doubt; it may stand for an array that is elsewhere."""
+    if is_array(y):
+        return y.ndim == 1 and is_labels(y)
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    return kind in ("i", "u", "b", "U") and getattr(y, "ndim", 0) == 1
 
 
 def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[AnySplit]:
@@ -73,7 +90,7 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
         labels = _stratified_labels(cv.n_splits, y)
         if labels is not None:
             return labels.splits()
-    if _looks_at_labels(cv):
+    if looks_at_labels(cv):
         y = to_host(y) if _is_foreign(y) else y
     return [
         Split(as_rows(train, n_rows), as_rows(test, n_rows))
@@ -153,20 +170,34 @@ def _stratified_labels(n_splits: int, y: Any) -> FoldLabels | None:
     found = encode(y)
     if found.n_classes == 0 or found.counts.min() < n_splits:
         return None
-    xp = namespace(y)
-    folds = xp.zeros_like(found.codes, dtype=xp.int32)
-    rows_of_class = [xp.nonzero(found.codes == c)[0] for c in range(found.n_classes)]
+    rows_of_class = rows_by_class(found.codes, found.n_classes)
     # Classes take turns in the order in which they first appear.
     order = np.argsort([int(rows[0]) for rows in rows_of_class])
-    dealt = _dealt(found.counts[order], n_splits)
-    for place, c in enumerate(order):
-        ends = np.cumsum(dealt[place]).tolist()
-        for fold in range(1, n_splits):
-            folds[rows_of_class[c][ends[fold - 1] : ends[fold]]] = fold
+    dealt = np.empty((found.n_classes, n_splits), dtype=np.int64)
+    dealt[order] = dealt_rows(found.counts[order], n_splits)
+    folds = dealt_folds(found.codes, rows_of_class, dealt.cumsum(axis=1))
     return FoldLabels(folds, dealt.sum(axis=0))
 
 
-def _dealt(counts, n_splits):
+def rows_by_class(codes: Array, n_classes: int) -> list[Array]:
+    """Rows of each class, in their order."""
+    return [namespace(codes).nonzero(codes == c)[0] for c in range(n_classes)]
+
+
+def dealt_folds(codes: Array, rows_of_class: Sequence[Array], ends: np.ndarray) -> Array:
+    """The fold of each row; rows of class c up to number ``ends[c, f]`` are in the folds up to f.
+
+    Not of arrays whose library has no assignment to rows named by indices.
+    """
+    xp = namespace(codes)
+    folds = xp.zeros_like(codes, dtype=xp.int32)
+    for rows, ends_of_class in zip(rows_of_class, ends.tolist(), strict=True):
+        for fold, (start, stop) in enumerate(pairwise(ends_of_class), 1):
+            folds[rows[start:stop]] = fold
+    return folds
+
+
+def dealt_rows(counts: np.ndarray, n_splits: int) -> np.ndarray:
     """How many rows of each class each fold gets where sorted rows are dealt out one by one."""
     ends = np.cumsum(counts)
     fold = np.arange(n_splits)
@@ -254,7 +285,7 @@ def _is_foreign(x):
     return is_array(x) and not is_numpy(x)
 
 
-def _looks_at_labels(cv):
+def looks_at_labels(cv: Any) -> bool:
     """Whether a splitter may read y: stratified ones do, and those we do not know."""
     theirs = type(cv).__module__.startswith("sklearn.model_selection")
     return not theirs or "Stratified" in type(cv).__name__

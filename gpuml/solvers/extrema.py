@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
-from gpuml.data import Batch, Rows
+from gpuml.data import Batch, Rows, rows_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 
 
@@ -42,6 +42,23 @@ def atom_extrema(
 
     Rows of weight 0 count too, as for scalers that take no weights.
     """
+    if batch.holders is not None:
+        return batch.holders.total(_extrema_of_piece, atoms, block_bytes, combine=widest)
+    return _extrema(batch, atoms, block_bytes, advance)
+
+
+def widest(one: Extrema, other: Extrema) -> Extrema:
+    """Extrema of the rows of both."""
+    xp = namespace(one.low)
+    return Extrema(xp.minimum(one.low, other.low), xp.maximum(one.high, other.high))
+
+
+def _extrema_of_piece(folds, atoms, block_bytes):
+    atoms = tuple(rows_here(folds, atom) for atom in atoms)
+    return _extrema(folds.batch, atoms, block_bytes, None)
+
+
+def _extrema(batch, atoms, block_bytes, advance):
     xp = batch.work.xp
     blocks = Blocks(batch, n_columns=batch.n_features, block_bytes=block_bytes, advance=advance)
 
@@ -51,12 +68,9 @@ def atom_extrema(
         )
         return Extrema(infinite, -infinite)
 
-    def merge(one, other):
-        return Extrema(xp.minimum(one.low, other.low), xp.maximum(one.high, other.high))
-
     def add(total, X, y, weight):
         block = Extrema(xp.min(X, axis=0), xp.max(X, axis=0))
-        return merge(total, Extrema(*(xp.astype(each, xp.float64) for each in block)))
+        return widest(total, Extrema(*(xp.astype(each, xp.float64) for each in block)))
 
-    found = sum_blocks(blocks, atoms, start, add, merge)
+    found = sum_blocks(blocks, atoms, start, add, widest)
     return Extrema(xp.stack([each.low for each in found]), xp.stack([each.high for each in found]))

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuml._arrays import Array, namespace
+from gpuml._arrays import Array, move, namespace
 from gpuml._ops import EPS, design, triangular_factor, zeros
-from gpuml.data import Batch, Rows
+from gpuml.data import Batch, Rows, rows_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.moments import row_shift
 
@@ -70,6 +70,36 @@ def atom_factors(
 ) -> Factors:
     """Factors of each atom of rows, in one pass; arguments as for `moments.atom_moments`."""
     shift = row_shift(batch)
+    if batch.holders is not None:
+        factors = batch.holders.total(
+            _factors_of_piece, atoms, shift, block_bytes, combine=merged_factors
+        )
+    else:
+        factors = _factors(batch, atoms, shift, block_bytes, advance)
+    return Factors(tuple(factors), shift, batch.n_features)
+
+
+def merged_factors(upper: list[Array], lower: list[Array]) -> list[Array]:
+    """Factors of the same atoms in two sets of rows, as factors of both."""
+    return [_merged(*pair) for pair in zip(upper, lower, strict=True)]
+
+
+def _merged(upper, lower):
+    if upper.shape[0] == 0:
+        return lower
+    xp = namespace(upper)
+    rows = xp.concat([upper, lower], axis=0)
+    # Fewer rows than columns are their own best description.
+    return triangular_factor(rows, xp) if rows.shape[0] > rows.shape[1] else rows
+
+
+def _factors_of_piece(folds, atoms, shift, block_bytes):
+    atoms = tuple(rows_here(folds, atom) for atom in atoms)
+    return _factors(folds.batch, atoms, move(shift, folds.batch.work), block_bytes, None)
+
+
+def _factors(batch, atoms, shift, block_bytes, advance):
+    """Factors (r_a, q) of atoms about a shift."""
     q = shift.shape[0] + 1
     xp = batch.work.xp
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
@@ -78,23 +108,16 @@ def atom_factors(
         rows = max(blocks.rows_per_block, 8 * q)
         blocks = replace(blocks, block_bytes=8 * q * rows)
 
-    def merge(upper, lower):
-        if upper.shape[0] == 0:
-            return lower
-        return triangular_factor(xp.concat([upper, lower], axis=0), xp)
-
     def add(total, X, y, weight):
         Z = design(X, y, weight, shift, xp)
         if total.shape[0] == 0:
-            # Fewer rows than columns are their own best description.
             return triangular_factor(Z, xp) if Z.shape[0] > q else Z
-        return merge(total, Z)
+        return _merged(total, Z)
 
     def start():
         return zeros((0, q), like=shift, xp=xp)
 
-    factors = sum_blocks(blocks, atoms, start, add, merge)
-    return Factors(tuple(factors), shift, batch.n_features)
+    return sum_blocks(blocks, atoms, start, add, _merged)
 
 
 def centred_rows(stacked: Stacked, fit_intercept: bool) -> LeastSquaresRows:

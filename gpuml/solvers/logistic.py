@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, itemsize, namespace
+from gpuml._arrays import Array, device_of, namespace
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
-from gpuml.solvers.loss_rows import LossRows, gradients
+from gpuml.solvers.loss_rows import AnyLossRows, gradients
 from gpuml.solvers.newton import by_split, diagonal_inverse, inverse_curvature
 from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
 from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
@@ -117,7 +117,7 @@ class Penalties:
 class LogisticProblem:
     """The smooth part of the objective of a grid of models, and a preconditioner for it."""
 
-    data: LossRows
+    data: AnyLossRows
     total: Array
     penalties: Penalties
     inverse: Callable[[Array], Array]
@@ -134,7 +134,7 @@ class LogisticProblem:
             return V
         return V - namespace(G).mean(V, axis=2, keepdims=True)
 
-    def at(self, rows: LossRows, W: Array, *, shared: bool) -> "LogisticProblem":
+    def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "LogisticProblem":
         """The problem with second derivatives at W from some rows, split by split or shared."""
         l2, intercept = self.penalties.l2, self.penalties.intercept
         total = rows.total_weights()
@@ -177,7 +177,7 @@ class Options:
 
 
 def solve(
-    data: LossRows,
+    data: AnyLossRows,
     penalties: Penalties,
     start: Array,
     options: Options,
@@ -240,7 +240,7 @@ def _joined(parts):
 
 
 def solve_smooth(
-    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+    data: AnyLossRows, penalties: Penalties, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` without l1 penalties."""
     xp = data.place.xp
@@ -267,7 +267,7 @@ def _near_minimum(data, penalties, start, options, rarest):
 
 
 def solve_sparse(
-    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+    data: AnyLossRows, penalties: Penalties, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` where some penalties have an l1 part."""
     xp = data.place.xp
@@ -327,7 +327,7 @@ class Refresh:
     """
 
     def __init__(
-        self, data: LossRows, shape: tuple[int, ...], memory: int, *, at_once: bool = False
+        self, data: AnyLossRows, shape: tuple[int, ...], memory: int, *, at_once: bool = False
     ):
         _, self.n_splits, k, q = shape
         self.data = data
@@ -382,7 +382,7 @@ class Refresh:
     def _pass_cost(self, n_candidates):
         n, p = self.data.n_rows, self.data.n_features
         models = n_candidates * self.n_splits * self.data.n_vectors
-        unit = 1.0 if itemsize(self.data.X.dtype) > 4 else self.costs.float32
+        unit = 1.0 if self.data.itemsize > 4 else self.costs.float32
         return 4.0 * unit * n * p * models + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows):

@@ -16,6 +16,7 @@ import numpy as np
 from gpuml._arrays import Array, Place, is_numpy, itemsize, move
 from gpuml._ops import zeros
 from gpuml._threads import ordered_map
+from gpuml.data import Holders, spaced
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import free_memory, is_out_of_memory, quiet
 
@@ -26,6 +27,8 @@ SMALLEST_BLOCK_ROWS = 64
 # Boundaries of the runs of blocks that threads get follow the data alone, so that sums are the same
 # to the last bit for any number of threads.
 RUNS = 16
+# Samples of divided rows up to this size are brought to one place.
+GATHER_BYTES = 2**26
 THREADED_FROM_PRODUCTS = 2e7
 
 
@@ -54,6 +57,8 @@ class LossRows:
         Called with the number of rows read.
     threads : int
         Threads of our own on a CPU, where BLAS is kept to one (see `solvers.logistic.solve`).
+    first : int
+        Number of the first row among all rows, where these are a piece of them.
     """
 
     X: Array
@@ -66,6 +71,7 @@ class LossRows:
     block_bytes: int | None = None
     advance: Callable[[int], None] | None = None
     threads: int = 1
+    first: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -78,6 +84,11 @@ class LossRows:
     @property
     def n_splits(self) -> int:
         return 1 if self.weights is None else self.weights.shape[0]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number of X."""
+        return itemsize(self.X.dtype)
 
     @cached_property
     def dtype(self) -> Any:
@@ -95,13 +106,29 @@ class LossRows:
             return xp.full((1,), float(self.n_rows), dtype=xp.float64, device=self.place.device)
         return xp.sum(self.weights, axis=-1, dtype=xp.float64)
 
+    def largest_weights(self) -> Array:
+        """The largest weight of a row in each split, (S,) float64."""
+        xp = self.place.xp
+        if self.weights is None:
+            return xp.ones((1,), dtype=xp.float64, device=self.place.device)
+        if self.n_rows == 0:  # as a piece of a sample may be
+            return zeros((self.n_splits,), like=self.weights, xp=xp)
+        return xp.max(xp.astype(self.weights, xp.float64), axis=-1)
+
     def every(self, step: int) -> "LossRows":
         """One row in `step`, brought to `place` in float64."""
         xp = self.place.xp
-        rows = slice(step // 2, None, step)
+        rows = spaced(step // 2, step, self.first, self.n_rows)
         X = xp.astype(move(self.X[rows, ...], self.place), xp.float64)
         weights = None if self.weights is None else self.weights[:, rows]
-        return replace(self, X=X, target=self.target[rows], weights=weights, advance=None)
+        before = len(range(step // 2, self.first, step))
+        return replace(
+            self, X=X, target=self.target[rows], weights=weights, advance=None, first=before
+        )
+
+    def total(self, function: Callable[..., Array], *args: Any) -> Array:
+        """``function(rows, *args)``, which is a sum over rows."""
+        return function(self, *args)
 
     def with_smaller_blocks(self, n_models: int, error: BaseException) -> "LossRows":
         """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
@@ -136,8 +163,89 @@ class LossRows:
         return columns * itemsize(self.X.dtype)
 
 
-def gradients(data: LossRows, W: Array) -> Array:
+@dataclass(frozen=True)
+class DividedLossRows:
+    """As `LossRows`, of rows that are divided; the pieces of `holders` are `LossRows`.
+
+    Attributes
+    ----------
+    holders : Holders
+    n_rows, n_features, n_splits : int
+    itemsize : int
+        Bytes of a number of X.
+    dtype : dtype
+        Of X, in the library of `place`.
+    loss, n_vectors, frame
+        As for `LossRows`.
+    place : Place
+        Where sums come to.
+    threads : int
+        Of what is solved here; pieces have their own.
+    """
+
+    holders: Holders
+    n_rows: int
+    n_features: int
+    n_splits: int
+    itemsize: int
+    dtype: Any
+    loss: Loss
+    n_vectors: int
+    place: Place
+    frame: Array | None = None
+    threads: int = 1
+
+    def total(self, function: Callable[..., Array], *args: Any) -> Array:
+        """The sum of ``function(piece, *args)`` over the pieces."""
+        return self.holders.total(function, *args)
+
+    def total_weights(self) -> Array:
+        """Sum of the weights of each split, (S,) float64."""
+        return self.holders.total(LossRows.total_weights)
+
+    def largest_weights(self) -> Array:
+        """The largest weight of a row in each split, (S,) float64."""
+        return self.holders.total(LossRows.largest_weights, combine=self.place.xp.maximum)
+
+    def every(self, step: int) -> "LossRows | DividedLossRows":
+        """One row in `step`, in float64: brought here if they are few, else where they are."""
+        n_rows = len(range(step // 2, self.n_rows, step))
+        holders = self.holders.map(LossRows.every, step)
+        xp = self.place.xp
+        if 8 * n_rows * self.n_features > GATHER_BYTES:
+            return replace(self, holders=holders, n_rows=n_rows, itemsize=8, dtype=xp.float64)
+        X, target, weights = zip(*holders.each(_columns_of), strict=True)
+        return LossRows(
+            X=xp.concat(X),
+            target=xp.concat(target),
+            weights=xp.concat(weights, axis=1),
+            loss=self.loss,
+            n_vectors=self.n_vectors,
+            place=self.place,
+            frame=self.frame,
+            threads=self.threads,
+        )
+
+
+AnyLossRows = LossRows | DividedLossRows
+
+
+def _columns_of(data):
+    """X, target and weights, which other pieces may need where this one has none."""
+    weights = data.weights
+    if weights is None:
+        xp = data.place.xp
+        weights = xp.ones((1, data.n_rows), dtype=xp.uint8, device=data.place.device)
+    return data.X, data.target, weights
+
+
+def gradients(data: "AnyLossRows", W: Array) -> Array:
     """Sums over rows of weight x gradient of the loss, (C, S, k, q) float64, for models W."""
+    return data.total(_gradients, W)
+
+
+def _gradients(data, W):
+    W = move(W, data.place)
     G = _row_gradients(data, data.of_rows(W))
     return G if data.frame is None else G @ data.place.xp.matrix_transpose(data.frame)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from gpuml._arrays import Array, move, namespace
 from gpuml._ops import add_gram, constant, design, full_symmetric, zeros
-from gpuml.data import Batch, Rows
+from gpuml.data import Batch, Rows, rows_here, spaced_rows
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 
 # So many rows, evenly spaced, give the shift. It need only be near the mean.
@@ -68,15 +68,14 @@ class Normal:
 
 def row_shift(batch: Batch) -> Array:
     """Mean of some evenly spaced rows of [X, y], float64, shape (p + t,), at the place of work."""
-    xp = namespace(batch.X)
-    step = max(1, batch.n_rows // SHIFT_ROWS)
-    X, y = (xp.astype(a[::step, ...], xp.float64) for a in (batch.X, batch.y))
+    rows = spaced_rows(batch, 0, max(1, batch.n_rows // SHIFT_ROWS))
+    xp = namespace(rows[0])
+    X, y, w = (None if a is None else xp.astype(a, xp.float64) for a in rows)
     with quiet():
-        if batch.weight is None:
+        if w is None:
             parts = [xp.mean(X, axis=0), xp.mean(y, axis=0)]
         else:
             # Rows of weight 0 may hold anything, and the shift must not follow them.
-            w = xp.astype(batch.weight[::step], xp.float64)
             total = xp.sum(w)
             share = w / xp.where(total > 0, total, xp.ones_like(total))
             parts = [share @ X, share @ y]
@@ -109,6 +108,20 @@ def atom_moments(
         With gram of shape (A, q, q).
     """
     shift = row_shift(batch)
+    if batch.holders is not None:
+        gram = batch.holders.total(_grams_of_piece, atoms, shift, block_bytes)
+    else:
+        gram = _grams(batch, atoms, shift, block_bytes, advance)
+    return Moments(gram, shift, batch.n_features)
+
+
+def _grams_of_piece(folds, atoms, shift, block_bytes):
+    atoms = tuple(rows_here(folds, atom) for atom in atoms)
+    return _grams(folds.batch, atoms, move(shift, folds.batch.work), block_bytes, None)
+
+
+def _grams(batch, atoms, shift, block_bytes, advance):
+    """Second moments (A, q, q) of atoms about a shift."""
     q = shift.shape[0] + 1
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
 
@@ -119,8 +132,7 @@ def atom_moments(
         return zeros((q, q), like=shift, xp=batch.work.xp)
 
     grams = sum_blocks(blocks, atoms, start, add, operator.add)
-    gram = full_symmetric(batch.work.xp.stack(grams), batch.work.xp)
-    return Moments(gram, shift, batch.n_features)
+    return full_symmetric(batch.work.xp.stack(grams), batch.work.xp)
 
 
 def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:

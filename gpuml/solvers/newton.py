@@ -18,6 +18,7 @@ from gpuml.data import cut
 from gpuml.solvers.loss_rows import (
     SMALLEST_BLOCK_ROWS,
     THREADED_FROM_PRODUCTS,
+    AnyLossRows,
     LossRows,
 )
 
@@ -76,7 +77,7 @@ class Diagonal:
         return Diagonal(*(xp.take(a, index, axis=0) for a in (self.inverse, self.centre)))
 
 
-def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
+def diagonal_inverse(sample: AnyLossRows, l2: Array, intercept: Array) -> Diagonal:
     """Preconditioner from the variances of the features alone.
 
     Parameters
@@ -103,18 +104,29 @@ def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
 
 def _spread_of_features(sample, xp):
     """Means and variances (1, p) of the features, or (S, p) of what a frame makes of them."""
-    X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
-    mean = xp.mean(X, axis=0)
-    X = X - mean
+    mean = sample.total(_sums_of_features) / sample.n_rows
+    squares = sample.total(_squares_of_features, mean) / sample.n_rows
     if sample.frame is None:
-        return mean[None, :], xp.mean(X**2, axis=0)[None, :]
+        return mean[None, :], squares[None, :]
     matrix, offset = sample.frame[:, :-1, :-1], sample.frame[:, :-1, -1]  # (S, p', p), (S, p')
-    image = matrix @ (X.T @ X / X.shape[0])
-    return matrix @ mean + offset, xp.sum(image * matrix, axis=-1)
+    return matrix @ mean + offset, xp.sum((matrix @ squares) * matrix, axis=-1)
+
+
+def _sums_of_features(sample):
+    xp = sample.place.xp
+    return xp.sum(move(sample.X, sample.place), axis=0, dtype=xp.float64)
+
+
+def _squares_of_features(sample, mean):
+    """Sums of squares (p,) about a mean, or (p, p) of products where rows are seen in a frame."""
+    xp = sample.place.xp
+    X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
+    X = X - move(mean, sample.place)
+    return xp.sum(X**2, axis=0) if sample.frame is None else X.T @ X
 
 
 def inverse_curvature(
-    data: LossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
+    data: AnyLossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
 ) -> Inverse:
     """Inverse of the second derivatives of (sum of weighted losses) / total + l2/2 |w|^2.
 
@@ -138,11 +150,16 @@ def inverse_curvature(
     return Inverse(_inverted(H, l2, intercept, *W.shape[-2:], data))
 
 
-def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
+def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared: bool) -> Array:
     """Second derivatives of (sum of weighted losses) / total, (C, S or 1, k q, k q).
 
     Parameters are those of `inverse_curvature`.
     """
+    return data.total(_mean_second_derivatives, W, total, shared)
+
+
+def _mean_second_derivatives(data, W, total, shared):
+    W, total = move(W, data.place), move(total, data.place)
     xp = data.place.xp
     if data.frame is not None and by_split(data, shared=shared):
         return _split_by_split(data, W, xp) / total[None, :, None, None]
@@ -156,7 +173,7 @@ def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: b
     return H if data.frame is None else _in_frame(H, data.frame, data.n_vectors, xp)
 
 
-def by_split(data: LossRows, *, shared: bool) -> bool:
+def by_split(data: AnyLossRows, *, shared: bool) -> bool:
     """Whether rows are to be mapped into the frame of each split: few of their columns are left.
 
     Otherwise it is second derivatives of models of the rows that are mapped.

@@ -21,7 +21,7 @@ import numpy as np
 from gpuml import penalties as penalty
 from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.loss_rows import LossRows, gradients
+from gpuml.solvers.loss_rows import AnyLossRows, gradients
 from gpuml.solvers.newton import mean_second_derivatives
 from gpuml.solvers.prox import minimise_quadratic
 
@@ -40,7 +40,7 @@ class SparseProblem:
 
     Attributes
     ----------
-    data : LossRows
+    data : LossRows or DividedLossRows
     total : array (S,)
     l2, l1 : arrays (C, S, 1, q)
         Penalties of each coefficient, 0 for intercepts.
@@ -49,7 +49,7 @@ class SparseProblem:
     H : array (C, S or 1, k q, k q) or None
     """
 
-    data: LossRows
+    data: AnyLossRows
     total: Array
     l2: Array
     l1: Array
@@ -60,7 +60,7 @@ class SparseProblem:
         """Gradients (C, S, k, q) of loss and l2 penalty."""
         return (gradients(self.data, W) / self.total[:, None, None] + self.l2 * W) * self.used
 
-    def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SparseProblem":
+    def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SparseProblem":
         """The problem with second derivatives at W from some rows, split by split or shared."""
         xp = namespace(W)
         H = mean_second_derivatives(rows, W, rows.total_weights(), shared=shared)
@@ -197,23 +197,19 @@ def _largest_curvature(problem):
     V = V / V.shape[-1] ** 0.5  # (S or 1, q)
     size = xp.zeros_like(V[:, 0])
     for _ in range(POWER_STEPS):
-        image = _gram_product(data, V, xp)
+        image = data.total(_gram_product, V)
         size = xp.sqrt(xp.sum(image * image, axis=-1))
         V = image / xp.where(size > 0, size, xp.ones_like(size))[:, None]
-    bound = xp.max(_row_share(data, problem.total, xp) * xp.ones_like(size)) * size
+    share = data.largest_weights() / problem.total
+    bound = xp.max(share * xp.ones_like(size)) * size
     # Softmax with k classes curves at most 1/2 along any direction, the logistic loss 1/4.
     flattest = 0.25 if data.n_vectors == 1 else 0.5
     return SAFETY * flattest * bound[None, :, None, None]
 
 
-def _row_share(data, total, xp):
-    if data.weights is None:
-        return 1.0 / total
-    return xp.max(xp.astype(data.weights, xp.float64), axis=-1) / total
-
-
-def _gram_product(data, V, xp):
+def _gram_product(data, V):
     """``[X, 1]' [X, 1] v`` over all rows, or their images, for each vector of V (S, q)."""
+    V, xp = move(V, data.place), data.place.xp
     if data.frame is not None:
         V = (V[:, None, :] @ data.frame)[:, 0, :]
     out = xp.zeros_like(V)

@@ -1,0 +1,30 @@
+"""Rows that several holders have, as one batch with splits: the same algorithms and one sum more.
+
+Whoever fits models asks `gpuml.data.Holders` for sums over all rows and never sees the rows. Here
+shares of X, y and weights become such a batch (`divided_batch`), and splits of all rows become
+splits of every piece (`divided_folds`). `InProcess` keeps the pieces in this process; tests rest on
+it, and it is what a distributed one has to agree with.
+"""
+
+from gpuml.divided.batch import SEEN, Share, divided_batch
+from gpuml.divided.folds import divided_folds
+from gpuml.divided.holders import HOST, InProcess, Place, moved, tree
+from gpuml.divided.rows import DividedRows
+from gpuml.divided.splits import Deal, DealtSplit, divided_splits, located_splits
+
+__all__ = [
+    "HOST",
+    "SEEN",
+    "Deal",
+    "DealtSplit",
+    "DividedRows",
+    "InProcess",
+    "Place",
+    "Share",
+    "divided_batch",
+    "divided_folds",
+    "divided_splits",
+    "located_splits",
+    "moved",
+    "tree",
+]

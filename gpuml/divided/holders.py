@@ -1,0 +1,73 @@
+"""Holders whose pieces are in this process, and what all holders have in common."""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import HOST, Place, is_array, move
+
+__all__ = ["HOST", "InProcess", "Place", "moved", "tree"]
+
+
+def tree(results: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Neighbours combined two by two, level after level, until one is left."""
+    left = list(results)
+    # Whoever asks for sums looks whether they are finite, and says more than NumPy would.
+    with np.errstate(over="ignore", invalid="ignore"):
+        while len(left) > 1:
+            pairs = [combine(a, b) for a, b in zip(left[::2], left[1::2], strict=False)]
+            left = pairs + left[2 * len(pairs) :]
+    return left[0]
+
+
+def moved(result: Any, place: Place) -> Any:
+    """Arrays in a result, and in the containers and records it is made of, at a place.
+
+    Strings, which array libraries do not have, stay on the host.
+    """
+    if is_array(result):
+        stays = isinstance(result, np.generic) or getattr(result.dtype, "kind", "f") in "OSTU"
+        return result if stays else move(result, place)
+    if isinstance(result, dict):
+        return {name: moved(value, place) for name, value in result.items()}
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return type(result)(*(moved(value, place) for value in result))
+    if isinstance(result, tuple | list):
+        return type(result)(moved(value, place) for value in result)
+    return result
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Holders whose pieces are in this process; see `gpuml.data.Holders`."""
+
+    pieces: Sequence[Any]
+    place: Place = HOST
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def map(
+        self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
+    ) -> "InProcess":
+        """What a function makes of every piece."""
+        if each_with is None:
+            return replace(self, pieces=[function(piece, *args) for piece in self.pieces])
+        pairs = zip(self.pieces, each_with, strict=True)
+        return replace(self, pieces=[function(piece, *args, own) for piece, own in pairs])
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Results of a function of every piece."""
+        return [moved(function(piece, *args), self.place) for piece in self.pieces]
+
+    def total(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        combine: Callable[[Any, Any], Any] = operator.add,
+    ) -> Any:
+        """Results of a function of every piece, combined."""
+        return tree(self.each(function, *args), combine)

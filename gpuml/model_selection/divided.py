@@ -1,0 +1,69 @@
+"""Fits, and evaluation of candidates, on rows that several holders have."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.base import clone
+
+from gpuml.data import AnySplit, NeedsAllRows, whole
+from gpuml.divided import SEEN, DividedRows
+from gpuml.model_selection.evaluate import Evaluator, Job, Known, fit_weight, kind_of
+from gpuml.pipeline._affine import is_affine
+from gpuml.pipeline._alone import AffineAlone
+from gpuml.resampling.multifit import offers_multifit
+
+
+class DividedEvaluator(Evaluator):
+    """As `Evaluator`, of a job whose X is `gpuml.divided.DividedRows`; it can only fit groups.
+
+    A group that needs the rows in one place is refused as others are that can't share a pass:
+    `fit_group` gives no results.
+    """
+
+    def __init__(self, job: Job):
+        super().__init__(job)
+        self.refusal: str | None = None
+
+    def _folds_for(self, estimator):
+        job, kind = self.job, kind_of(estimator)
+        if kind not in self._folds:
+            weighted = fit_weight(estimator, job.task) is not None
+            folds = job.X.folds(estimator, job.splits, weighted=weighted)
+            seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
+            self._known[kind], self._folds[kind] = Known(folds.batch, seen), folds
+        vars(estimator).update(self._known[kind].seen)
+        return self._folds[kind]
+
+    def with_splits(self, splits: Sequence[AnySplit]) -> Any:
+        """An evaluator of the same rows in other splits."""
+        raise NotImplementedError("Divided rows are split once.")
+
+
+def fit_divided(estimator: Any, rows: DividedRows, *, weighted: bool = False) -> dict[str, Any]:
+    """Fitted attributes of an estimator on all of the rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With valid parameters: a linear model, or a step that moments are enough for. It stays as it
+        is.
+    rows : DividedRows
+    weighted : bool, default=False
+        Whether the weights among the rows are those of the fit.
+
+    Raises
+    ------
+    NeedsAllRows
+        If it cannot be fitted from sums over rows.
+    ValueError
+        For rows that the estimator refuses.
+    """
+    estimator = clone(estimator)
+    found: Any = AffineAlone(estimator, weighted) if is_affine(estimator) else estimator
+    if found is estimator and not offers_multifit(estimator):
+        raise NeedsAllRows(f"{type(estimator).__name__} is not fitted from sums over rows.")
+    if not found.multifit_ready(rows):
+        raise NeedsAllRows(f"{estimator} is not fitted from sums over rows with these parameters.")
+    batch = rows.batch(found, weighted=weighted)
+    seen = {n: v for n, v in vars(found).items() if n in SEEN}
+    return {**seen, **found.multifit(whole(batch), [{}]).pick(0, 0)}

@@ -1,0 +1,173 @@
+"""Successive halving: many candidates on few resources, ever fewer of them on ever more."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# scikit-learn has its classes in `sklearn.model_selection` once this is imported.
+import sklearn.experimental.enable_halving_search_cv  # noqa: F401
+from sklearn import model_selection as sk
+from sklearn.base import is_classifier
+from sklearn.model_selection._search_successive_halving import _SubsampleMetaSplitter
+from sklearn.utils.validation import _num_samples
+
+from gpuml._arrays import is_array, is_numpy, namespace, to_host
+from gpuml.data import AnySplit
+from gpuml.model_selection.row_subsets import subsampled
+from gpuml.model_selection.search import OnePassSearch
+
+
+class OnePassHalving(OnePassSearch):
+    """Successive halving of scikit-learn, each round evaluated as `OnePassSearch` does it.
+
+    All rounds share the rows that the first one brought to a device.
+    """
+
+    def _fit(self, X, y, params):
+        self._n_samples_orig = _num_samples(X)
+        self._base_splits: Sequence[AnySplit] | None = None
+        try:
+            super()._fit(X, y, params)
+        finally:
+            del self._base_splits
+        self.best_score_ = self.cv_results_["mean_test_score"][self.best_index_]
+        return self
+
+    def _check_input_parameters(self, X, y, split_params):
+        # scikit-learn looks at classes in host memory; of labels on a device it gets one of each.
+        if is_array(y) and not is_numpy(y) and is_classifier(self.estimator):
+            y = to_host(namespace(y).unique_values(y) if y.ndim == 1 else y)
+        super()._check_input_parameters(X=X, y=y, split_params=split_params)
+
+    def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
+        if not isinstance(cv, _SubsampleMetaSplitter):
+            return super()._split(cv, X, y, params)
+        if self._base_splits is None:  # they are the same in every round
+            self._base_splits = super()._split(cv.base_cv, X, y, params)
+        return subsampled(self._base_splits, cv.fraction, _num_samples(X), cv.random_state)
+
+
+class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
+    r"""Search over a grid of parameters by successive halving.
+
+    In round :math:`i` the best :math:`1 / \eta^i` of the candidates are fitted on
+    :math:`\eta^i r_0` of a resource (rows, or a parameter such as ``n_estimators``), for
+    :math:`\eta` = `factor` and :math:`r_0` = `min_resources`. Candidates, rows drawn, tables and
+    best parameters are those of scikit-learn's class of this name for the same `random_state`.
+    What differs is how: each round is evaluated as by `GridSearchCV`, candidates that can share a
+    pass over the rows do so, rows are brought to their device once for all rounds, and rounds of
+    few rows read only these.
+
+    Unlike scikit-learn's, it needs no import of `sklearn.experimental` by the user.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn-compatible estimator.
+    param_grid : dict or list of dicts
+        Parameter names to lists of values.
+    factor : int or float, default=3
+        The inverse of the share of candidates that stay for the next round.
+    resource : str, default="n_samples"
+        "n_samples", or a parameter of the estimator that takes positive integers.
+    max_resources : int or "auto", default="auto"
+        Of the resource for one candidate; "auto" is the number of rows.
+    min_resources : int, "exhaust" or "smallest", default="exhaust"
+        Of the resource in the first round; "exhaust" uses as much as possible in the last.
+    aggressive_elimination : bool, default=False
+        Repeat the first round where there is too little of the resource to leave `factor`
+        candidates or fewer.
+    cv : int, splitter or iterable of index pairs, default=5
+        Must give the same splits at each call.
+    scoring : str, callable or None, default=None
+        One metric; None is the estimator's `score`.
+    refit : bool or callable, default=True
+        Whether the best candidate is fitted on all rows.
+    error_score : "raise" or number, default=nan
+        Score of a candidate that fails.
+    return_train_score : bool, default=True
+        Whether training parts are scored too.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the rows drawn.
+    n_jobs : int or None, default=None
+        As for `GridSearchCV`.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    n_resources_, n_candidates_, n_remaining_candidates_, max_resources_, min_resources_, \
+    n_iterations_, n_possible_iterations_, n_required_iterations_, cv_results_, best_estimator_, \
+    best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, \
+    classes_, n_features_in_, feature_names_in_
+        As scikit-learn's.
+    plan_ : Plan
+        How many fits were done in how many passes, and where, for each round.
+
+    Raises
+    ------
+    ValueError
+        From `fit`, for what scikit-learn's class rejects, and if all fits of a round fail.
+
+    See Also
+    --------
+    HalvingRandomSearchCV : Candidates drawn from distributions.
+    HyperbandSearchCV : Several trade-offs between candidates and resources.
+
+    References
+    ----------
+    K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and hyperparameter
+    optimization", AISTATS (2016).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import HalvingGridSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> grid = {"alpha": np.logspace(-3, 3, 9)}
+    >>> search = HalvingGridSearchCV(Ridge(), grid, random_state=0).fit(X, y)
+    >>> search.n_candidates_, search.n_resources_
+    ([9, 3, 1], [49, 147, 441])
+    """
+
+
+class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
+    """Search over candidates drawn from distributions by successive halving.
+
+    As `HalvingGridSearchCV`, with scikit-learn's `ParameterSampler` for candidates.
+
+    Parameters
+    ----------
+    estimator : estimator
+    param_distributions : dict or list of dicts
+        Parameter names to lists or to distributions with an `rvs` method.
+    n_candidates : int or "exhaust", default="exhaust"
+        Candidates of the first round; "exhaust" draws as many as let the last round use as much
+        of the resource as possible.
+    min_resources : int, "exhaust" or "smallest", default="smallest"
+        Not "exhaust" together with `n_candidates`.
+    factor, resource, max_resources, aggressive_elimination, cv, scoring, refit, error_score, \
+    return_train_score, n_jobs, verbose
+        As for `HalvingGridSearchCV`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the candidates and of the rows drawn.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        How many fits were done in how many passes, and where; the rest as scikit-learn's.
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import HalvingRandomSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> draws = {"alpha": loguniform(1e-3, 1e3)}
+    >>> search = HalvingRandomSearchCV(
+    ...     Ridge(), draws, n_candidates=9, min_resources="exhaust", random_state=0
+    ... )
+    >>> search.fit(X, y).n_resources_
+    [49, 147, 441]
+    """

@@ -1,0 +1,381 @@
+"""Hyperband: brackets of successive halving, whose models learn call by call where they can."""
+
+import math
+import warnings
+from contextlib import closing
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import clone
+from sklearn.metrics import get_scorer_names
+from sklearn.model_selection import ParameterSampler
+from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
+
+from gpuml._arrays import as_array
+from gpuml.model_selection.brackets import BracketRun, or_least, plan_brackets
+from gpuml.model_selection.candidates import Plan
+from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.hyperband_results import described, results_of
+from gpuml.model_selection.lessons import CallByCall, Lesson, with_classes
+from gpuml.model_selection.one_by_one import Task, check_error_score
+from gpuml.model_selection.resources import MoreOfAResource
+from gpuml.model_selection.row_blocks import RowBlocks, even_bounds
+from gpuml.model_selection.search import OnePassSearch, check_y_is_given, given_params
+from gpuml.model_selection.training import Trainer, train
+
+CALLS = "partial_fit"
+ROWS = "n_samples"
+
+
+class HyperbandSearchCV(OnePassSearch):
+    r"""Search over candidates drawn from distributions, by Hyperband.
+
+    Successive halving has to know whether to try many candidates with little training each or few
+    with much. Hyperband runs one bracket of halving for each of :math:`\lfloor \log_\eta R \rfloor
+    + 1` answers, with about the same training for each, and keeps the best model of all; R is
+    `max_iter` and :math:`\eta` is `aggressiveness`. Scores are of rows that no model is trained on,
+    the same ones for all brackets.
+
+    Training is a number of calls of `partial_fit`, and a model that goes on to the next rung keeps
+    what it has learnt. For estimators without `partial_fit` it is a number of rows, or of what a
+    parameter counts; models are then fitted anew in each rung, all of a rung at once where they
+    can share a pass over the rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+    parameters : dict or list of dicts
+        Parameter names to lists or to distributions with an `rvs` method.
+    max_iter : int, default=81
+        Most training for one model: calls of `partial_fit`, the value of the parameter `resource`,
+        or what stands for all training rows.
+    aggressiveness : int, default=3
+        One model in so many goes on to the next rung, for so many times the training.
+    patience : bool or int, default=False
+        A model gets no more training when its scores of the last `patience` calls have not risen by
+        more than `tol`; and it is scored after so many calls at the latest. True is ``max_iter //
+        aggressiveness``. Other numbers below that interfere with Hyperband, and warn.
+    tol : float or None, default=1e-3
+        None and nan let no model stop.
+    test_size : float or None, default=None
+        Share of the rows of each chunk that is held out. None is one chunk's worth, 0.2 at most.
+    random_state : int, RandomState instance or None, default=None
+        Seed of candidates, of the rows held out, of the order of chunks, and of every
+        `random_state` of the estimator that is None. The same number gives the same table.
+    scoring : str, callable or None, default=None
+        One metric; None is the estimator's `score`.
+    verbose : bool or float, default=False
+        Whether rungs are reported.
+    prefix : str, default=""
+        Of reports.
+    resource : str, default="auto"
+        "partial_fit", "n_samples", or a parameter that takes positive integers. "auto" is the
+        first where the estimator has it, else the second.
+    chunk_size : int or None, default=None
+        Rows of a call of `partial_fit`, held-out ones counted; None is all rows.
+    n_jobs : int or None, default=None
+        Models that are trained side by side where they are not trained at once.
+    error_score : "raise" or number, default=nan
+        Score of a candidate that fails, which is then trained no more.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        A row for each model, with `test_score` (its last), `rank_test_score`, `model_id`,
+        `bracket`, `partial_fit_calls`, `params`, one ``param_{name}`` for each name, and mean and
+        standard deviation of `partial_fit_time` (of one call) and `score_time`.
+    metadata, metadata_ : dict
+        `n_models`, `partial_fit_calls`, and for each of `brackets` the same with its number
+        (`bracket`) and the calls after which models are compared (`decisions`): as planned, and as
+        they came about, which differ where models stop early.
+    history_ : list of dicts
+        What was known each time that a model was scored: `model_id`, `params`, `bracket`,
+        `partial_fit_calls`, `score`, `partial_fit_time`, `score_time`, `elapsed_wall_time`.
+    model_history_ : dict of lists
+        The same by `model_id`.
+    best_estimator_ : estimator
+        As it was scored, where it learns call by call; else fitted anew to all rows.
+    best_index_, best_score_, best_params_
+        Of the best of the models that came to the last rung of their bracket.
+    scorer_, n_splits_, multimetric_, classes_, n_features_in_, feature_names_in_
+        As for `GridSearchCV`; there is one split.
+    plan_ : Plan
+        How many fits were done in how many passes, and where; a call of `partial_fit` is a pass
+        over its chunk.
+
+    Raises
+    ------
+    ValueError
+        From `fit`, for bad parameters, and if all fits fail.
+
+    See Also
+    --------
+    HalvingRandomSearchCV : One bracket, with cross-validation.
+
+    Notes
+    -----
+    Names follow dask-ml's class, whose searches need a version of Dask before 2025.3. Unlike
+    there, brackets are compared on the same held-out rows, and ranks are among all models.
+
+    References
+    ----------
+    L. Li, K. Jamieson, G. DeSalvo, A. Rostamizadeh, A. Talwalkar, "Hyperband: a novel bandit-based
+    approach to hyperparameter optimization", JMLR 18 (2018).
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> from gpuml.model_selection import HyperbandSearchCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> draws = {"alpha": loguniform(1e-6, 1e1), "average": [True, False]}
+    >>> search = HyperbandSearchCV(
+    ...     SGDClassifier(), draws, max_iter=9, chunk_size=600, random_state=0
+    ... )
+    >>> search.fit(X / 16, y).metadata_["partial_fit_calls"]
+    69
+    >>> bool(search.best_score_ > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "estimator": [HasMethods(["fit"]), HasMethods(["partial_fit"])],
+        "parameters": [dict, list],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "aggressiveness": [Interval(Integral, 2, None, closed="left")],
+        "patience": ["boolean", Interval(Integral, 0, None, closed="left")],
+        "tol": [Real, None],
+        "test_size": [Interval(RealNotInt, 0, 1, closed="neither"), None],
+        "random_state": ["random_state"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "verbose": ["boolean", Interval(Real, 0, 1, closed="both")],
+        "prefix": [str],
+        "resource": [str],
+        "chunk_size": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Integral, None],
+        "error_score": [StrOptions({"raise"}), Real],
+    }
+
+    # What scikit-learn's searches look at and users of this one have no say in.
+    refit = True
+    cv = None
+    return_train_score = False
+
+    def __init__(
+        self,
+        estimator,
+        parameters,
+        max_iter=81,
+        aggressiveness=3,
+        patience=False,
+        tol=1e-3,
+        test_size=None,
+        random_state=None,
+        scoring=None,
+        verbose=False,
+        prefix="",
+        *,
+        resource="auto",
+        chunk_size=None,
+        n_jobs=None,
+        error_score=np.nan,
+    ):
+        self.estimator = estimator
+        self.parameters = parameters
+        self.max_iter = max_iter
+        self.aggressiveness = aggressiveness
+        self.patience = patience
+        self.tol = tol
+        self.test_size = test_size
+        self.random_state = random_state
+        self.scoring = scoring
+        self.verbose = verbose
+        self.prefix = prefix
+        self.resource = resource
+        self.chunk_size = chunk_size
+        self.n_jobs = n_jobs
+        self.error_score = error_score
+
+    @property
+    def metadata(self) -> dict:
+        """What the search is going to do: models, calls of `partial_fit`, brackets."""
+        return described(
+            (b.number, b.n_models, b.n_calls, [calls for _, calls in b.rungs])
+            for b in plan_brackets(self.max_iter, self.aggressiveness)
+        )
+
+    @property
+    def metadata_(self) -> dict:
+        """What the search did."""
+        check_is_fitted(self)
+        rows: dict[int, list[list[dict]]] = {}
+        for history in self.model_history_.values():
+            rows.setdefault(history[0]["bracket"], []).append(history)
+        return described(
+            (
+                number,
+                len(models),
+                sum(history[-1]["partial_fit_calls"] for history in models),
+                {record["partial_fit_calls"] for history in models for record in history},
+            )
+            for number, models in rows.items()
+        )
+
+    def get_metadata_routing(self):
+        """Where parameters of `fit` and `score` go: see scikit-learn's user guide."""
+        scorer, _ = self._get_scorers()
+        to_fit = "partial_fit" if self._resource() == CALLS else "fit"
+        return (
+            MetadataRouter(owner=self)
+            .add(
+                estimator=self.estimator,
+                method_mapping=MethodMapping().add(caller="fit", callee=to_fit),
+            )
+            .add(
+                scorer=scorer,
+                method_mapping=MethodMapping()
+                .add(caller="score", callee="score")
+                .add(caller="fit", callee="score"),
+            )
+        )
+
+    # ------------------------------------------------------------ fit
+
+    def _fit(self, X, y, params):
+        scorer, _ = self._get_scorers()
+        effective_n_jobs(self.n_jobs)  # ValueError for 0
+        check_y_is_given(self, y)
+        X, y = indexable(X, y)
+        params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
+        task = self._task(scorer, params)
+        runs, seed = self._runs()
+        bounds = self._bounds(X)
+        blocks = RowBlocks(bounds, self._share_held_out(len(bounds) - 1), seed)
+        with closing(self._make_trainer(X, y, blocks, task, seed)) as trainer:
+            train(trainer, runs, self._report)
+            self._set_results(trainer, runs, scorer)
+        return self
+
+    def _bounds(self, X: Any) -> tuple[int, ...]:
+        """Where chunks of rows begin; a subclass may know of others."""
+        return even_bounds(_num_samples(X), self.chunk_size)
+
+    def _task(self, scorer, params):
+        check_error_score(self.error_score)
+        routed = self._get_routed_params_for_fit(params)
+        # Without routing, parameters of fits are under this name whoever gets them.
+        fit_params = routed.estimator.get(self._method()) or routed.estimator.get("fit") or {}
+        return Task(
+            scorer=scorer,
+            fit_params=given_params(fit_params),
+            score_params=given_params(routed.scorer.score),
+            return_train_score=False,
+            error_score=self.error_score,
+            verbose=0,
+        )
+
+    def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Trainer:
+        """What trains models; a subclass may have its own."""
+        estimator = clone(self.estimator)
+        if self._resource() == CALLS:
+            task = with_classes(estimator, y, task)
+            lesson = Lesson(estimator, seed, blocks.order(self.max_iter), task)
+            return CallByCall(lesson, blocks, X, y, self.n_jobs)
+        job = Job(estimator, X, y, (), task, self.n_jobs)
+        return MoreOfAResource(
+            self._make_evaluator, job, blocks, self.max_iter, self._resource(), seed
+        )
+
+    def _set_results(self, trainer, runs, scorer):
+        entries = [entry for run in runs for entry in run.entries]
+        failures = [{"fit_error": entry.error} for entry in entries]
+        _warn_or_raise_about_fit_failures(failures, self.error_score)
+        # Of equal ones that of the most adaptive bracket, which comes first.
+        best = max((run.best for run in runs), key=lambda e: or_least(e.score))
+        self.best_index_ = next(i for i, entry in enumerate(entries) if entry is best)
+        self.best_params_ = dict(best.params)
+        self.best_score_ = best.score
+        self.best_estimator_ = trainer.model(*best.state)
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+        self.cv_results_ = results_of(entries)
+        self.model_history_ = {e.records[0]["model_id"]: e.records for e in entries}
+        self.history_ = [record for entry in entries for record in entry.records]
+        self.scorer_ = scorer
+        self.n_splits_ = 1
+        self.multimetric_ = False
+        self.plan_ = Plan(tuple(trainer.steps))
+
+    # ------------------------------------------------------------ what parameters mean
+
+    def _runs(self):
+        """The brackets with their candidates, and a seed for all else that is random."""
+        patience = self._patience()
+        first_seed = int(check_random_state(self.random_state).randint(2**31))
+        runs = []
+        for bracket in plan_brackets(self.max_iter, self.aggressiveness):
+            seed = self.random_state if bracket.number == 0 else first_seed + bracket.number
+            drawn = list(ParameterSampler(self.parameters, bracket.n_models, random_state=seed))
+            runs.append(BracketRun(bracket, drawn, patience, self.tol))
+        return runs, first_seed
+
+    def _resource(self):
+        if self.resource == "auto":
+            return CALLS if hasattr(self.estimator, "partial_fit") else ROWS
+        if self.resource == CALLS and not hasattr(self.estimator, "partial_fit"):
+            raise ValueError(
+                f"Cannot use resource='{CALLS}': {type(self.estimator).__name__} has no such "
+                f"method. Use '{ROWS}' or a parameter."
+            )
+        if self.resource not in (CALLS, ROWS, *self.estimator.get_params()):
+            raise ValueError(
+                f"Cannot use resource={self.resource} which is not supported by estimator "
+                f"{type(self.estimator).__name__}"
+            )
+        grids = self.parameters if isinstance(self.parameters, list) else [self.parameters]
+        if any(self.resource in grid for grid in grids):
+            raise ValueError(
+                f"Cannot use parameter {self.resource} as the resource since it is part of the "
+                "searched parameters."
+            )
+        return self.resource
+
+    def _method(self):
+        return "partial_fit" if self._resource() == CALLS else "fit"
+
+    def _share_held_out(self, n_blocks):
+        return min(0.2, 1 / n_blocks) if self.test_size is None else self.test_size
+
+    def _patience(self):
+        """Calls without a rise after which a model stops; None for no such thing."""
+        enough = max(self.max_iter // self.aggressiveness, 1)
+        if self.patience is True:
+            return max(enough, 2)
+        if not self.patience:
+            return None
+        if self.patience == 1:
+            raise ValueError("patience=1 always detects a plateau. Set patience >= 2.")
+        if self.patience < enough and self.tol is not None and not math.isnan(self.tol):
+            warnings.warn(
+                f"patience={self.patience} stops models that Hyperband would go on with: it drops "
+                f"models by itself. Set patience=True, patience >= {enough}, or tol=None.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return int(self.patience)
+
+    def _report(self, run):
+        if self.verbose:
+            scores = [entry.score for entry in run.alive]
+            calls = max(entry.n_calls for entry in run.alive)
+            print(
+                f"[CV{self.prefix}] bracket {run.bracket.number}: {len(run.alive)} models after "
+                f"{calls} calls, best score {max(map(or_least, scores)):.4f}"
+            )

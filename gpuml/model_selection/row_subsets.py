@@ -1,0 +1,65 @@
+"""Splits of some of the rows: early rounds of a search read no rows that they do not use."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import resample
+
+from gpuml._arrays import namespace
+from gpuml.data import AnySplit, Batch, Split, row_indices, take
+from gpuml.resampling.split import as_rows
+
+# Taking rows out costs a copy of them; it pays where each pass then reads half as many or fewer.
+LARGEST_SHARE = 0.5
+
+
+def subsampled(
+    splits: Sequence[AnySplit], fraction: float, n_rows: int, random_state: Any
+) -> list[Split]:
+    """Splits with a fraction of the rows of both parts, drawn as scikit-learn's halving does."""
+
+    def some(rows):
+        indices = row_indices(rows)
+        n_samples = int(fraction * len(indices))
+        drawn = resample(indices, replace=False, random_state=random_state, n_samples=n_samples)
+        return as_rows(drawn, n_rows)
+
+    return [Split(some(split.train), some(split.test)) for split in splits]
+
+
+def used_rows(batch: Batch, splits: Sequence[AnySplit]) -> tuple[Batch, Sequence[AnySplit]]:
+    """The rows that splits use, where these are few, and the splits in numbers of these.
+
+    Otherwise both as they are: where most rows are used, where splits are labels of all rows, or
+    where the rows are not in this process.
+    """
+    plain = [split for split in splits if isinstance(split, Split)]
+    if len(plain) < len(splits) or batch.holders is not None:
+        return batch, splits
+    used = np.zeros(batch.n_rows, dtype=bool)
+    for split in plain:
+        for part in (split.train, split.test):
+            for piece in part if isinstance(part, tuple) else (part,):
+                used[piece] = True
+    rows = np.flatnonzero(used)
+    if len(rows) > LARGEST_SHARE * batch.n_rows:
+        return batch, splits
+    number = np.cumsum(used) - 1
+
+    def renumbered(part):
+        return as_rows(number[row_indices(part)], len(rows))
+
+    return (
+        _rows_of_batch(batch, as_rows(rows, batch.n_rows)),
+        [Split(renumbered(split.train), renumbered(split.test)) for split in plain],
+    )
+
+
+def _rows_of_batch(batch, rows):
+    def some(column):
+        return None if column is None else take(column, rows, namespace(column))
+
+    columns = {name: some(getattr(batch, name)) for name in ("X", "y", "weight", "codes")}
+    return replace(batch, **columns)

@@ -1,0 +1,132 @@
+"""What adaptive searches ask of whoever trains their models."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gpuml.model_selection.brackets import BracketRun
+from gpuml.model_selection.candidates import Step
+
+
+@dataclass(frozen=True)
+class Request:
+    """A model to be trained further.
+
+    Attributes
+    ----------
+    name : str
+        Of the model, such as "bracket=4-17".
+    params : mapping
+    done, wanted : int
+        Calls it has had, and is to have had.
+    state : object
+        What its last result had; None at first.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    done: int
+    wanted: int
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a request: a score on the held-out rows, seconds, and the model's state."""
+
+    score: float
+    fit_seconds: float
+    score_seconds: float
+    state: Any
+    error: str | None = None
+
+
+class Trainer(Protocol):
+    """Trains models of several brackets. What it returns depends on the requests alone.
+
+    A state is a handle that only the trainer looks into; it may be asked to go on from it again.
+
+    Attributes
+    ----------
+    steps : sequence of Step
+        What was done so far.
+    """
+
+    @property
+    def steps(self) -> Sequence[Step]: ...
+
+    def start(self, key: Any, requests: Sequence[Request]) -> None:
+        """Take requests; `key` says whose they are."""
+
+    def next_finished(self) -> tuple[Any, list[Result]]:
+        """Results of requests taken before, all of one key; in which order keys come is open."""
+
+    def model(self, request: Request, result: Result) -> Any:
+        """The fitted estimator of a result."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class Queue:
+    """Requests that wait their turn."""
+
+    def __init__(self):
+        self._waiting: deque = deque()
+
+    def start(self, key: Any, requests: Sequence[Request]) -> None:
+        """Take requests; `key` says whose they are."""
+        self._waiting.append((key, list(requests)))
+
+    def next_finished(self) -> tuple[Any, list[Result]]:
+        """Results of the requests that have waited longest."""
+        key, requests = self._waiting.popleft()
+        return key, self._train(requests)
+
+    def close(self) -> None:
+        """Let go of what waits."""
+        self._waiting.clear()
+
+    def _train(self, requests: list[Request]) -> list[Result]:
+        raise NotImplementedError
+
+
+def train(
+    trainer: Trainer, runs: Sequence[BracketRun], report: Callable[[BracketRun], None]
+) -> None:
+    """Run brackets to their ends, side by side; `report` is called after each rung."""
+    started = time.perf_counter()
+    pending = {run.bracket.number: (run, _start(trainer, run)) for run in runs}
+    while pending:
+        number, results = trainer.next_finished()
+        run, asked = pending.pop(number)
+        for (entry, request), result in zip(asked, results, strict=True):
+            record = {
+                "model_id": request.name,
+                "params": entry.params,
+                "bracket": number,
+                "partial_fit_calls": request.wanted,
+                "partial_fit_time": result.fit_seconds / (request.wanted - request.done),
+                "score": result.score,
+                "score_time": result.score_seconds,
+                "elapsed_wall_time": time.perf_counter() - started,
+            }
+            run.record(entry, record, (request, result), result.error)
+        report(run)
+        asked = _start(trainer, run)
+        if asked:
+            pending[number] = run, asked
+
+
+def _start(trainer, run):
+    """Ask for what a bracket wants next, if it wants anything."""
+    asked = []
+    for entry, wanted in run.next():
+        name = f"bracket={run.bracket.number}-{entry.number}"
+        state = entry.state[1].state if entry.state else None
+        asked.append((entry, Request(name, entry.params, entry.n_calls, wanted, state)))
+    if asked:
+        trainer.start(run.bracket.number, [request for _, request in asked])
+    return asked

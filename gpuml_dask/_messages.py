@@ -1,0 +1,136 @@
+"""Messages between the ranks of a communicator, and what it takes to carry them."""
+
+import io
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import cloudpickle
+
+from gpuml.data import Array, Place
+from gpuml_dask.errors import ClusterError
+
+
+class RankLost(ClusterError):
+    """A rank of a communicator is gone, or the others were told to stop.
+
+    The communicator is of no more use. Work that was under way has to be done again with another.
+    """
+
+
+@dataclass(frozen=True)
+class Message:
+    """Any value: pickled, and apart from that the arrays that the pickle names by number."""
+
+    text: bytes
+    arrays: Sequence[Array] = ()
+
+
+class Transport(Protocol):
+    """How messages travel between the ranks.
+
+    Attributes
+    ----------
+    rank, size : int
+    place : Place
+        Library and device of arrays that `carries` accepts.
+    """
+
+    rank: int
+    size: int
+    place: Place
+
+    def carries(self, x: Any) -> bool:
+        """Whether `x` is an array that travels by itself, not pickled."""
+
+    def broadcast(self, message: Message | None = None) -> Message:
+        """The message of rank 0, as all ranks get it: on rank 0 too its arrays are copies."""
+
+    def gather(self, message: Message) -> list[Message]:
+        """Messages of ranks 1, 2, ... for rank 0, which sends none; for others an empty list."""
+
+    def abort(self) -> None:
+        """End it, from any thread: whoever waits for another rank raises `RankLost` soon."""
+
+    def close(self) -> None:
+        """End it when nobody waits."""
+
+
+class Alone:
+    """The transport of one rank, which talks to nobody."""
+
+    rank, size = 0, 1
+
+    def __init__(self, place: Place):
+        self.place = place
+
+    def carries(self, x: Any) -> bool:
+        """Device arrays stay as they are; the rest is pickled, as it is with more ranks."""
+        return is_device_array(x)
+
+    def broadcast(self, message: Message | None = None) -> Message:
+        """The same message, with arrays laid out as other ranks would get them."""
+        assert message is not None
+        return Message(message.text, [_plain(x) for x in message.arrays])
+
+    def gather(self, message: Message) -> list[Message]:
+        """Nothing."""
+        return []
+
+    def abort(self) -> None:
+        """Nothing to end."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+# What is sent starts at multiples of this, as new memory of CuPy does.
+ALIGNMENT = 256
+
+
+def is_device_array(x: Any) -> bool:
+    """Whether `x` is a CuPy array."""
+    kind = type(x)
+    return kind.__name__ == "ndarray" and kind.__module__.startswith("cupy")
+
+
+def _plain(x):
+    # A matrix product may round differently for another order or alignment.
+    aligned = not is_device_array(x) or x.data.ptr % ALIGNMENT == 0
+    return x if x.flags.c_contiguous and aligned else x.copy()
+
+
+class _Pickler(cloudpickle.Pickler):
+    def __init__(self, file, carries):
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._carries = carries
+        self.arrays = []
+
+    def persistent_id(self, x):
+        if not self._carries(x):
+            return None
+        self.arrays.append(x)
+        return len(self.arrays) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file, arrays):
+        super().__init__(file)
+        self._arrays = arrays
+
+    def persistent_load(self, number):
+        return self._arrays[number]
+
+
+def encode(value: Any, carries: Callable[[Any], bool]) -> Message:
+    """A value as a message; arrays that are carried stay where they are."""
+    file = io.BytesIO()
+    pickler = _Pickler(file, carries)
+    pickler.dump(value)
+    return Message(file.getvalue(), pickler.arrays)
+
+
+def decode(message: Message) -> Any:
+    """The value of a message."""
+    return _Unpickler(io.BytesIO(message.text), message.arrays).load()

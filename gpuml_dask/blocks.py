@@ -1,0 +1,230 @@
+"""What workers do to blocks of rows: say what they are, make them arrays, cut, join and hash them.
+
+A block is an array (NumPy, CuPy), a sparse matrix, a data frame or a series (pandas, polars, cuDF),
+or whatever a user's own task returned that holds rows. The client does the same to local data.
+"""
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from scipy import sparse
+
+FRAMES = ("pandas", "polars", "cudf")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a block without its values.
+
+    Attributes
+    ----------
+    n_rows : int
+    tail : tuple of int
+        Shape of one row; () for a block of numbers or labels.
+    dtype : numpy dtype
+        Of the array that `as_rows` makes of it; object for a frame that has no such array.
+    columns : list of str or None
+        Names of the columns of a frame.
+    is_array : bool
+        Whether the block is the array that `as_rows` would make of it.
+    on_gpu : bool
+    """
+
+    n_rows: int
+    tail: tuple[int, ...]
+    dtype: np.dtype
+    columns: list[str] | None
+    is_array: bool
+    on_gpu: bool
+
+
+def describe(block: Any) -> Description:
+    """Say what a block is."""
+    if is_frame(block):
+        columns = list(block.columns)
+        n_rows, dtype, on_gpu = len(block), frame_dtype(block), _library(block) == "cudf"
+        return Description(n_rows, (len(columns),), dtype, columns, False, on_gpu)
+    rows = as_rows(block)
+    if rows.ndim == 0:
+        raise ValueError(f"Rows were expected, got a single {type(block).__name__}: {block!r}.")
+    dtype, on_gpu = np.dtype(rows.dtype), _library(rows) == "cupy"
+    return Description(rows.shape[0], tuple(rows.shape[1:]), dtype, None, rows is block, on_gpu)
+
+
+def is_frame(x: Any) -> bool:
+    """Whether `x` is a data frame of pandas, polars or cuDF."""
+    return _library(x) in FRAMES and hasattr(x, "columns")
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether `x` is a sparse matrix of SciPy or CuPy."""
+    return hasattr(x, "tocsr")
+
+
+def frame_dtype(frame: Any) -> np.dtype:
+    """The dtype of a frame's rows as one array: a float dtype, or object if not all are numbers."""
+    kinds = [str(dtype).lower() for dtype in frame.dtypes]
+    if not all(kind.startswith(("float", "int", "uint", "bool")) for kind in kinds):
+        return np.dtype(object)
+    return np.dtype(np.float32 if set(kinds) == {"float32"} else np.float64)
+
+
+def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
+    """A block as an array with rows along its first axis.
+
+    Parameters
+    ----------
+    x : block
+    dtype : dtype, optional
+        None keeps the dtype of arrays; of frames it is that of `frame_dtype`.
+    library : {"cupy"}, optional
+        Where a host array shall go.
+
+    Raises
+    ------
+    ValueError
+        If the block does not hold numbers and a dtype of numbers was asked for.
+    """
+    if is_frame(x):
+        rows = _frame_rows(x, dtype)
+    elif is_sparse(x):
+        rows = x if x.format == "csr" else x.tocsr()
+    elif isinstance(x, np.ndarray):
+        rows = np.asarray(x)
+    else:
+        rows = _foreign_rows(x)
+    if dtype is not None and rows.dtype != dtype:
+        rows = rows.astype(dtype)
+    return _upload(rows) if library == "cupy" else rows
+
+
+def _frame_rows(frame, dtype):
+    dtype = frame_dtype(frame) if dtype is None else np.dtype(dtype)
+    if dtype.kind == "O":
+        dtype = np.dtype(np.float64)  # text in a column: the conversion says so
+    if _library(frame) == "cudf":
+        return frame.to_cupy(dtype=dtype, na_value=np.nan)
+    if _library(frame) == "pandas":
+        return frame.to_numpy(dtype=dtype, na_value=np.nan)
+    return frame.to_numpy().astype(dtype)
+
+
+def _foreign_rows(x):
+    if _library(x) == "cupy":
+        return x
+    if hasattr(x, "to_cupy"):  # a series of cuDF; text has no CuPy array
+        return x.to_cupy() if np.dtype(x.dtype).kind in "fiub" else x.to_numpy()
+    if array_api_compat.is_torch_array(x):
+        return _dlpack_to_cupy(x.detach()) if x.is_cuda else x.detach().numpy()
+    if hasattr(x, "__cuda_array_interface__"):
+        import cupy
+
+        return cupy.asarray(x)
+    if hasattr(x, "to_numpy"):  # a series of pandas or polars
+        return x.to_numpy()
+    if hasattr(x, "__array_namespace__") and hasattr(x, "to_device"):  # of the array standard
+        info = x.__array_namespace__().__array_namespace_info__()
+        return np.asarray(x.to_device(info.default_device()))
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+def _dlpack_to_cupy(x):
+    import cupy
+
+    return cupy.from_dlpack(x)
+
+
+def _upload(rows):
+    """A host array of numbers on the GPU; labels that are text stay on the host."""
+    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
+        return rows
+    import cupy
+
+    return cupy.asarray(rows)
+
+
+def upload(block: Any) -> Any:
+    """A host block on the GPU of this worker: pandas becomes cuDF, NumPy becomes CuPy."""
+    if _library(block) != "pandas":
+        return _upload(block)
+    import cudf
+
+    return cudf.DataFrame.from_pandas(block)
+
+
+def same_again(block: Any, attempt: str) -> Any:
+    """The block itself: a task of a new name for what a lost one had made."""
+    return block
+
+
+# ---------------------------------------------------------------- rows
+
+
+def cut(block: Any, start: int, stop: int) -> Any:
+    """Rows from `start` to `stop` of a block; a view where the library has views."""
+    if hasattr(block, "iloc"):
+        return block.iloc[start:stop]
+    return block[start:stop]
+
+
+def join(*blocks: Any) -> Any:
+    """Blocks of one kind below each other, in order."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if _library(blocks[0]) in FRAMES:
+        return sys.modules[_library(blocks[0])].concat(blocks)  # who made them has imported it
+    if is_sparse(blocks[0]):
+        stack = sparse if sparse.issparse(blocks[0]) else sys.modules["cupyx.scipy.sparse"]
+        return stack.vstack(blocks, format="csr")
+    if all(isinstance(block, np.ndarray) for block in blocks):
+        return np.concatenate(blocks)  # labels too, which the array standard does not have
+    return array_api_compat.array_namespace(*blocks).concat(blocks, axis=0)
+
+
+def join_cuts(spans: Sequence[tuple[int, int]], *blocks: Any) -> Any:
+    """Some rows of each block, below each other.
+
+    Parameters
+    ----------
+    spans : sequence of (start, stop), one per block
+    *blocks : blocks
+    """
+    return join(*(cut(block, *span) for block, span in zip(blocks, spans, strict=True)))
+
+
+def digest(block: Any) -> str:
+    """A hash of a block's values, shape and dtype: the same in any process."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for part in _parts(block):
+        part = np.ascontiguousarray(part.get() if _library(part) == "cupy" else part)
+        hasher.update(f"{part.shape}{part.dtype.str};".encode())
+        is_object = part.dtype.kind == "O"
+        hasher.update("\0".join(map(repr, part.ravel())).encode() if is_object else _bytes(part))
+    return hasher.hexdigest()
+
+
+def _parts(block):
+    if is_frame(block):
+        yield np.asarray(list(block.columns), dtype=object)
+        yield from (as_rows(block[name]) for name in block.columns)
+    elif is_sparse(block):
+        block = as_rows(block)
+        yield from (np.asarray(block.shape), block.indptr, block.indices, block.data)
+    else:
+        yield as_rows(block)
+
+
+def _bytes(array):
+    # Dates have no buffer of their own; an array of no bytes cannot be viewed as bytes.
+    return array.view(np.uint8) if array.size and array.ndim else array.tobytes()
+
+
+def _library(x):
+    return type(x).__module__.partition(".")[0]

@@ -1,0 +1,363 @@
+"""Clusters on this machine, and the client to work with."""
+
+import asyncio
+import importlib.util
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+from dask.system import cpu_count
+from distributed import Client, LocalCluster, get_client
+from distributed.deploy import Cluster
+from distributed.deploy.local import nprocesses_nthreads
+from distributed.diagnostics import nvml
+
+from gpuml_dask.errors import ClusterError
+
+DEVICES = ("auto", "cpu", "cuda")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+SECONDS_TO_CLOSE = 20
+RMM_POOL = 0.5
+# NCCL, cuBLAS and UCX allocate outside the pool.
+RMM_LARGEST_POOL = 0.9
+HOW_TO_GUARD = (
+    "In a script, everything that is to run once belongs below \"if __name__ == '__main__':\", "
+    "because every worker process imports the script when it starts:\n\n"
+    "    from gpuml_dask import local_client\n\n"
+    "    def main():\n"
+    "        with local_client() as client:\n"
+    "            ...\n\n"
+    "    if __name__ == '__main__':\n"
+    "        main()\n"
+)
+HOW_TO_CONNECT = (
+    "Start one with gpuml_dask.local_client(), connect to a running scheduler with "
+    "distributed.Client('tcp://host:8786'), or give client=: a Client, a cluster, or the address "
+    "of a scheduler."
+)
+
+
+def make_cluster(
+    n_workers: int | None = None,
+    *,
+    threads_per_worker: int | None = None,
+    protocol: str | None = None,
+    memory_limit: Any = "auto",
+    rmm_pool_size: Any = RMM_POOL,
+    spill: Any = True,
+    device: str = "auto",
+    dashboard_address: str | None = "127.0.0.1:0",
+    **kwargs: Any,
+) -> LocalCluster:
+    """Start a Dask cluster on this machine: a worker for each GPU, or workers for its CPU cores.
+
+    Parameters
+    ----------
+    n_workers : int, default=None
+        Number of worker processes. None makes one for each GPU that ``CUDA_VISIBLE_DEVICES``
+        lets this process see; on the CPU it shares out the cores that this process may use (by
+        affinity and cgroup), about as many processes as threads in each.
+    threads_per_worker : int, default=None
+        Tasks that a worker runs at the same time. None is 1 on a GPU; on the CPU, the cores
+        divided by the workers. BLAS and OpenMP get the threads that remain, at least one, unless
+        ``OMP_NUM_THREADS`` and its like say otherwise.
+    protocol : str, default=None
+        "tcp", "tls" or "ucx". None takes "ucx" (NVLink, InfiniBand) between GPUs where the
+        package ``distributed-ucxx`` is installed, "tcp" otherwise.
+    memory_limit : "auto", int, float, str or None, default="auto"
+        Host memory of a worker: bytes, a fraction of the machine's, or such as "8GB". Dask begins
+        to write to disk before that is used up. "auto" shares out the memory of the machine.
+    rmm_pool_size : int, float, str or None, default=0.5
+        Size, at first, of the RMM pool of a GPU worker: bytes, a fraction of the GPU's memory, or
+        such as "40GB". It grows to 90 % of the GPU if need be (``rmm_maximum_pool_size`` sets
+        another limit) and serves CuPy too. None makes no pool. Ignored on the CPU.
+    spill : bool, int, float or str, default=True
+        Device memory from which results of tasks move to host memory, and from there to disk:
+        bytes, a fraction, or such as "60GB". True is 80 % of the GPU, False keeps them all on the
+        device. Ignored on the CPU, where Dask's configuration ``distributed.worker.memory`` says
+        when workers write to disk.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Kind of workers. "auto" takes GPUs where there are any and dask-cuda is installed.
+    dashboard_address : str or None, default="127.0.0.1:0"
+        Where the dashboard listens; port 0 is any free one, and ``cluster.dashboard_link`` tells
+        which. None makes no dashboard.
+    **kwargs
+        For `distributed.LocalCluster` or `dask_cuda.LocalCUDACluster`, for example
+        ``local_directory``, ``security``, ``asynchronous=True`` (then await the result) or
+        ``enable_cudf_spill=True``.
+
+    Returns
+    -------
+    cluster : distributed.LocalCluster or dask_cuda.LocalCUDACluster
+        Workers declare the Dask resource ``GPU`` (1 each) or ``CPU`` (as many as threads). Close
+        it with ``cluster.close()`` or use it in a ``with`` statement; at the end of the program it
+        is closed in any case. Scheduler and workers listen on this machine only.
+
+    Raises
+    ------
+    ValueError
+        If `device` is none of the three.
+    RuntimeError
+        If GPUs are asked for and there are none, or workers cannot be started, for example by a
+        script without ``if __name__ == "__main__":``.
+
+    Notes
+    -----
+    No CUDA context is made in this process. Managed memory is not used: pages that migrate
+    between host and device are slower than either.
+
+    Examples
+    --------
+    >>> from gpuml_dask.cluster import make_cluster
+    >>> with make_cluster(2, device="cpu") as cluster:  # doctest: +SKIP
+    ...     print(cluster.scheduler_address)
+    tcp://127.0.0.1:41765
+    """
+    _refuse_in_a_worker_that_starts()
+    if device not in DEVICES:
+        raise ValueError(f"device must be one of {DEVICES}, got {device!r}.")
+    options = {"protocol": protocol, "dashboard_address": dashboard_address, **kwargs}
+    options["preload"] = [*kwargs.get("preload", ()), "gpuml_dask.on_start"]
+    if memory_limit != "auto":
+        options["memory_limit"] = memory_limit
+    if _wants_gpus(device):
+        make, sizes = _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill)
+    else:
+        make, sizes = LocalCluster, _sizes_on_cpu(n_workers, threads_per_worker)
+        options.setdefault("resources", {"CPU": sizes["threads_per_worker"]})
+    blas_threads = max(1, cpu_count() // max(1, sizes["n_workers"] * sizes["threads_per_worker"]))
+    with _environment_of_workers(blas_threads):
+        try:
+            return make(**sizes, **options)
+        except RuntimeError as error:
+            if not _runs_a_script():
+                raise
+            raise RuntimeError(f"The workers could not be started. {HOW_TO_GUARD}") from error
+
+
+class LocalClient(Client):
+    """A client that owns its cluster: closing the client closes both."""
+
+    def close(self, *args: Any, **kwargs: Any) -> Any:
+        """Close the client, then its cluster; takes what `distributed.Client.close` takes."""
+        cluster = self.cluster
+        try:
+            return super().close(*args, **kwargs)
+        finally:
+            if cluster is not None:
+                # A close that a second Ctrl-C has cut short would be waited for without end.
+                cluster.close(timeout=SECONDS_TO_CLOSE)
+
+
+def local_client(n_workers: int | None = None, **kwargs: Any) -> LocalClient:
+    """Start a cluster on this machine and connect to it; closing the client closes both.
+
+    Parameters
+    ----------
+    n_workers : int, default=None
+        Number of workers, as for `make_cluster`.
+    **kwargs
+        The other arguments of `make_cluster`.
+
+    Returns
+    -------
+    client : distributed.Client
+        A new default client, which searches and estimators find by themselves. Close it with
+        ``client.close()`` or use it in a ``with`` statement; at the end of the program it is
+        closed in any case.
+
+    Raises
+    ------
+    ValueError
+        If ``asynchronous=True`` is given: use ``await make_cluster(asynchronous=True)`` and
+        ``await distributed.Client(cluster, asynchronous=True)`` instead.
+    RuntimeError
+        As for `make_cluster`.
+
+    Examples
+    --------
+    >>> from gpuml_dask.cluster import local_client
+    >>> with local_client(2, device="cpu") as client:  # doctest: +SKIP
+    ...     print(client.submit(sum, [1, 2]).result())
+    3
+    """
+    if kwargs.get("asynchronous"):
+        raise ValueError(
+            "local_client has no asynchronous form. Use 'cluster = await make_cluster("
+            "asynchronous=True)' and 'client = await Client(cluster, asynchronous=True)'."
+        )
+    cluster = make_cluster(n_workers, **kwargs)
+    try:
+        return LocalClient(cluster)
+    except BaseException:
+        cluster.close()
+        raise
+
+
+@contextmanager
+def the_client(client: Any = None) -> Iterator[Client]:
+    """The client to work with, for a ``with`` statement.
+
+    Parameters
+    ----------
+    client : Client, str, Cluster or None, default=None
+        A client; the address of a scheduler; a cluster; None for the default client, or the
+        client of the worker if called in a task. For an asynchronous client, an address or a
+        cluster, a synchronous client is opened, which lives as long as the ``with`` block.
+
+    Yields
+    ------
+    client : distributed.Client
+        A synchronous client that is connected.
+
+    Raises
+    ------
+    gpuml_dask.errors.ClusterError
+        If there is no client, it is closed, or no scheduler answers.
+    RuntimeError
+        If the client is asynchronous and this is called from its own event loop, which would wait
+        for itself.
+    TypeError
+        If `client` is something else.
+    """
+    if client is None:
+        client = _default_client()
+    if not isinstance(client, Client | Cluster | str):
+        raise TypeError(
+            f"client must be a Client, a cluster or an address, got {type(client).__name__}. "
+            + HOW_TO_CONNECT
+        )
+    if isinstance(client, Client) and client.status in ("closed", "closing"):
+        raise ClusterError(f"The client is closed. {HOW_TO_CONNECT}")
+    if isinstance(client, Client) and not client.asynchronous:
+        yield client
+        return
+    with _opened(client) as ours:
+        yield ours
+
+
+def _default_client():
+    try:
+        return get_client()
+    except ValueError:
+        raise ClusterError(f"There is no Dask client. {HOW_TO_CONNECT}") from None
+
+
+def _opened(client):
+    """A synchronous client of its own, to the scheduler that `client` says."""
+    security = None if isinstance(client, str) else client.security
+    address = client
+    if isinstance(client, Client):
+        _refuse_its_own_loop(client.loop)
+        address = client.scheduler.address if client.scheduler is not None else None
+    elif isinstance(client, Cluster):
+        if client.asynchronous:
+            _refuse_its_own_loop(client.loop)
+        address = client.scheduler_address
+    if not address or "Not Connected" in address:
+        raise ClusterError(f"There is no scheduler yet, or no longer. {HOW_TO_CONNECT}")
+    try:
+        return Client(address, security=security, set_as_default=False)
+    except OSError as error:
+        raise ClusterError(f"No scheduler answers at {address}. {HOW_TO_CONNECT}") from error
+
+
+def _refuse_its_own_loop(loop):
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if getattr(loop, "asyncio_loop", None) is running:
+        raise RuntimeError(
+            "A blocking call was made from the event loop of its own asynchronous client. Make it "
+            "in a thread: 'await asyncio.to_thread(search.fit, X, y)'."
+        )
+
+
+# ---------------------------------------------------------------- the parts of a cluster
+
+
+def _wants_gpus(device):
+    if device == "cpu":
+        return False
+    if _n_gpus() and importlib.util.find_spec("dask_cuda"):
+        return True
+    if device == "auto":
+        return False
+    raise RuntimeError(
+        "device='cuda' was asked for, but there is no GPU that this process may see."
+        if not _n_gpus()
+        else "device='cuda' needs the package dask-cuda: install gpuml[dask-cu13] (or dask-cu12)."
+    )
+
+
+def _n_gpus():
+    """GPUs that this process may see, by the driver's own account: needs no CUDA context."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return nvml.device_get_count()
+    listed = [name.strip() for name in visible.split(",")]
+    # CUDA ignores what follows the first entry that it does not know; "-1" is the usual one.
+    known = listed[: listed.index("-1")] if "-1" in listed else listed
+    return len([name for name in known if name]) if nvml.device_get_count() else 0
+
+
+def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
+    """The class and the numbers for a cluster of GPUs; fills in `options`."""
+    from dask_cuda import LocalCUDACluster
+
+    if options["protocol"] is None and importlib.util.find_spec("distributed_ucxx"):
+        options["protocol"] = "ucx"
+    options.setdefault("resources", {"GPU": 1})
+    options["device_memory_limit"] = "default" if spill is True else (spill or None)
+    if rmm_pool_size is not None:
+        options["rmm_pool_size"] = rmm_pool_size
+        options.setdefault("rmm_maximum_pool_size", RMM_LARGEST_POOL)
+        options.setdefault("rmm_allocator_external_lib_list", ["cupy"])
+    sizes = {"n_workers": n_workers or _n_gpus(), "threads_per_worker": threads_per_worker or 1}
+    return LocalCUDACluster, sizes
+
+
+def _sizes_on_cpu(n_workers, threads_per_worker):
+    cores = cpu_count()
+    if n_workers is None and threads_per_worker is None:
+        n_workers, threads_per_worker = nprocesses_nthreads(cores)
+    elif n_workers is None:
+        n_workers = max(1, cores // threads_per_worker)
+    elif threads_per_worker is None:
+        threads_per_worker = max(1, cores // max(1, n_workers))
+    return {"n_workers": n_workers, "threads_per_worker": threads_per_worker}
+
+
+@contextmanager
+def _environment_of_workers(blas_threads):
+    """Set the threads of numerical libraries in new workers, where the user has not.
+
+    They are read when a library is loaded, so that they must be there before the process is. Dask
+    puts them into the environment of this process, from where they are taken away again.
+    """
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    key = "distributed.nanny.pre-spawn-environ"
+    theirs = {**dask.config.get(key), **dict.fromkeys(THREAD_VARIABLES, blas_threads)}
+    try:
+        with dask.config.set({key: theirs}):
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+def _refuse_in_a_worker_that_starts():
+    # What multiprocessing itself asks before it refuses to start a process from such a process.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(f"A worker process was about to start a cluster. {HOW_TO_GUARD}")
+
+
+def _runs_a_script():
+    main = sys.modules.get("__main__")
+    return getattr(main, "__file__", None) is not None and getattr(main, "__spec__", None) is None

@@ -1,0 +1,127 @@
+"""Decompositions of rows that are divided over the workers of a cluster."""
+
+from gpuml import decomposition as one_device
+from gpuml_dask.fitting import FitsOnWorkers, Transforms, lives_on_workers
+
+
+class PCA(Transforms, FitsOnWorkers, one_device.PCA):
+    r"""Principal component analysis.
+
+    .. math:: \max_{V V' = I} \sum_i |V (x_i - \bar x)|^2
+
+    Given NumPy, CuPy or other data of this process, it is `gpuml.decomposition.PCA`. Given rows on
+    a cluster (a dask array, a dask or dask-cudf frame, futures, handles of `gpuml_dask.place`) it
+    fits them where they are: one pass sums second moments of all chunks, and the components are
+    their eigenvectors. Where solvers ask for the rows themselves, these are gathered on one worker.
+
+    Parameters are those of `gpuml.decomposition.PCA`, and so are the fitted attributes: NumPy
+    arrays in this process, whatever the rows were. They do not depend on how rows are divided, but
+    for rounding.
+
+    See Also
+    --------
+    gpuml.decomposition.PCA : The same on one device.
+
+    References
+    ----------
+    I. T. Jolliffe, *Principal component analysis*, 2nd ed., Springer (2002).
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from gpuml_dask.decomposition import PCA
+    >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     step = PCA(2).fit(X)
+    ...     step.transform(X).compute().shape
+    (300, 2)
+    """
+
+    def fit(self, X, y=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), here or on workers
+            Chunk sizes may be unknown, and columns may be in several chunks.
+        y : None
+            Without effect.
+
+        Returns
+        -------
+        self : PCA
+
+        Raises
+        ------
+        ValueError
+            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
+            estimator as it was.
+        gpuml_dask.errors.ClusterError
+            If the cluster has no workers, or rows were lost that nobody can make again.
+        """
+        if lives_on_workers(X):
+            return self._fit_on_workers(X)
+        return super().fit(X)
+
+
+class TruncatedSVD(Transforms, FitsOnWorkers, one_device.TruncatedSVD):
+    r"""Truncated singular value decomposition, without centring.
+
+    .. math:: \max_{V V' = I} \sum_i |V x_i|^2
+
+    Given NumPy, CuPy or other data of this process, it is `gpuml.decomposition.TruncatedSVD`. Given
+    rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    `gpuml_dask.place`) it fits them where they are: one pass sums second moments of all chunks, and
+    the components are their eigenvectors. Where solvers ask for the rows themselves, these are
+    gathered on one worker.
+
+    Parameters are those of `gpuml.decomposition.TruncatedSVD`, and so are the fitted attributes:
+    NumPy arrays in this process, whatever the rows were. They do not depend on how rows are
+    divided, but for rounding.
+
+    See Also
+    --------
+    gpuml.decomposition.TruncatedSVD : The same on one device.
+
+    References
+    ----------
+    G. H. Golub, C. F. Van Loan, *Matrix computations*, 4th ed., Johns Hopkins (2013).
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from gpuml_dask.decomposition import TruncatedSVD
+    >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     step = TruncatedSVD(2).fit(X)
+    ...     step.transform(X).compute().shape
+    (300, 2)
+    """
+
+    def fit(self, X, y=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), here or on workers
+            Chunk sizes may be unknown, and columns may be in several chunks.
+        y : None
+            Without effect.
+
+        Returns
+        -------
+        self : TruncatedSVD
+
+        Raises
+        ------
+        ValueError
+            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
+            estimator as it was.
+        gpuml_dask.errors.ClusterError
+            If the cluster has no workers, or rows were lost that nobody can make again.
+        """
+        if lives_on_workers(X):
+            return self._fit_on_workers(X)
+        return super().fit(X)

@@ -1,0 +1,38 @@
+"""What a search did, drawn as Dask draws task graphs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dask
+
+
+def draw(graph: Mapping[str, Sequence[str]], **options: Any) -> Any:
+    """Draw a graph of names.
+
+    Parameters
+    ----------
+    graph : mapping of str to sequence of str
+        Each name with those that it needs, which stand before it. The last is what all lead to.
+    **options : dict
+        As for `dask.visualize`.
+
+    Raises
+    ------
+    ImportError
+        If graphviz is not installed.
+    """
+    done: dict[str, Any] = {}
+    for name, needed in graph.items():
+        inputs = [done[each] for each in needed]
+        done[name] = dask.delayed(_symbol, pure=False)(*inputs, dask_key_name=name)
+    try:
+        return done[name].visualize(**options)
+    except (ImportError, RuntimeError) as error:
+        raise ImportError(
+            "Drawing needs graphviz, the program and the Python package: conda install "
+            "python-graphviz, or pip install graphviz and your system's graphviz."
+        ) from error
+
+
+def _symbol(*needed):
+    """Stands for what was done."""

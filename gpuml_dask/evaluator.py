@@ -1,0 +1,194 @@
+"""Evaluates candidates on a cluster: what gpuml's `Evaluator` does, in units on workers."""
+
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sklearn
+from distributed import Client
+
+import gpuml
+from gpuml.model_selection.candidates import Group, Plan, Step
+from gpuml.model_selection.evaluate import Evaluator, Job, progress_bar
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.resuming import Checkpoints
+from gpuml_dask.rounds import Round, model_words
+from gpuml_dask.running import Killed, Runner, workers_of
+from gpuml_dask.sending import patience as default_patience
+from gpuml_dask.sent import Remote, SearchInputs, send_rows
+from gpuml_dask.tasks import Done, RefitUnit, Spec, run_unit
+from gpuml_dask.warned import Warned, tell
+
+Results = list[dict[str, Any]]
+
+
+class ClusterEvaluator:
+    """Evaluates candidates of a job on the workers of a cluster, round after round.
+
+    Every worker that gets work gets all rows, once. Units of work are groups of candidates, each
+    fitted at once and never cut, and candidates one by one on a split. So results are those of one
+    machine, bit for bit, whoever does what.
+
+    Parameters
+    ----------
+    job : Job
+    client : Client
+    elsewhere : sequence of (array, Remote)
+        Arrays of this process that workers have too.
+    checkpoints : Checkpoints, default=None
+        Where finished work is kept; None keeps none.
+    patience : float or None, default=None
+        Seconds to wait for a cluster without workers; None is Dask's setting ``gpuml.patience``.
+
+    Attributes
+    ----------
+    steps : list of Step
+        What was done so far.
+    n_done : int
+        Number of candidates evaluated so far.
+    names : list of str
+        Units of work that were asked for, as the dashboard names them.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        client: Client,
+        *,
+        elsewhere: Sequence[tuple[Any, Remote]] = (),
+        checkpoints: Checkpoints | None = None,
+        patience: float | None = None,
+    ):
+        self.job, self.client, self._elsewhere = job, client, elsewhere
+        self._checkpoints = checkpoints
+        self.patience = default_patience() if patience is None else patience
+        self.steps: list[Step] = []
+        self.n_done = 0
+        self.names: list[str] = []
+        # Groups follow from the estimator and the task alone.
+        self._planner = Evaluator(replace(job, X=np.empty((0, 0)), y=None))
+        self._inputs: SearchInputs | None = None
+        self._params: dict[int, Mapping[str, Any]] = {}
+        self._groups: dict[int, tuple[Group, str | None]] = {}
+        self._told: set[Warned] = set()
+
+    @property
+    def plan(self) -> Plan:
+        """What was done so far, as a plan."""
+        return Plan(tuple(self.steps))
+
+    def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
+        """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate.
+
+        Each says also on which worker and which device it was found.
+        """
+        n_splits = len(self.job.splits)
+        if n_splits == 0:
+            return []
+        workers = workers_of(self.client, self.patience)
+        finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
+        round_ = Round(self.job, candidates, self.n_done, sum(workers.values()), finished)
+        whole = [g for g in self._groups_of(candidates) if not self._by_rows(g, round_)]
+        self._run_round(round_, whole, list(workers))
+        self._params.update(round_.params)
+        self._groups.update(round_.groups)
+        self.steps.extend(round_.steps())
+        self.n_done += len(candidates)
+        return round_.results
+
+    def refit(self, candidate: int) -> Any:
+        """The model of a candidate on all rows, fitted on a worker."""
+        params = self._params[candidate]
+        group, worker = self._groups.get(candidate, (None, None))
+        title = f"refit {model_words(self.job.estimator)}"
+        unit = RefitUnit(title, "all rows", candidate, params, group)
+        ((_, done),) = self._run([unit], [worker] if worker else [])
+        if isinstance(done, Killed):
+            raise ClusterError(
+                f"The best model could not be fitted to all rows: {done.reason}. "
+                f"Parameters: {dict(params)}."
+            )
+        return done.value
+
+    def close(self) -> None:
+        """Let go of all that is on workers for this search."""
+        self._inputs = None
+
+    # ------------------------------------------------------------ whole data on workers
+
+    def _groups_of(self, candidates):
+        """Groups, with the numbers that candidates have among those of all rounds."""
+        return [
+            replace(group, positions=[self.n_done + position for position in group.positions])
+            for group in self._planner.groups(candidates)
+        ]
+
+    def _run_round(self, round_, groups, workers):
+        units = round_.units(groups)
+        self._note(units)
+        if not units:
+            return
+        self._sent().spread(workers[: len(units)])
+        text = f"{len(round_.params)} candidates x {len(self.job.splits)} splits"
+        enabled = gpuml.get_config()["progress"]
+        runner = self._runner()
+        with (
+            progress_bar(round_.n_fits, text, enabled=enabled) as bar,
+            closing(runner.run(units)) as results,
+        ):
+            for unit, done in results:
+                missing = round_.n_fits
+                runner.add(round_.take(unit, done))
+                bar.advance(missing - round_.n_fits)
+                self._tell(done)
+
+    def _runner(self):
+        return Runner(self.client, run_unit, self._sent(), patience=self.patience)
+
+    def _run(self, units, workers):
+        self._note(units)
+        with closing(self._runner().run(units, workers=workers)) as results:
+            out = list(results)
+        for _, done in out:
+            self._tell(done)
+        return out
+
+    def _note(self, units):
+        n_before = len(self.names)
+        self.names += [f"{u.title} {u.label} #{i}" for i, u in enumerate(units, n_before + 1)]
+
+    def _tell(self, done):
+        if isinstance(done, Done):
+            tell(done.warned, self._told)
+
+    def _sent(self) -> SearchInputs:
+        """Rows and the rest on workers; sent there by the first round."""
+        if self._inputs is None:
+            rows, task = send_rows(self.client, self.job, self._elsewhere)
+            spec = Spec(
+                self.job.estimator,
+                self.job.splits,
+                task,
+                gpuml.get_config(),
+                sklearn.get_config(),
+                list(warnings.filters),
+            )
+            self._inputs = SearchInputs(self.client, spec, rows, uuid.uuid4().hex)
+        return self._inputs
+
+    # ------------------------------------------------------------ rows divided over workers
+
+    def _by_rows(self, group, round_):
+        """Whether a group was fitted with the rows divided; then its results are in the round."""
+        found = self._fit_group_by_rows(group)
+        for candidate, results in found:
+            round_.table[candidate] = dict(enumerate(results))
+        return bool(found)
+
+    def _fit_group_by_rows(self, group: Group) -> list[tuple[int, Results]]:
+        """Number and results of each candidate of a group; none where it is not divided."""
+        return []

@@ -1,0 +1,16 @@
+"""Searches over the workers of a Dask cluster, under the module path that dask-ml has."""
+
+from gpuml_dask.adaptive import (
+    HalvingGridSearchCV,
+    HalvingRandomSearchCV,
+    HyperbandSearchCV,
+)
+from gpuml_dask.search import GridSearchCV, RandomizedSearchCV
+
+__all__ = [
+    "GridSearchCV",
+    "HalvingGridSearchCV",
+    "HalvingRandomSearchCV",
+    "HyperbandSearchCV",
+    "RandomizedSearchCV",
+]

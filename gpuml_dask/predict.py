@@ -1,0 +1,318 @@
+"""Fitted models on rows that lie in blocks: lazily, a block at a time, where the block is.
+
+Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cuML or a user.
+"""
+
+import pickle
+from typing import Any
+
+import array_api_compat
+import cloudpickle
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+from dask import delayed
+from dask.array.utils import meta_from_array
+from dask.dataframe.dispatch import meta_nonempty
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml_dask.scores import score_blocks
+
+__all__ = ["decision_function", "predict", "predict_proba", "score", "transform"]
+
+
+def predict(model: Any, X: Any) -> Any:
+    """Predict the targets of rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; anything with the method ``predict``. It goes to a worker once, not with each block.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, and their numbers of rows unknown.
+        Several chunks of columns are joined. Local rows are handed to the model as they are.
+
+    Returns
+    -------
+    predictions : dask array of shape (n_samples,) or (n_samples, n_outputs)
+        Nothing is computed yet. Chunks follow those of X, known where those are known; the
+        library and the dtype are those of the model's results for such blocks. For local rows,
+        whatever ``model.predict(X)`` returns.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the model is not fitted.
+    AttributeError
+        If the model has no such method.
+    ValueError
+        If X is not two-dimensional, or has other features than the model was fitted to. Errors
+        that depend on values, such as of NaN, come when a block is computed.
+
+    Notes
+    -----
+    The model is tried on one made-up row here, to learn the kind of its results.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.predict import predict
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> model = Ridge().fit(X, X[:, 0])
+    >>> predictions = predict(model, da.from_array(X, chunks=(2, 2)))
+    >>> predictions.chunks
+    ((2, 2, 2),)
+    >>> bool(np.allclose(predictions.compute(scheduler="threads"), model.predict(X)))
+    True
+    """
+    return _apply(model, "predict", X)
+
+
+def predict_proba(model: Any, X: Any) -> Any:
+    """Predict the probabilities of the classes for rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `predict`; it must have ``predict_proba``.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        As for `predict`.
+
+    Returns
+    -------
+    probabilities : dask array of shape (n_samples, n_classes)
+        As for `predict`; columns are one chunk.
+
+    Raises
+    ------
+    NotFittedError, AttributeError, ValueError
+        As for `predict`.
+    """
+    return _apply(model, "predict_proba", X)
+
+
+def decision_function(model: Any, X: Any) -> Any:
+    """Decision values of a classifier for rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `predict`; it must have ``decision_function``.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        As for `predict`.
+
+    Returns
+    -------
+    decisions : dask array of shape (n_samples,) or (n_samples, n_classes)
+        As for `predict`.
+
+    Raises
+    ------
+    NotFittedError, AttributeError, ValueError
+        As for `predict`.
+    """
+    return _apply(model, "decision_function", X)
+
+
+def transform(model: Any, X: Any) -> Any:
+    """Transform rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `predict`; it must have ``transform``, which has to treat each row by itself.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        As for `predict`.
+
+    Returns
+    -------
+    transformed : dask array of shape (n_samples, n_features_out)
+        As for `predict`. It is an array in any case: frames that ``set_output`` makes the model
+        return are turned into arrays, block by block. The names of its columns are those of
+        ``model.get_feature_names_out()``.
+
+    Raises
+    ------
+    NotFittedError, AttributeError, ValueError
+        As for `predict`.
+    """
+    return _apply(model, "transform", X)
+
+
+def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """R2 of a regressor, or accuracy of a classifier, over rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor or classifier, a pipeline that ends in one, or a search for one.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        As for `predict`.
+    y : dask array, dask series or dataframe, or local array, (n_samples,) or (n_samples, n_outputs)
+        Targets, in blocks like those of X, or in others if all sizes are known.
+    sample_weight : same kinds as `y`, of shape (n_samples,), default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    score : float
+        What ``model.score`` gives for all rows at once: sums of squares of blocks are put together
+        exactly, whatever the blocks.
+
+    Raises
+    ------
+    NotFittedError, ValueError
+        As for `predict`; also if blocks of X, y and sample_weight differ in length, or if the
+        model's score is neither R2 nor accuracy (``scoring=`` of a search, deviances).
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If R2 is asked of fewer than two rows; it is NaN then.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.predict import score
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> y = X[:, 0]
+    >>> model = Ridge().fit(X, y)
+    >>> blocks = da.from_array(X, chunks=(2, 2)), da.from_array(y, chunks=3)
+    >>> bool(np.isclose(score(model, *blocks), model.score(X, y)))
+    True
+    """
+    if not _is_collection(X):
+        return model.score(X, y, sample_weight=sample_weight)
+    predictions = predict(model, X)
+    return score_blocks(model, predictions, y, sample_weight)
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def _is_collection(x):
+    return isinstance(x, da.Array | dd.DataFrame | dd.Series)
+
+
+def _apply(model, method, X):
+    """A method of a model over the blocks of X."""
+    if not _is_collection(X):
+        return getattr(model, method)(X)
+    check_is_fitted(model)
+    getattr(model, method)  # as scikit-learn: AttributeError, with the reason
+    _check_features(model, X)
+    meta = _result_of_a_row(model, method, X)
+    words = f"{method}-{type(model).__name__}".lower().replace("_", "-")
+    # One node of the graph, on which the blocks depend: workers get it from each other. Bytes,
+    # because Dask waits for ever for a worker that cannot import what a message holds; here that
+    # is an error of the task.
+    sent = delayed(pickle.loads, pure=True)(cloudpickle.dumps(model))
+    options = {"model": sent, "method": method, "empty": meta, "meta": meta}
+    if isinstance(X, da.Array):
+        return _map_array(X, words, options)
+    return X.map_partitions(_of_block, token=words, enforce_metadata=False, **options)
+
+
+def _map_array(X, words, options):
+    meta = options["meta"]
+    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    if meta.ndim == 1:
+        return da.map_blocks(_of_block, X, drop_axis=1, token=words, dtype=meta.dtype, **options)
+    columns = (meta.shape[1],)
+    chunks = (X.chunks[0], columns)
+    return da.map_blocks(_of_block, X, chunks=chunks, token=words, dtype=meta.dtype, **options)
+
+
+def _of_block(block, model, method, empty):
+    # Filters leave blocks without rows, which scikit-learn refuses.
+    if block.shape[0] == 0:
+        return empty
+    return _as_array(getattr(model, method)(block))
+
+
+def _as_array(result):
+    """The result of a model as an array (or sparse matrix); frames as the array they hold."""
+    if hasattr(result, "columns") or hasattr(result, "iloc"):
+        return result.values if hasattr(result, "values") else result.to_numpy()
+    return result
+
+
+# ---------------------------------------------------------------- at the door
+
+
+def _check_features(model, X):
+    """Errors of scikit-learn's kind for what can be told without values."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead. Reshape your data using "
+            "X.reshape(-1, 1) or X[:, None] if it has a single feature."
+        )
+    expected = getattr(model, "n_features_in_", None)
+    found = X.shape[1]
+    if expected is None or found != found or found == expected:  # NaN: not known
+        return
+    raise ValueError(
+        f"X has {found} features, but {type(model).__name__} is expecting {expected} features "
+        "as input."
+    )
+
+
+def _result_of_a_row(model, method, X):
+    """An empty array of the kind that the model returns for blocks of X."""
+    row = _made_up_row(X, getattr(model, "n_features_in_", None))
+    try:
+        with np.errstate(all="ignore"):
+            result = _as_array(getattr(model, method)(row))
+    except Exception:
+        # Frames have names to check. Else the made-up values may be at fault (a category that the
+        # model does not know), and blocks will tell.
+        if isinstance(X, dd.DataFrame) and _names_differ(model, X):
+            raise
+        return _guess(model, method, X)
+    return result[:0]
+
+
+def _made_up_row(X, n_features):
+    if not isinstance(X, da.Array):
+        return meta_nonempty(X._meta)
+    meta = meta_from_array(X)
+    width = X.shape[1] if X.shape[1] == X.shape[1] else n_features
+    if hasattr(meta, "tocsr"):
+        return type(meta)(np.ones((1, width), dtype=meta.dtype))
+    return np.ones_like(meta, shape=(1, width))
+
+
+def _names_differ(model, X):
+    names = getattr(model, "feature_names_in_", None)
+    return names is not None and list(names) != list(X.columns)
+
+
+def _guess(model, method, X):
+    """The kind of results by the names of things, where no row can be made up."""
+    dtype, width = np.dtype(np.float64), _guessed_width(model, method)
+    classes = getattr(model, "classes_", None)
+    if method == "predict" and array_api_compat.is_numpy_array(classes):
+        dtype = classes.dtype
+    like = meta_from_array(X) if isinstance(X, da.Array) else np.empty(0)
+    like = np.empty(0) if hasattr(like, "tocsr") else like
+    return np.empty_like(like, shape=(0,) if width is None else (0, width), dtype=dtype)
+
+
+def _guessed_width(model, method):
+    """Columns of a result; None if it is one-dimensional."""
+    classes = getattr(model, "classes_", ())
+    if method == "transform":
+        if hasattr(model, "get_feature_names_out"):
+            return len(model.get_feature_names_out())
+        raise ValueError(
+            f"The number of columns that {type(model).__name__}.transform returns cannot be told "
+            "before a block is computed. Use X.map_blocks(model.transform, ...), which takes it "
+            "from you."
+        )
+    if method == "predict_proba":
+        return len(classes)
+    return len(classes) if method == "decision_function" and len(classes) > 2 else None

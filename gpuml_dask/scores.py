@@ -1,0 +1,211 @@
+"""R2 and accuracy from sums over blocks of rows.
+
+Of each block of a regression come the number of rows, the weight, and per output the weighted mean
+of the targets, their sum of squares about it and that of the residuals. Two such records make one
+(Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a tree of fixed
+shape over the blocks makes the result the same on any number of workers.
+"""
+
+import warnings
+from typing import Any, NamedTuple
+
+import array_api_compat
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+from dask import delayed
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
+from sklearn.exceptions import UndefinedMetricWarning
+
+BLOCKS_AT_ONCE = 32
+OURS_AND_CUML = ("gpuml", "gpuml_dask", "cuml")
+
+
+class Sums(NamedTuple):
+    """What is known of some rows: numbers, or an array with one entry per output."""
+
+    rows: int
+    weight: float
+    mean: Any
+    squares: Any
+    residuals: Any  # of a classification: the weight of the rows that are right
+
+
+def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any) -> float:
+    """Score predictions in blocks as ``model.score`` would; see `gpuml_dask.predict.score`."""
+    sums_of, finish = _kind_of_score(model)
+    blocks = [_blocks(predictions)]
+    blocks.append(_aligned(y, predictions, "y"))
+    if sample_weight is not None:
+        blocks.append(_aligned(sample_weight, predictions, "sample_weight"))
+    sums = [delayed(sums_of, pure=True)(*parts) for parts in zip(*blocks, strict=True)]
+    while len(sums) > 1:
+        groups = [sums[i : i + BLOCKS_AT_ONCE] for i in range(0, len(sums), BLOCKS_AT_ONCE)]
+        sums = [delayed(_together, pure=True)(group) for group in groups]
+    (total,) = dask.compute(sums[0])
+    return finish(total)
+
+
+def _kind_of_score(model):
+    """The sums to take and what to make of them, if the model's score is R2 or accuracy."""
+    scored = model
+    while getattr(scored, "scoring", None) is None and _inner(scored) is not None:
+        scored = _inner(scored)
+    usual = getattr(type(scored), "score", None) in (ClassifierMixin.score, RegressorMixin.score)
+    known = usual or type(scored).__module__.split(".")[0] in OURS_AND_CUML
+    if known and getattr(scored, "scoring", None) is None:
+        if is_classifier(scored):
+            return _hits_of_block, _accuracy
+        if is_regressor(scored):
+            return _squares_of_block, _r2
+    raise ValueError(
+        f"The score of {type(scored).__name__} is neither plain R2 nor accuracy, the only ones "
+        "that are made of sums over blocks here. Compute another from predict(model, X), or score "
+        "local rows with model.score."
+    )
+
+
+def _inner(model):
+    """The model that scores for a search or a pipeline; None for any other."""
+    if hasattr(model, "best_estimator_"):
+        return model.best_estimator_
+    return model.steps[-1][1] if hasattr(model, "steps") else None
+
+
+# ---------------------------------------------------------------- blocks that belong together
+
+
+def _blocks(x):
+    return list(x.to_delayed().ravel())
+
+
+def _aligned(x, predictions, name):
+    """The blocks of `x` that belong to those of the predictions."""
+    sizes = predictions.chunks[0]
+    known = not any(size != size for size in sizes)
+    if isinstance(x, dd.DataFrame | dd.Series):
+        _check_numbers_of_blocks(x.npartitions, predictions, name)
+        return x.to_delayed()
+    if not isinstance(x, da.Array):
+        x = x if array_api_compat.is_array_api_obj(x) else np.asarray(x)
+        if not known:
+            raise ValueError(
+                f"{name} is a local array, but the rows of X are in blocks of unknown sizes. Call "
+                "X.compute_chunk_sizes() first, or give targets in the same blocks."
+            )
+        x = da.from_array(x, chunks=x.shape)
+    if not known or x.shape[0] != x.shape[0]:  # NaN: not known
+        _check_numbers_of_blocks(x.numblocks[0], predictions, name)
+    elif x.shape[0] != predictions.shape[0]:
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"X has {predictions.shape[0]}, {name} has {x.shape[0]}."
+        )
+    else:
+        x = x.rechunk({0: sizes})
+    return _blocks(x.rechunk({1: -1}) if x.ndim > 1 else x)
+
+
+def _check_numbers_of_blocks(number, predictions, name):
+    if number != predictions.numblocks[0]:
+        raise ValueError(f"{name} has {number} blocks of rows, X has {predictions.numblocks[0]}.")
+
+
+# ---------------------------------------------------------------- on workers
+
+
+def _of_library(x, like):
+    """`x`, a block of an array or a frame, in the library of `like`."""
+    if hasattr(x, "to_cupy") or hasattr(x, "to_numpy"):
+        x = x.to_cupy() if hasattr(x, "to_cupy") else x.to_numpy()
+    if array_api_compat.is_numpy_array(like):
+        return x.get() if hasattr(x, "get") else np.asarray(x)
+    return array_api_compat.array_namespace(like).asarray(x)
+
+
+def _prepared(predicted, y, weight):
+    """Predictions, targets and weights of a block, of one library and one length."""
+    y = _of_library(y, predicted)
+    if y.ndim == 2 and predicted.ndim == 1 and y.shape[1] == 1:
+        y = y[:, 0]
+    weight = None if weight is None else _of_library(weight, predicted)
+    lengths = [x.shape[0] for x in (predicted, y, weight) if x is not None]
+    if len(set(lengths)) > 1:
+        raise ValueError(
+            f"Blocks that belong together have different numbers of rows: {lengths} of X, y and "
+            "sample_weight."
+        )
+    if y.shape != predicted.shape:
+        raise ValueError(f"y has {y.shape[1:]} outputs, the model predicts {predicted.shape[1:]}.")
+    return predicted, y, weight
+
+
+def _hits_of_block(predicted, y, weight=None):
+    predicted, y, weight = _prepared(predicted, y, weight)
+    hits = predicted == y
+    hits = hits if hits.ndim == 1 else hits.all(axis=1)
+    total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
+    right = float((hits if weight is None else weight.astype(np.float64) * hits).sum())
+    # Kept as a sum, not as a mean: numbers of rows add up without rounding.
+    return Sums(y.shape[0], total, 0.0, 0.0, right)
+
+
+def _squares_of_block(predicted, y, weight=None):
+    predicted, y, weight = _prepared(predicted, y, weight)
+    y, predicted = (x.reshape(x.shape[0], -1).astype(np.float64) for x in (y, predicted))
+    weight = None if weight is None else weight.astype(np.float64)[:, None]
+    zero = np.zeros(y.shape[1])
+    total = float(y.shape[0] if weight is None else weight.sum())
+    if y.shape[0] == 0 or total == 0:
+        return Sums(y.shape[0], 0.0, zero, zero, zero)
+    scale = 1.0 if weight is None else weight
+    mean = (scale * y).sum(axis=0) / total
+    squares = (scale * (y - mean) ** 2).sum(axis=0)
+    residuals = (scale * (y - predicted) ** 2).sum(axis=0)
+    on_host = (_of_library(x, zero) for x in (mean, squares, residuals))
+    return Sums(y.shape[0], total, *on_host)
+
+
+def _together(records):
+    total = records[0]
+    for record in records[1:]:
+        total = _both(total, record)
+    return total
+
+
+def _both(a, b):
+    weight = a.weight + b.weight
+    if weight == 0:
+        return a._replace(rows=a.rows + b.rows)
+    step = b.mean - a.mean
+    part = b.weight / weight
+    return Sums(
+        a.rows + b.rows,
+        weight,
+        a.mean + step * part,
+        a.squares + b.squares + step**2 * (a.weight * part),
+        a.residuals + b.residuals,
+    )
+
+
+# ---------------------------------------------------------------- results
+
+
+def _accuracy(total):
+    return total.residuals / total.weight if total.weight else float("nan")
+
+
+def _r2(total):
+    """R2, averaged over outputs; scikit-learn's values where the targets do not vary."""
+    if total.rows < 2:
+        warnings.warn(
+            "R^2 score is not well-defined with less than two samples.",
+            UndefinedMetricWarning,
+            stacklevel=4,
+        )
+        return float("nan")
+    varies = total.squares > 0
+    ratio = total.residuals / np.where(varies, total.squares, 1.0)
+    constant = np.where(total.residuals > 0, 0.0, 1.0)
+    return float(np.mean(np.where(varies, 1.0 - ratio, constant)))

@@ -1,0 +1,67 @@
+"""One cluster of worker processes for all tests of gpuml_dask, and a client that checks for litter."""
+
+import gc
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+
+ROOT = Path(__file__).parents[2]
+N_WORKERS = 4
+SECONDS_TO_TIDY = 10
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def importable():
+    """Let workers import the test modules: a spawned process gets the path of its parent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path, str(ROOT)])
+        yield
+
+
+@pytest.fixture(scope="session")
+def cluster4(importable, tmp_path_factory):
+    """Four worker processes with one thread each. Tests that kill workers make a cluster of theirs."""
+    with LocalCluster(
+        n_workers=N_WORKERS,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        local_directory=str(tmp_path_factory.mktemp("dask")),
+        env=dict.fromkeys(THREADS, "1"),
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster4):
+    """A client of `cluster4`; after the test no task and no data of it may be left anywhere."""
+    with Client(cluster4) as client:
+        client.wait_for_workers(N_WORKERS, timeout=60)
+        yield client
+        left = _left_behind(client)
+        assert left == {}, f"Still there {SECONDS_TO_TIDY} s after the test: {left}"
+
+
+def _left_behind(client):
+    """Tasks known to the scheduler and data on workers, by address; waits for what is in flight."""
+    deadline = time.monotonic() + SECONDS_TO_TIDY
+    while True:
+        gc.collect()  # futures in cycles
+        found = {"scheduler": client.run_on_scheduler(_tasks_of_scheduler)}
+        found.update(client.run(_keys_of_worker))
+        found = {place: keys for place, keys in found.items() if keys}
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.02)
+
+
+def _tasks_of_scheduler(dask_scheduler):
+    return [str(key) for key in dask_scheduler.tasks]
+
+
+def _keys_of_worker(dask_worker):
+    return sorted({str(key) for key in (*dask_worker.data, *dask_worker.state.tasks)})

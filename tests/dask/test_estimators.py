@@ -1,0 +1,267 @@
+"""Estimators of rows on workers: the same as on one device, however rows are divided."""
+
+import pickle
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification, make_regression
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import gpuml.decomposition
+import gpuml.linear_model
+import gpuml.preprocessing
+import gpuml_dask
+from gpuml_dask.decomposition import PCA, TruncatedSVD
+from gpuml_dask.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
+from gpuml_dask.preprocessing import StandardScaler
+
+REGRESSORS = [
+    LinearRegression(),
+    Ridge(alpha=0.5),
+    Ridge(alpha=[0.5], fit_intercept=False),
+    Ridge(solver="svd"),
+    Ridge(solver="lsqr", tol=1e-12),  # not from sums: gathered on a worker
+    Lasso(alpha=0.3),
+    ElasticNet(alpha=0.3),
+]
+CLASSIFIERS = [
+    LogisticRegression(C=2.0),
+    LogisticRegression(class_weight="balanced"),
+    LogisticRegression(class_weight={"b": 3.0}, fit_intercept=False),
+    LogisticRegression(solver="newton-cholesky"),
+    LogisticRegression(solver="saga", l1_ratio=0.5, max_iter=500),
+]
+TRANSFORMERS = [
+    PCA(2),
+    PCA(0.8, whiten=True),
+    PCA(2, svd_solver="arpack", random_state=0),
+    TruncatedSVD(2),
+    StandardScaler(),
+    StandardScaler(with_mean=False),
+]
+N = 600
+
+
+@pytest.fixture(scope="module")
+def regression():
+    X, y = make_regression(N, 6, noise=5, random_state=0)
+    return X + 3.0, y
+
+
+@pytest.fixture(scope="module")
+def classes():
+    X, y = make_classification(N, 6, n_informative=5, n_redundant=0, n_classes=3, random_state=1)
+    return X, np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def weights():
+    return np.random.default_rng(2).random(N)
+
+
+def in_chunks(x, sizes):
+    rest = (x.shape[1],) if x.ndim == 2 else ()
+    return da.from_array(x, chunks=(sizes, *rest))
+
+
+PARTS = [((200, 150, 250), None), ((1, 599), None), ((600,), "2 kB"), ((100,) * 6, "2 kB")]
+
+
+def alone(model):
+    """gpuml's estimator with the same parameters."""
+    module = getattr(gpuml, type(model).__module__.rpartition(".")[2])
+    return getattr(module, type(model).__name__)(**clone(model).get_params())
+
+
+def assert_same(model, other, tol=1e-9):
+    """Fitted attributes of two models agree."""
+    mine, theirs = ({n: v for n, v in vars(m).items() if n.endswith("_")} for m in (model, other))
+    assert mine.keys() == theirs.keys()
+    for name, value in theirs.items():
+        if name in ("n_iter_", "status_", "dual_gap_"):
+            continue
+        if isinstance(value, str) or np.asarray(value).dtype.kind in "OU":
+            assert np.array_equal(mine[name], value), name
+        else:
+            np.testing.assert_allclose(mine[name], value, rtol=tol, atol=tol, err_msg=name)
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=str)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_regressors_are_those_of_one_device(client, model, parts, regression, weights):
+    (X, y), (sizes, piece) = regression, parts
+    model = clone(model)
+    with dask.config.set({"gpuml.piece-bytes": piece}):
+        model.fit(in_chunks(X, sizes), in_chunks(y, sizes), sample_weight=in_chunks(weights, sizes))
+    other = alone(model).fit(X, y, sample_weight=weights)
+    assert_same(model, other, 1e-6 if model.get_params().get("solver") == "lsqr" else 1e-9)
+    assert type(model.coef_) is np.ndarray
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_classifiers_are_those_of_one_device(client, model, parts, classes, weights):
+    (X, y), (sizes, piece) = classes, parts
+    model = clone(model)
+    with dask.config.set({"gpuml.piece-bytes": piece}):
+        model.fit(in_chunks(X, sizes), in_chunks(y, sizes), sample_weight=weights)
+    other = alone(model).fit(X, y, sample_weight=weights)
+    assert_same(model, other)
+    for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
+        found = getattr(model, method)(in_chunks(X, sizes))
+        assert isinstance(found, da.Array)
+        here = getattr(model, method)(X)
+        if method == "predict":
+            assert np.array_equal(found.compute(), here)
+        else:  # products of blocks of other lengths round otherwise
+            np.testing.assert_allclose(found.compute(), here, rtol=1e-10)
+    scores = model.score(in_chunks(X, sizes), in_chunks(y, sizes)), model.score(X, y)
+    assert scores[0] == pytest.approx(scores[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("model", TRANSFORMERS, ids=str)
+@pytest.mark.parametrize("parts", PARTS, ids=str)
+def test_transformers_are_those_of_one_device(client, model, parts, regression):
+    (X, _), (sizes, piece) = regression, parts
+    model = clone(model)
+    with dask.config.set({"gpuml.piece-bytes": piece}):
+        images = model.fit_transform(in_chunks(X, sizes))
+    other = alone(model).fit(X)
+    assert_same(model, other)
+    assert isinstance(images, da.Array)
+    np.testing.assert_allclose(images.compute(), other.transform(X), rtol=1e-9, atol=1e-9)
+
+
+def test_a_doubled_row_is_a_doubled_weight(client, regression):
+    X, y = regression
+    twice = np.concatenate([X, X[:100]]), np.concatenate([y, y[:100]])
+    weight = np.where(np.arange(N) < 100, 2.0, 1.0)
+    one = Ridge().fit(*(in_chunks(a, (300, 400)) for a in twice))
+    other = Ridge().fit(in_chunks(X, (200, 400)), y, sample_weight=weight)
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-10)
+    scaled = StandardScaler().fit(in_chunks(twice[0], (300, 400)))
+    weighted = StandardScaler().fit(in_chunks(X, (200, 400)), sample_weight=weight)
+    np.testing.assert_allclose(scaled.mean_, weighted.mean_, rtol=1e-10)
+    np.testing.assert_allclose(scaled.var_, weighted.var_, rtol=1e-10)
+
+
+def test_bits_do_not_depend_on_who_has_what(client, regression):
+    X, y = regression
+    with dask.config.set({"gpuml.piece-bytes": "2 kB"}):
+        fits = [Ridge().fit(in_chunks(X, sizes), y).coef_ for sizes in [(600,), (300, 300)] * 2]
+    # Pieces follow the chunks, so the same chunks give the same bits.
+    assert np.array_equal(fits[0], fits[2])
+    assert np.array_equal(fits[1], fits[3])
+
+
+def test_frames_have_names(client, regression):
+    X, y = regression
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    rows = dd.from_pandas(frame, npartitions=3)
+    target = dd.from_pandas(pd.Series(y, name="y"), npartitions=3)
+    model = Ridge().fit(rows, target)
+    other = gpuml.linear_model.Ridge().fit(frame, y)
+    assert_same(model, other)
+    assert list(model.feature_names_in_) == list("abcdef")
+    np.testing.assert_allclose(model.predict(rows).compute(), other.predict(frame), rtol=1e-9)
+
+
+def test_chunks_of_unknown_size_and_futures(client, regression):
+    X, y = regression
+    unknown = da.from_array(X, chunks=(200, 3))
+    unknown = unknown[unknown[:, 0] > -100]
+    other = gpuml.linear_model.Ridge().fit(X, y)
+    assert_same(Ridge().fit(unknown, da.from_array(y, chunks=150)), other)
+    chunks = [client.submit(np.array, X[a:b]) for a, b in ((0, 100), (100, 600))]
+    targets = [client.submit(np.array, y[a:b]) for a, b in ((0, 100), (100, 600))]
+    assert_same(Ridge().fit(chunks, targets), other)
+    with gpuml_dask.place(X, y, client=client) as table:
+        assert_same(Ridge().fit(table.X, table.y), other)
+
+
+def test_rows_of_this_process_need_no_cluster(regression, classes):
+    X, y = regression
+    assert_same(Ridge().fit(X, y), gpuml.linear_model.Ridge().fit(X, y))
+    assert_same(PCA(2).fit(X), gpuml.decomposition.PCA(2).fit(X))
+    model = LogisticRegression().fit(*classes)
+    assert model.predict(classes[0]).shape == (N,)
+
+
+def test_models_are_cloned_and_pickled_without_a_client(client, regression):
+    X, y = regression
+    model = Ridge(alpha=2.0).fit(da.from_array(X, chunks=(200, -1)), y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model), "coef_")
+
+
+def test_without_a_client_it_says_so(regression):
+    X, y = regression
+    with pytest.raises(gpuml_dask.errors.ClusterError, match="There is no Dask client"):
+        Ridge().fit(da.from_array(X, chunks=(200, -1)), y)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda X, y: (X.map_blocks(_with_nan), y), "Input X contains NaN"),
+        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
+        (lambda X, y: (X, None), "requires y to be passed"),
+        (lambda X, y: (X[:, 0], y), "Expected 2D array"),
+    ],
+    ids=["nan", "lengths", "no y", "one axis"],
+)
+def test_bad_rows_are_refused_and_nothing_is_lost(client, change, error, regression):
+    X, y = regression
+    model = Ridge().fit(X, y)
+    before = model.coef_
+    with pytest.raises(ValueError, match=error):
+        model.fit(*change(da.from_array(X, chunks=(200, -1)), da.from_array(y, chunks=200)))
+    assert model.coef_ is before
+
+
+def _with_nan(block):
+    block = block.copy()
+    block[0, 0] = np.nan
+    return block
+
+
+def test_one_class_is_refused(client, classes):
+    X, _ = classes
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        LogisticRegression().fit(da.from_array(X, chunks=(200, -1)), np.zeros(N, dtype=int))
+
+
+def test_bad_parameters_are_refused_at_once(regression):
+    X, y = regression
+    with pytest.raises(ValueError, match="'alpha' parameter of Ridge must be"):
+        Ridge(alpha="much").fit(da.from_array(X, chunks=(200, -1)), y)
+
+
+def test_warnings_come_here(client, classes):
+    X, y = classes
+    with pytest.warns(ConvergenceWarning):
+        LogisticRegression(max_iter=1, tol=1e-12).fit(da.from_array(X, chunks=(200, -1)), y)
+
+
+def test_predictions_before_a_fit_are_refused(client, regression):
+    with pytest.raises(NotFittedError):
+        Ridge().predict(da.from_array(regression[0], chunks=(200, -1)))
+
+
+def test_more_features_than_rows_go_to_one_worker(client):
+    X, y = make_regression(20, 40, random_state=0)
+    model = Ridge().fit(da.from_array(X, chunks=(7, 9)), da.from_array(y, chunks=7))
+    assert_same(model, gpuml.linear_model.Ridge().fit(X, y))

@@ -1,0 +1,248 @@
+"""Searches whose workers, client or scheduler go away in the middle."""
+
+import os
+import signal
+import threading
+import time
+
+import dask
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import FitFailedWarning
+
+from gpuml.linear_model import Ridge
+from gpuml.model_selection import GridSearchCV as OneDevice
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.model_selection import GridSearchCV
+
+N_WORKERS = 4
+THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@pytest.fixture(scope="module")
+def fragile(tmp_path_factory):
+    """A cluster whose workers are killed and come back."""
+    with LocalCluster(
+        n_workers=N_WORKERS,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        local_directory=str(tmp_path_factory.mktemp("fragile")),
+        env=THREADS,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(fragile):
+    with Client(fragile) as client:
+        client.wait_for_workers(N_WORKERS, timeout=60)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))  # too large to travel with the tasks
+    return X, X @ rng.normal(size=8) + rng.normal(size=3000)
+
+
+class Slow(RegressorMixin, BaseEstimator):
+    """The mean of y times `a`, after a while; with `fatal` it ends its process."""
+
+    def __init__(self, a=1.0, seconds=0.1, fatal=None):
+        self.a, self.seconds, self.fatal = a, seconds, fatal
+
+    def fit(self, X, y):
+        if self.a == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(self.seconds)
+        self.mean_ = self.a * y.mean() + X[0, 0]
+        return self
+
+    def predict(self, X):
+        return self.mean_ + X[:, 0]
+
+
+class SlowRidge(Ridge):
+    """Ridge whose candidates are fitted at once, after a while."""
+
+    def multifit(self, folds, candidates, advance=None):
+        time.sleep(1.0)
+        return super().multifit(folds, candidates, advance)
+
+
+SEARCHES = {
+    "one by one": (Slow(), {"a": list(np.linspace(0, 2, 12))}),
+    "at once": (SlowRidge(), {"alpha": [0.1, 1.0, 10.0], "solver": ["cholesky", "svd"]}),
+}
+
+
+def kill(cluster, chosen):
+    """SIGKILL to the processes of some workers, those that are there now, by address."""
+    for nanny in list(cluster.workers.values()):
+        if nanny.pid is not None and chosen(nanny.worker_address):
+            os.kill(nanny.pid, signal.SIGKILL)
+
+
+def kill_one(cluster, rng):
+    address = rng.choice([nanny.worker_address or "" for nanny in cluster.workers.values()])
+    kill(cluster, lambda other: other == address)
+
+
+def fit_meanwhile(search, X, y, happens, times):
+    """Fit a search while something happens at given times."""
+    over = threading.Event()
+
+    def wait_and_do():
+        started = time.monotonic()
+        for at in sorted(times):
+            if over.wait(max(0.0, at - (time.monotonic() - started))):
+                return
+            happens()
+
+    thread = threading.Thread(target=wait_and_do)
+    thread.start()
+    try:
+        search.fit(X, y)
+    finally:
+        over.set()
+        thread.join()
+
+
+def check_kills(cluster, client, rows, name, n_kills, seed):
+    estimator, grid = SEARCHES[name]
+    expected = OneDevice(quick(estimator), grid, cv=3).fit(*rows)
+    rng = np.random.default_rng(seed)
+    search = GridSearchCV(estimator, grid, cv=3, client=client)
+    times = rng.uniform(0, 1.5, n_kills)
+    fit_meanwhile(search, *rows, lambda: kill_one(cluster, rng), times)
+    for split in range(3):
+        found = search.cv_results_[f"split{split}_test_score"]
+        assert np.array_equal(found, expected.cv_results_[f"split{split}_test_score"])
+    assert np.array_equal(search.predict(rows[0]), expected.predict(rows[0]))
+
+
+def quick(estimator):
+    """The same without waiting."""
+    return Slow(seconds=0) if isinstance(estimator, Slow) else Ridge()
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("n_kills", [1, 3])
+def test_killed_workers_change_no_score(fragile, client, rows, name, n_kills):
+    check_kills(fragile, client, rows, name, n_kills, seed=n_kills)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("n_kills", [1, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_workers_change_no_score_many_times(fragile, client, rows, name, n_kills, seed):
+    check_kills(fragile, client, rows, name, n_kills, seed=100 + seed)
+
+
+def test_the_only_holders_of_the_rows_are_killed(fragile, client, rows):
+    estimator, grid = SEARCHES["at once"]
+    expected = OneDevice(estimator, {"alpha": grid["alpha"]}, cv=3).fit(*rows)
+    search = GridSearchCV(estimator, {"alpha": grid["alpha"]}, cv=3, client=client)
+
+    def kill_holders():
+        held = client.has_what()
+        kill(fragile, lambda address: held.get(address))
+
+    fit_meanwhile(search, *rows, kill_holders, [0.5])
+    name = "mean_test_score"
+    assert np.array_equal(search.cv_results_[name], expected.cv_results_[name])
+
+
+def test_a_fit_that_ends_its_process_gets_error_score(client, rows):
+    grid = {"a": [0.0, 1.0, 2.0]}
+    expected = OneDevice(Slow(seconds=0), grid, cv=2).fit(*rows)
+    search = GridSearchCV(Slow(seconds=0.05, fatal=1.0), grid, cv=2, client=client)
+    with (
+        pytest.warns(FitFailedWarning, match="'a': 1.0"),
+        pytest.warns(UserWarning, match="non-finite"),
+    ):
+        search.fit(*rows)
+    found = search.cv_results_["mean_test_score"]
+    assert np.isnan(found[1])
+    assert np.array_equal(found[[0, 2]], expected.cv_results_["mean_test_score"][[0, 2]])
+
+
+def test_a_fit_that_ends_its_process_is_an_error_if_asked_for(client, rows):
+    search = GridSearchCV(Slow(fatal=1.0), {"a": [1.0]}, cv=2, client=client, error_score="raise")
+    with pytest.raises(ClusterError, match="'a': 1.0"):
+        search.fit(*rows)
+
+
+def test_restarted_workers(client, rows):
+    estimator, grid = SEARCHES["one by one"]
+    expected = OneDevice(quick(estimator), grid, cv=3).fit(*rows)
+    search = GridSearchCV(estimator, grid, cv=3, client=client)
+
+    def restart():
+        with Client(client.scheduler.address, set_as_default=False) as own:
+            own.restart(wait_for_workers=False)
+
+    fit_meanwhile(search, *rows, restart, [0.5])
+    name = "mean_test_score"
+    assert np.array_equal(search.cv_results_[name], expected.cv_results_[name])
+
+
+def test_a_closed_client_is_an_error(fragile, rows):
+    client = Client(fragile, set_as_default=False)
+    client.close()
+    with pytest.raises(ClusterError, match="closed"):
+        GridSearchCV(Slow(), {"a": [1.0]}, client=client).fit(*rows)
+
+
+def test_a_client_that_is_closed_meanwhile_is_an_error(fragile, rows):
+    client = Client(fragile, set_as_default=False)
+    search = GridSearchCV(Slow(seconds=0.5), {"a": [1.0, 2.0]}, client=client)
+    closer = threading.Timer(0.5, client.close)
+    closer.start()
+    with pytest.raises(ClusterError, match="Open another"):
+        search.fit(*rows)
+    closer.join()
+    assert not hasattr(search, "cv_results_")
+
+
+def test_a_cluster_without_workers_is_an_error(rows):
+    with (
+        dask.config.set({"gpuml.patience": "1s"}),
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(ClusterError, match="worker"),
+    ):
+        GridSearchCV(Slow(), {"a": [1.0]}, client=client).fit(*rows)
+
+
+def test_a_scheduler_that_goes_away_is_an_error(rows):
+    with dask.config.set({"gpuml.patience": "2s", "distributed.comm.timeouts.connect": "2s"}):
+        cluster = LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS
+        )
+        client = Client(cluster, set_as_default=False, timeout="2s")
+        closer = threading.Timer(1.0, cluster.close)
+        closer.start()
+        search = GridSearchCV(Slow(seconds=0.5), {"a": list(range(10))}, client=client)
+        with pytest.raises(ClusterError):
+            search.fit(*rows)
+        closer.join()
+        client.close()
+
+
+def test_an_interrupted_search_leaves_nothing_behind(client, rows):
+    search = GridSearchCV(Slow(seconds=0.2), {"a": list(range(20))}, client=client)
+    interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*rows)
+    interrupt.join()
+    deadline = time.monotonic() + 10
+    while any(client.has_what().values()) or any(client.processing().values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,340 @@
+"""Fitted models over rows in blocks give what they give to all rows at once."""
+
+import sys
+from types import ModuleType
+
+import cloudpickle
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from distributed.utils import key_split
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.decomposition import PCA as SklearnPCA
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
+from sklearn.linear_model import LinearRegression, PoissonRegressor
+from sklearn.linear_model import LogisticRegression as SklearnLogistic
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from gpuml.decomposition import PCA
+from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.preprocessing import StandardScaler
+from gpuml_dask import predict as blockwise
+
+ROWS = (7, 1, 12, 20)
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    with dask.config.set(scheduler="threads", num_workers=2):
+        yield
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(sum(ROWS), 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=len(X)) + 1e3
+    return X, y, np.asarray(["no", "yes", "may be"])[rng.integers(3, size=len(X))]
+
+
+def in_blocks(x, sizes=ROWS):
+    return da.from_array(x, chunks=(sizes, *x.shape[1:]))
+
+
+def unknown(x):
+    """The same blocks, with unknown numbers of rows."""
+    blocks = in_blocks(x)
+    return blocks[da.ones(blocks.shape[0], chunks=(ROWS,), dtype=bool)]
+
+
+MODELS = [
+    (Ridge(), "number", ["predict"]),
+    (LogisticRegression(C=0.1), "label", ["predict", "predict_proba", "decision_function"]),
+    (StandardScaler(), None, ["transform"]),
+    (PCA(2), None, ["transform"]),
+    (make_pipeline(StandardScaler(), PCA(3), Ridge()), "number", ["predict"]),
+    (make_pipeline(StandardScaler().set_output(transform="pandas"), PCA(2)), None, ["transform"]),
+    (SklearnPCA(2).set_output(transform="pandas"), None, ["transform"]),
+    (KNeighborsClassifier(3), "label", ["predict", "predict_proba"]),
+    (GridSearchCV(Ridge(), {"alpha": [1, 2]}, cv=2), "number", ["predict"]),
+]
+CASES = [(model, kind, method) for model, kind, methods in MODELS for method in methods]
+
+
+@pytest.mark.parametrize("blocks", [in_blocks, unknown], ids=["known", "unknown"])
+@pytest.mark.parametrize(("model", "kind", "method"), CASES)
+def test_blocks_give_what_all_rows_give(rows, model, kind, method, blocks):
+    X, y, label = rows
+    model.fit(X, {"number": y, "label": label, None: None}[kind])
+    expected = np.asarray(getattr(model, method)(X))
+    found = getattr(blockwise, method)(model, blocks(X))
+    assert isinstance(found, da.Array)
+    assert found.dtype == expected.dtype
+    assert found.ndim == expected.ndim
+    assert found.shape[1:] == expected.shape[1:]
+    if blocks is in_blocks:
+        assert found.chunks[0] == ROWS
+    computed = found.compute()
+    assert type(computed) is np.ndarray
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(computed, expected, rtol=1e-12, atol=1e-12)
+    else:
+        np.testing.assert_array_equal(computed, expected)
+
+
+@pytest.mark.parametrize("library", ["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
+def test_results_are_of_the_library_and_dtype_of_the_blocks(rows, library):
+    xp = pytest.importorskip(library)
+    X, y, _ = rows
+    X, y = (xp.asarray(x.astype(np.float32)) for x in (X, y))
+    model = Ridge().fit(X, y)
+    found = blockwise.predict(model, da.from_array(X, chunks=(10, 3), asarray=False))
+    assert found.chunks == ((10, 10, 10, 10),)
+    assert type(found._meta) is type(X)
+    computed = found.compute()
+    assert type(computed) is type(X)
+    assert computed.dtype == found.dtype == np.float32
+    assert bool(xp.all(abs(computed - model.predict(X)) <= 1e-3))
+
+
+def test_several_chunks_of_columns_are_joined(rows):
+    X, y, _ = rows
+    model = Ridge().fit(X, y)
+    found = blockwise.predict(model, da.from_array(X, chunks=(10, 2)))
+    np.testing.assert_allclose(found.compute(), model.predict(X))
+
+
+def test_blocks_without_rows(rows):
+    X, y, label = rows
+    blocks = in_blocks(X)
+    keep = X[:, 0] > 0
+    keep[ROWS[0] : sum(ROWS[:2])] = False
+    some = blocks[in_blocks(keep)]
+    model = Ridge().fit(X, y)
+    np.testing.assert_allclose(blockwise.predict(model, some).compute(), model.predict(X[keep]))
+    classifier = LogisticRegression().fit(X, label)
+    found = blockwise.predict_proba(classifier, some).compute()
+    np.testing.assert_allclose(found, classifier.predict_proba(X[keep]))
+
+
+def test_local_rows_go_to_the_model(rows):
+    X, y, _ = rows
+    model = Ridge().fit(X, y)
+    found = blockwise.predict(model, X)
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, model.predict(X))
+    assert blockwise.score(model, X, y) == model.score(X, y)
+
+
+def test_frames(rows):
+    X, _, label = rows
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    blocks = dd.from_pandas(frame, npartitions=3)
+    model = LogisticRegression().fit(frame, label)
+    found = blockwise.predict_proba(model, blocks)
+    assert isinstance(found, da.Array)
+    assert found.shape[1] == 3
+    np.testing.assert_allclose(found.compute(), model.predict_proba(frame), rtol=1e-12)
+    targets = dd.from_pandas(pd.Series(label), npartitions=3)
+    assert blockwise.score(model, blocks, targets) == pytest.approx(model.score(frame, label))
+    scaler = StandardScaler().set_output(transform="pandas").fit(frame)
+    np.testing.assert_allclose(
+        blockwise.transform(scaler, blocks).compute(), scaler.transform(frame).to_numpy()
+    )
+    with pytest.raises(ValueError, match="feature names"):
+        blockwise.predict(model, blocks.rename(columns={"d": "z"}))
+
+
+def test_a_made_up_row_that_the_model_refuses():
+    X = np.asarray([[5.0], [7.0], [5.0], [9.0]])
+    encoder = OneHotEncoder(sparse_output=False).fit(X)
+    found = blockwise.transform(encoder, da.from_array(X, chunks=(2, 1)))
+    assert found.shape == (4, 3)
+    np.testing.assert_array_equal(found.compute(), encoder.transform(X))
+
+
+class Picky(ClassifierMixin, BaseEstimator):
+    """A classifier that takes even numbers only, so that no made-up row of ones will do."""
+
+    def __init__(self, n_classes=2):
+        self.n_classes = n_classes
+
+    def fit(self, X, y):
+        self.classes_ = np.arange(self.n_classes)
+        return self
+
+    def predict(self, X):
+        if (X % 2).any():
+            raise ValueError("odd")
+        return (X[:, 0] // 2 % self.n_classes).astype(int)
+
+    def predict_proba(self, X):
+        return np.eye(self.n_classes)[self.predict(X)]
+
+    def decision_function(self, X):
+        return self.predict_proba(X) if self.n_classes > 2 else self.predict_proba(X)[:, 1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_results_are_foretold_without_a_row(method, n_classes):
+    X = 2.0 * np.arange(8).reshape(8, 1)
+    model = Picky(n_classes).fit(X, None)
+    found = getattr(blockwise, method)(model, da.from_array(X, chunks=(3, 1)))
+    expected = getattr(model, method)(X)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.compute(), expected)
+
+
+# ---------------------------------------------------------------- at the door
+
+
+def test_errors_come_before_anything_is_computed(rows):
+    X, y, _ = rows
+    model = Ridge().fit(X, y)
+    with pytest.raises(ValueError, match="X has 4 features, but Ridge is expecting 5 features"):
+        blockwise.predict(model, in_blocks(X[:, :4]))
+    with pytest.raises(NotFittedError):
+        blockwise.predict(Ridge(), in_blocks(X))
+    with pytest.raises(AttributeError, match="predict_proba"):
+        blockwise.predict_proba(model, in_blocks(X))
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        blockwise.predict(model, in_blocks(y))
+
+
+# ---------------------------------------------------------------- the graph
+
+
+class Counted(RegressorMixin, BaseEstimator):
+    """A model that is heavy to send."""
+
+    def fit(self, X, y):
+        self.ballast_ = np.random.default_rng(0).bytes(100_000)
+        return self
+
+    def predict(self, X):
+        return X[:, 0] + len(self.ballast_)
+
+
+def test_the_model_is_in_the_graph_once(rows):
+    X, y, _ = rows
+    model = Counted().fit(X, y)
+    found = blockwise.predict(model, da.from_array(X, chunks=(1, 5)))
+    assert found.npartitions == 40
+    (optimized,) = dask.optimize(found)
+    sent = len(cloudpickle.dumps(dict(optimized.__dask_graph__())))
+    assert sent < 250_000
+    assert {key_split(key) for key in found.__dask_keys__()} == {"predict-counted"}
+
+
+def test_on_a_cluster(rows, client):
+    X, _, label = rows
+    model = LogisticRegression().fit(X, label)
+    with dask.config.set(scheduler=client):
+        found = blockwise.predict(model, unknown(X)).compute()
+        scored = blockwise.score(model, unknown(X), unknown(label))
+    np.testing.assert_array_equal(found, model.predict(X))
+    assert scored == pytest.approx(model.score(X, label), rel=1e-14)
+
+
+def test_a_model_that_workers_cannot_import(rows, client, monkeypatch):
+    X, y, _ = rows
+    monkeypatch.setitem(sys.modules, "only_here", ModuleType("only_here"))
+    sys.modules["only_here"].OnlyHere = type("OnlyHere", (Counted,), {"__module__": "only_here"})
+    found = blockwise.predict(sys.modules["only_here"].OnlyHere().fit(X, y), in_blocks(X))
+    error = client.compute(found).exception(timeout=60)
+    assert isinstance(error, ModuleNotFoundError)
+
+
+# ---------------------------------------------------------------- score
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("blocks", [in_blocks, unknown], ids=["known", "unknown"])
+def test_score_is_that_of_all_rows(rows, rng, blocks, weighted):
+    X, y, label = rows
+    weight = rng.integers(4, size=len(X)) * 1.5 if weighted else None
+    if weighted:
+        weight[: ROWS[0]] = 0
+    blocks_of_weight = None if weight is None else blocks(weight)
+    several = np.stack([y, -2 * y + X[:, 0], y**2], axis=1)
+    for model, target in [
+        (Ridge(), y),
+        (LinearRegression(), several),
+        (LogisticRegression(), label),
+        (SklearnLogistic(), label),
+        (make_pipeline(StandardScaler(), Ridge()), y),
+        (GridSearchCV(Ridge(), {"alpha": [1, 2]}, cv=2), y),
+    ]:
+        model.fit(X, target)
+        scored = getattr(model, "best_estimator_", model)  # a search takes no weights
+        expected = scored.score(X, target, sample_weight=weight)
+        found = blockwise.score(model, blocks(X), blocks(target), blocks_of_weight)
+        assert type(found) is float
+        assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_targets_in_other_blocks_and_local_ones(rows):
+    X, y, _ = rows
+    model = Ridge().fit(X, y)
+    expected = pytest.approx(model.score(X, y), rel=1e-10)
+    assert blockwise.score(model, in_blocks(X), da.from_array(y, chunks=9)) == expected
+    assert blockwise.score(model, in_blocks(X), y) == expected
+    assert blockwise.score(model, in_blocks(X), list(y)) == expected
+
+
+def test_score_of_many_blocks_does_not_depend_on_their_sizes(rng):
+    X = rng.normal(size=(500, 2))
+    y = 1e6 + X[:, 0] * 1e-2 + rng.normal(size=500) * 1e-3
+    model = LinearRegression().fit(X, y)
+    expected = model.score(X, y)
+    for size in (1, 7, 499):
+        found = blockwise.score(
+            model, da.from_array(X, chunks=(size, 2)), da.from_array(y, chunks=size)
+        )
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_targets_that_do_not_vary(rows):
+    X, _, _ = rows
+    y = np.full(len(X), 2.0)
+    for model in (LinearRegression().fit(X, y), LinearRegression().fit(X, X[:, 0])):
+        model.coef_ = np.round(model.coef_)
+        model.intercept_ = np.round(model.intercept_)
+        found = blockwise.score(model, in_blocks(X), in_blocks(y))
+        assert found == model.score(X, y)
+    with pytest.warns(UndefinedMetricWarning, match="less than two samples"):
+        assert np.isnan(blockwise.score(model, in_blocks(X[:1], (1,)), in_blocks(y[:1], (1,))))
+
+
+def test_scores_that_are_not_sums_over_blocks(rows):
+    X, y, label = rows
+    poisson = PoissonRegressor().fit(X, np.abs(y))
+    with pytest.raises(ValueError, match="PoissonRegressor is neither plain R2 nor accuracy"):
+        blockwise.score(poisson, in_blocks(X), in_blocks(y))
+    search = GridSearchCV(SklearnLogistic(), {"C": [1]}, scoring="f1_macro", cv=2).fit(X, label)
+    with pytest.raises(ValueError, match="GridSearchCV is neither"):
+        blockwise.score(search, in_blocks(X), in_blocks(label))
+    assert blockwise.score(search.best_estimator_, in_blocks(X), in_blocks(label)) > 0
+
+
+def test_rows_and_targets_that_do_not_belong_together(rows):
+    X, y, _ = rows
+    model = Ridge().fit(X, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        blockwise.score(model, in_blocks(X), y[:-1])
+    with pytest.raises(ValueError, match="different numbers of rows"):
+        blockwise.score(model, unknown(X), in_blocks(y, ROWS[::-1]))
+    with pytest.raises(ValueError, match="3 blocks of rows, X has 4"):
+        blockwise.score(model, unknown(X), da.from_array(y, chunks=15))
+    frame = dd.from_pandas(pd.Series(y), npartitions=2)
+    with pytest.raises(ValueError, match="2 blocks of rows, X has 4"):
+        blockwise.score(model, in_blocks(X), frame)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        blockwise.score(model, unknown(X), y)

@@ -1,0 +1,490 @@
+"""Searches on a cluster: the scores of a search on one device, exactly."""
+
+import pickle
+import sys
+import time
+import warnings
+from itertools import pairwise
+
+import dask.array as da
+import numpy as np
+import pytest
+from dask import delayed
+from distributed import Client
+from scipy.stats import loguniform
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import gpuml
+from gpuml.decomposition import PCA
+from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+from gpuml.model_selection import GridSearchCV as OneDevice
+from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
+from gpuml.preprocessing import StandardScaler
+from gpuml_dask.checkpoint import Checkpoint
+from gpuml_dask.chunks import cut_families, families
+from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
+from gpuml_dask.placement import place
+
+N_ROWS = 240
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 6))
+    y = X @ rng.normal(size=6) + rng.normal(size=N_ROWS)
+    return X, y, np.digitize(y, [-1.5, 1.5])
+
+
+def regression(X, y, labels):
+    return X, y
+
+
+def classification(X, y, labels):
+    return X, labels
+
+
+ALPHAS = [0.01, 1.0, 100.0]
+CASES = {
+    "ridge": (Ridge(), {"alpha": ALPHAS}, regression),
+    "several groups": (Ridge(), {"alpha": ALPHAS, "solver": ["cholesky", "svd"]}, regression),
+    "lasso": (Lasso(), {"alpha": [0.001, 0.1]}, regression),
+    "elastic net": (ElasticNet(), {"alpha": [0.01, 0.1], "l1_ratio": [0.2, 0.8]}, regression),
+    "logistic": (LogisticRegression(), {"C": ALPHAS}, classification),
+    "ridge classifier": (RidgeClassifier(), {"alpha": ALPHAS}, classification),
+    "affine pipeline": (
+        make_pipeline(StandardScaler(), PCA(), LogisticRegression()),
+        {"pca__n_components": [2, 4], "logisticregression__C": ALPHAS},
+        classification,
+    ),
+    # Behind steps that are not affine, candidates of each fold are fitted together, so that units
+    # must not part them.
+    "common prefix": (
+        make_pipeline(PolynomialFeatures(), StandardScaler(), LogisticRegression()),
+        {"polynomialfeatures__degree": [1, 2], "logisticregression__C": [0.01, 0.1, 1.0, 10.0]},
+        classification,
+    ),
+    "a step as candidate": (
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        {"standardscaler": [StandardScaler(), "passthrough"], "logisticregression__C": ALPHAS},
+        classification,
+    ),
+    "tree": (DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2, 5]}, classification),
+    "forest": (
+        RandomForestClassifier(random_state=0),
+        {"n_estimators": [2, 5], "max_depth": [2, 4]},
+        classification,
+    ),
+    "neighbours": (KNeighborsClassifier(), {"n_neighbors": [1, 3, 9]}, classification),
+    "matrix of pairs": (SVC(kernel="precomputed"), {"C": [0.1, 1.0]}, lambda X, y, c: (X @ X.T, c)),
+    "some fail": (Ridge(), {"alpha": [-1.0, 1.0]}, regression),
+}
+
+
+def scores(search):
+    results = search.cv_results_
+    return {name: results[name] for name in results if "_score" in name or "param" in name}
+
+
+def assert_same_search(found, expected):
+    assert scores(found).keys() == scores(expected).keys()
+    for name, values in scores(expected).items():
+        if name == "params":
+            assert str(found.cv_results_[name]) == str(values)
+        elif (
+            values.dtype.kind == "f"
+            and "_score" in name
+            and "rank" not in name
+            and "time" not in name
+        ):
+            assert np.array_equal(found.cv_results_[name], values, equal_nan=True), name
+    assert found.best_index_ == expected.best_index_
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_scores_are_those_of_one_device(client, rows, name):
+    estimator, grid, kind = CASES[name]
+    X, y = kind(*rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitFailedWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        expected = OneDevice(estimator, grid, cv=3, return_train_score=True).fit(X, y)
+        found = GridSearchCV(estimator, grid, cv=3, return_train_score=True, client=client)
+        found.fit(X, y)
+    assert_same_search(found, expected)
+    assert np.array_equal(found.predict(X), expected.predict(X))
+    assert found.plan_.n_fits == expected.plan_.n_fits
+
+
+def test_randomized_search_draws_the_same_candidates(client, rows):
+    X, y, _ = rows
+    space = {"alpha": loguniform(1e-3, 1e3)}
+    expected = OneDeviceRandomized(Ridge(), space, random_state=3).fit(X, y)
+    found = RandomizedSearchCV(Ridge(), space, random_state=3, client=client).fit(X, y)
+    assert_same_search(found, expected)
+
+
+def test_several_metrics_weights_and_a_user_s_refit(client, rows):
+    X, y, _ = rows
+    weight = np.linspace(0.5, 2, len(y))
+    options = {"scoring": ["r2", "neg_mean_squared_error"], "refit": "r2"}
+    expected = OneDevice(Ridge(), {"alpha": ALPHAS}, **options).fit(X, y, sample_weight=weight)
+    found = GridSearchCV(Ridge(), {"alpha": ALPHAS}, **options, client=client)
+    assert_same_search(found.fit(X, y, sample_weight=weight), expected)
+    assert np.array_equal(found.best_estimator_.coef_, expected.best_estimator_.coef_)
+
+
+def test_the_current_client_is_used_and_without_one_this_process(client, rows):
+    X, y, _ = rows
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}).fit(X, y)
+    assert all(address in client.nthreads() for address in search.cv_results_["worker"])
+    here = GridSearchCV(Ridge(), {"alpha": ALPHAS}, scheduler="threads").fit(X, y)
+    assert "worker" not in here.cv_results_
+    assert_same_search(search, here)
+
+
+def test_an_address_is_a_client(client, rows):
+    X, y, _ = rows
+    address = client.scheduler.address
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, scheduler=address).fit(X, y)
+    assert len(search.cv_results_["worker"]) == len(ALPHAS)
+
+
+@pytest.mark.parametrize("wrong", ["nowhere", 3])
+def test_what_is_no_client_is_refused(rows, wrong):
+    with pytest.raises((TypeError, ValueError), match="must be a Client|client must be"):
+        GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=wrong).fit(*rows[:2])
+
+
+def test_results_name_worker_and_device(client, rows):
+    X, _, labels = rows
+    tree = DecisionTreeClassifier(random_state=0)
+    results = GridSearchCV(tree, {"max_depth": [1, 2, 3]}, client=client).fit(X, labels).cv_results_
+    for words in results["worker"]:
+        assert set(words.split(", ")) <= set(client.nthreads())
+    assert list(results["device"]) == ["cpu"] * 3
+
+
+# ---------------------------------------------------------------- rows of Dask
+
+
+def remote_forms(client, X, y):
+    chunks = [100, 80, 60]
+    bounds = np.cumsum([0, *chunks])
+    return {
+        "dask arrays": (
+            da.from_array(X, (tuple(chunks), X.shape[1])),
+            da.from_array(y, (tuple(chunks),)),
+        ),
+        "futures": tuple(client.scatter([a[i:j] for i, j in pairwise(bounds)]) for a in (X, y)),
+        "delayed": (delayed(X), delayed(y)),
+    }
+
+
+@pytest.mark.parametrize("form", ["dask arrays", "futures", "delayed"])
+@pytest.mark.parametrize("cv", [3, KFold(3, shuffle=True, random_state=0)], ids=["folds", "KFold"])
+def test_rows_on_workers(client, rows, form, cv):
+    X, _, labels = rows
+    there = remote_forms(client, X, labels)[form]
+    tree = DecisionTreeClassifier(random_state=0)
+    grid = {"max_depth": [1, 2, 3]}
+    expected = OneDevice(tree, grid, cv=cv).fit(X, labels)
+    found = GridSearchCV(tree, grid, cv=cv, client=client).fit(*there)
+    assert_same_search(found, expected)
+
+
+def test_a_placed_table_serves_several_searches(client, rows):
+    X, y, _ = rows
+    expected = OneDevice(Ridge(), {"alpha": ALPHAS}).fit(X, y)
+    with place(X, y, client=client) as table:
+        for _ in range(2):
+            found = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(table.X, table.y)
+            assert_same_search(found, expected)
+
+
+def test_predictions_of_rows_of_dask_are_lazy(client, rows):
+    X, _, labels = rows
+    search = GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2]})
+    search.fit(X, labels)
+    lazy = search.predict(da.from_array(X, (100, X.shape[1])))
+    assert lazy.chunks == ((100, 100, 40),)
+    assert np.array_equal(lazy.compute(), search.predict(X))
+    assert np.array_equal(search.predict_proba(da.from_array(X)).compute(), search.predict_proba(X))
+    assert not hasattr(search, "transform")
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
+def test_rows_of_dask_are_scored_on_workers(client, rows, scoring):
+    X, y, _ = rows
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, scoring=scoring, client=client).fit(X, y)
+    found = search.score(da.from_array(X, (100, 6)), da.from_array(y, 100))
+    assert found == pytest.approx(search.score(X, y), rel=1e-12)
+
+
+def test_weights_and_groups_on_workers(client, rows):
+    X, y, _ = rows
+    weight = np.linspace(0.5, 2, len(y))
+    expected = OneDevice(Ridge(), {"alpha": ALPHAS}).fit(X, y, sample_weight=weight)
+    found = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client)
+    found.fit(da.from_array(X), da.from_array(y), sample_weight=da.from_array(weight))
+    assert_same_search(found, expected)
+
+
+# ---------------------------------------------------------------- what users see
+
+
+class Warns(RegressorMixin, BaseEstimator):
+    def __init__(self, a=1):
+        self.a = a
+
+    def fit(self, X, y):
+        warnings.warn("not there yet", ConvergenceWarning, stacklevel=1)
+        self.mean_ = y.mean() * self.a
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_a_warning_of_many_fits_is_told_once(client, rows):
+    X, y, _ = rows
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        GridSearchCV(Warns(), {"a": [1, 2, 3, 4]}, client=client).fit(X, y)
+    assert [str(w.message) for w in heard] == ["not there yet"]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("ignore")
+        GridSearchCV(Warns(), {"a": [1, 2]}, client=client).fit(X, y)
+    assert heard == []
+
+
+class Raises(Warns):
+    def fit(self, X, y):
+        if self.a == 2:
+            raise ValueError("a is 2")
+        self.mean_ = 0.0
+        return self
+
+
+def test_a_fit_that_raises_gets_error_score(client, rows):
+    X, y, _ = rows
+    with pytest.warns(FitFailedWarning, match="a is 2"):
+        search = GridSearchCV(Raises(), {"a": [1, 2]}, client=client, error_score=-7.0).fit(X, y)
+    assert search.cv_results_["mean_test_score"][1] == -7.0
+    strict = GridSearchCV(Raises(), {"a": [1, 2]}, client=client, error_score="raise")
+    with pytest.raises(ValueError, match="a is 2"):
+        strict.fit(X, y)
+    assert not hasattr(strict, "cv_results_")
+    assert not hasattr(strict, "_session")
+
+
+def test_settings_reach_the_workers(client, rows):
+    class Asks(Warns):
+        def fit(self, X, y):
+            self.mean_ = float(gpuml.get_config()["block_bytes"])
+            return self
+
+    X, y, _ = rows
+    with gpuml.config_context(block_bytes=12345):
+        search = GridSearchCV(Asks(), {"a": [1]}, client=client).fit(X, y)
+    assert search.best_estimator_.mean_ == 12345
+
+
+def test_verbose_prints_fits_and_plan(client, rows, capsys):
+    X, y, _ = rows
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client, verbose=2).fit(X, y)
+    printed = capsys.readouterr().out
+    assert "Fitting 5 folds for each of 3 candidates, totalling 15 fits" in printed
+    assert printed.count("[CV] END") == 15
+    assert printed.endswith(f"{search.plan_}\n")
+    assert "15 fits in 1 pass on 1 worker (numpy:cpu)" in printed
+
+
+def test_the_plan_of_fits_one_by_one(client, rows):
+    X, _, labels = rows
+    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 2, 3]}, client=client)
+    plan = search.fit(X, labels).plan_
+    assert (plan.n_fits, plan.n_passes) == (15, 15)
+    assert "worker" in plan.place
+    assert "one by one" in str(plan)
+
+
+def test_iid_has_a_message(client, rows):
+    with pytest.warns(FutureWarning, match="iid= has no effect"):
+        GridSearchCV(Ridge(), {"alpha": ALPHAS}, iid=True, client=client).fit(*rows[:2])
+
+
+def test_a_search_with_a_client_can_be_cloned_and_pickled(client, rows):
+    X, y, _ = rows
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client)
+    assert clone(search).client is client
+    search.fit(X, y)
+    loaded = pickle.loads(pickle.dumps(search))
+    assert loaded.client == client.scheduler.address
+    assert np.array_equal(loaded.predict(X), search.predict(X))
+
+
+def test_the_drawing_names_what_was_done(client, rows):
+    pytest.importorskip("graphviz")
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows[:2])
+    assert search.visualize(filename=None, format="dot") is not None
+
+
+def test_a_drawing_without_graphviz_says_what_to_install(client, rows, monkeypatch):
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows[:2])
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    with pytest.raises(ImportError, match="pip install graphviz"):
+        search.visualize(filename=None)
+
+
+def test_what_was_done_is_a_graph(client, rows):
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows[:2])
+    assert any(name.startswith("fit ridge x3") for name in search.dask_graph_)
+
+
+def test_small_searches_have_little_overhead(client, rows):
+    X, y, _ = rows
+
+    def seconds(search):
+        best = np.inf
+        for _ in range(5):
+            started = time.perf_counter()
+            search.fit(X, y)
+            best = min(best, time.perf_counter() - started)
+        return best
+
+    alone = seconds(OneDevice(Ridge(), {"alpha": ALPHAS}))
+    assert seconds(GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client)) < alone + 0.15
+
+
+def test_rows_come_to_each_worker_once(client):
+    X = np.random.default_rng(0).normal(size=(100_000, 10))
+    y = (X[:, 0] > 0).astype(int)
+
+    def bytes_received(dask_worker):
+        return sum(log["total"] for log in dask_worker.transfer_incoming_log)
+
+    before = client.run(bytes_received)
+    tree = DecisionTreeClassifier(max_depth=1)
+    grid = {"max_features": [1, 2, 3, 4, 5, 6]}
+    search = GridSearchCV(tree, grid, cv=4, client=client).fit(X, y)
+    after = client.run(bytes_received)
+    assert len({w for words in search.cv_results_["worker"] for w in words.split(", ")}) > 1
+    for worker, received in after.items():
+        assert received - before[worker] < 1.1 * (X.nbytes + y.nbytes)
+
+
+def test_threads_of_a_worker_share_its_rows(rows):
+    X, _, labels = rows
+    tree = DecisionTreeClassifier(random_state=0)
+    grid = {"max_depth": [1, 2, 3, 4]}
+    expected = OneDevice(tree, grid).fit(X, labels)
+    logistic = OneDevice(LogisticRegression(), {"C": ALPHAS, "tol": [1e-4, 1e-5]}).fit(X, labels)
+    with Client(processes=False, n_workers=1, threads_per_worker=4, dashboard_address=":0") as own:
+        assert_same_search(GridSearchCV(tree, grid, client=own).fit(X, labels), expected)
+        found = GridSearchCV(LogisticRegression(), {"C": ALPHAS, "tol": [1e-4, 1e-5]}, client=own)
+        assert_same_search(found.fit(X, labels), logistic)
+
+
+# ---------------------------------------------------------------- units of work
+
+
+@pytest.mark.parametrize("n_threads", [1, 3, 40])
+def test_units_hold_every_candidate_once(n_threads):
+    params = [{"max_depth": d} for d in range(1, 12)]
+    units = cut_families(families(DecisionTreeRegressor(), params), 5, n_threads)
+    sizes = [sum(map(len, unit)) for unit in units]
+    assert sorted(i for unit in units for family in unit for i in family) == list(range(11))
+    assert len(units) == min(11, -(-4 * n_threads // 5))
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_candidates_fitted_together_on_a_fold_are_not_parted():
+    pipeline = make_pipeline(PolynomialFeatures(), StandardScaler(), LogisticRegression())
+    params = [
+        {"polynomialfeatures__degree": d, "logisticregression__C": c}
+        for c in ALPHAS
+        for d in (1, 2)
+    ]
+    assert sorted(map(sorted, families(pipeline, params))) == [[0, 2, 4], [1, 3, 5]]
+    trees = [{"n_estimators": n, "max_depth": d} for n in (5, 9) for d in (1, 2)]
+    forest = RandomForestClassifier(random_state=0)
+    assert sorted(map(sorted, families(forest, trees))) == [[0, 2], [1, 3]]
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+class Counts(Warns):
+    """Notes every fit in a file."""
+
+    def __init__(self, a=1, log=None):
+        self.a, self.log = a, log
+
+    def fit(self, X, y):
+        with open(self.log, "a") as file:
+            file.write(f"{self.a} ")
+        self.mean_ = y.mean() * self.a
+        return self
+
+
+class Interrupt(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["one by one", "at once"])
+def test_a_search_that_was_cut_off_does_only_the_rest(client, rows, tmp_path, monkeypatch, kind):
+    X, y, _ = rows
+    log = tmp_path / "fits"
+    estimator, grid = {
+        "one by one": (Counts(log=str(log)), {"a": [1, 2, 3, 4]}),
+        "at once": (Ridge(), {"alpha": ALPHAS, "solver": ["cholesky", "svd"]}),
+    }[kind]
+    expected = OneDevice(estimator, grid, cv=3, refit=kind == "at once").fit(X, y)
+    log.write_text("")
+    options = {"cv": 3, "refit": kind == "at once", "client": client}
+    search = GridSearchCV(estimator, grid, checkpoint=str(tmp_path / "kept"), **options)
+    put, n_put = Checkpoint.put, 0
+
+    def put_twice(self, *args):
+        nonlocal n_put
+        n_put += 1
+        if n_put > (2 if kind == "one by one" else 1):
+            raise Interrupt
+        put(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "put", put_twice)
+        with pytest.raises(Interrupt):
+            search.fit(X, y)
+    # Fits that had begun go on to their end.
+    while any(client.run(lambda dask_worker: dask_worker.state.executing_count).values()):
+        time.sleep(0.01)
+    log.write_text("")
+    resumed = clone(search).fit(X, y)
+    assert_same_search(resumed, expected)
+    n_known = 2 if kind == "one by one" else 3 * len(ALPHAS)
+    assert f"{n_known} fits in 0 passes" in str(resumed.plan_)
+    if kind == "one by one":
+        assert len(log.read_text().split()) == 12 - n_known
+    again = clone(search).fit(X, y)
+    assert_same_search(again, expected)
+    assert again.plan_.n_passes == 0
+    with pytest.raises(ValueError, match="another data set"):
+        clone(search).fit(X + 1, y)
+    with pytest.raises(ValueError, match="other candidates"):
+        clone(search).set_params(param_grid={"alpha" if kind == "at once" else "a": [7]}).fit(X, y)
+
+
+def test_a_checkpoint_needs_a_cluster(rows, tmp_path):
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, checkpoint=tmp_path, scheduler="threads")
+    with pytest.raises(ValueError, match="needs a cluster"):
+        search.fit(*rows[:2])
