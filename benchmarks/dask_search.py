@@ -63,7 +63,7 @@ def made(client, n_rows, device, kind):
         both = dask.delayed(_chunk, nout=2)(i, size, device, kind)
         meta = _meta(device)
         rows.append(da.from_delayed(both[0], (size, FEATURES), meta=meta))
-        targets.append(da.from_delayed(both[1], (size,), meta=meta[:, 0]))
+        targets.append(da.from_delayed(both[1], (size,), meta=meta.reshape(-1)))
     X, y = client.persist([da.concatenate(rows), da.concatenate(targets)])
     wait([X, y])
     return X, y
