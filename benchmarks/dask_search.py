@@ -165,8 +165,9 @@ def fits(bench):
     report = []
     with bench.cluster(bench.n_workers) as client:
         for name, kind in (("Ridge", "regression"), ("LogisticRegression", "classification")):
-            X, y = made(client, 4_000_000 * bench.n_workers if bench.gpu else bench.rows,
-                        bench.device, kind)
+            X, y = made(
+                client, 4_000_000 * bench.n_workers if bench.gpu else bench.rows, bench.device, kind
+            )
             contenders = {"gpuml_dask": lambda name=name: getattr(divided, name)()}
             if bench.gpu:
                 contenders["cuml.dask"] = lambda name=name, client=client: cuml_dask(name, client)
@@ -219,7 +220,7 @@ def generic(bench):
 def rivals(bench):
     """The Ridge search from rows of the client, by three libraries on the same workers."""
     n_rows = 1_000_000 if bench.gpu else bench.rows
-    X, y = (np.concatenate(parts) for parts in zip(*[_chunk(0, n_rows, "cpu", "regression")]))
+    X, y = _chunk(0, n_rows, "cpu", "regression")
     report = []
     with bench.cluster(bench.n_workers) as client:
         contenders = {

@@ -32,7 +32,7 @@ class AdaptiveClusterSearch(ClusterSearch):
         if session is None:
             return super()._make_evaluator(job)
         evaluator = RoundEvaluator(
-            job, session.client, elsewhere=session._elsewhere, checkpoints=session.checkpoints
+            job, session.client, elsewhere=session.elsewhere, checkpoints=session.checkpoints
         )
         session.evaluators.append(evaluator)
         return evaluator
@@ -327,7 +327,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
 
     def _bounds(self, X: Any) -> tuple[int, ...]:
         if isinstance(X, Remote) and self.chunk_size is None:
-            return (0, *accumulate(X._table.sizes))
+            return (0, *accumulate(X.table.sizes))
         return super()._bounds(X)
 
     def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Any:
@@ -358,10 +358,10 @@ def _labels(client: Client, y: Remote) -> np.ndarray:
 
 def _handle(session: Session, x: Any) -> Any:
     """What `place` takes without another copy, for what workers have; `x` itself for all else."""
-    for here, there in session._elsewhere:
+    for here, there in session.elsewhere:
         if x is here:
             x = there
-    return x._table[x._name] if isinstance(x, Remote) else x
+    return x.table[x.name] if isinstance(x, Remote) else x
 
 
 def _table_of(

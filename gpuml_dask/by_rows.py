@@ -47,12 +47,15 @@ class Found:
     steps : list of Step
     best : (int, estimator) or None
         The candidate of the best mean score, and its model on all rows.
+    device : str
+        "cpu" or "cuda".
     warned : list of Warned
     """
 
     results: dict[int, Results]
     steps: Sequence[Step]
     best: tuple[int, Any] | None
+    device: str
     warned: Sequence[Warned]
 
 
@@ -71,12 +74,10 @@ class ByRows:
         self._own: Table | None = None
         self._best: dict[int, Any] = {}
 
-    def fit(self, groups: Sequence[Group], label: str, *, refit: bool) -> Found:
-        """Fit and score groups; with `refit`, also the model of the best candidate on all rows."""
+    def fit(self, groups: Sequence[Group], label: str, *, refit: int | str | None) -> Found:
+        """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too."""
         table, weight = self._table()
-        spec = _Spec(
-            clone(self.job.estimator), self.job.splits, _portable(self.job.task), refit
-        )
+        spec = _Spec(clone(self.job.estimator), self.job.splits, _portable(self.job.task), refit)
         filters = list(warnings.filters)
         found = run_divided(
             table, _fit_groups, spec, list(groups), filters, label=label, weight=weight
@@ -95,7 +96,7 @@ class ByRows:
         if candidate not in self._best and group is not None:
             index = group.positions.index(candidate)
             alone = Group(group.shared, [group.varying[index]], [candidate])
-            self.fit([alone], label, refit=True)
+            self.fit([alone], label, refit=candidate)
         return self._best.get(candidate)
 
     def workers(self) -> str:
@@ -141,7 +142,7 @@ class _Spec:
     estimator: Any
     splits: Sequence[Any]
     task: Task
-    refit: bool
+    refit: int | str | None
 
 
 def _portable(task: Task) -> Task:
@@ -167,20 +168,26 @@ def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters
     with recorded(filters) as warned:
         for group in groups:
             results.update(dict(evaluator.fit_group(group)))
-        best = _best(evaluator, results) if spec.refit and results else None
-    return Found(results, evaluator.steps, moved_model(best), warned)
+        best = _refitted(evaluator, results, spec.refit)
+    place = str(rows.shares.place)
+    device = "cuda" if "cuda" in place else "cpu"
+    return Found(results, evaluator.steps, moved_model(best), device, warned)
 
 
-def _best(evaluator, results):
-    """The first candidate of the best mean score, and its model."""
-    if isinstance(evaluator.job.task.scorer, _MultimetricScorer):
-        return None  # which metric counts is the search's business
+def _refitted(evaluator, results, which):
+    """A candidate and its model on all rows: the one that is named, or the best one."""
+    if which == "best":
+        which = _best(evaluator.job.task.scorer, results)
+    return None if which is None or which not in results else (which, evaluator.refit(which))
+
+
+def _best(scorer, results):
+    """The first candidate of the best mean score; None where several metrics are in question."""
+    if isinstance(scorer, _MultimetricScorer):
+        return None
     means = {c: np.mean([r["test_scores"] for r in rows]) for c, rows in results.items()}
     known = {c: mean for c, mean in means.items() if not np.isnan(mean)}
-    if not known:
-        return None
-    best = min(known, key=lambda c: (-known[c], c))
-    return best, evaluator.refit(best)
+    return min(known, key=lambda c: (-known[c], c)) if known else None
 
 
 def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
@@ -198,9 +205,7 @@ def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
 # ---------------------------------------------------------------- the plan
 
 
-def plan_for(
-    job: Job, groups: Sequence[Group], n_alone: int, client: Client
-) -> Plan:
+def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) -> Plan:
     """How a round is spread over the workers there are.
 
     Parameters

@@ -14,6 +14,7 @@ from distributed import Client
 import gpuml
 from gpuml.model_selection.candidates import Group, Plan, Step
 from gpuml.model_selection.evaluate import Evaluator, Job, progress_bar
+from gpuml_dask.by_rows import ByRows, plan_for
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.resuming import Checkpoints
 from gpuml_dask.rounds import Round, model_words
@@ -43,6 +44,8 @@ class ClusterEvaluator:
         Where finished work is kept; None keeps none.
     patience : float or None, default=None
         Seconds to wait for a cluster without workers; None is Dask's setting ``gpuml.patience``.
+    refits : bool, default=False
+        Whether the candidate of the best mean score is going to be refitted.
 
     Attributes
     ----------
@@ -62,8 +65,12 @@ class ClusterEvaluator:
         elsewhere: Sequence[tuple[Any, Remote]] = (),
         checkpoints: Checkpoints | None = None,
         patience: float | None = None,
+        refits: bool = False,
     ):
         self.job, self.client, self._elsewhere = job, client, elsewhere
+        self._refits = refits
+        self._divided: ByRows | None = None
+        self._by_rows: set[int] = set()
         self._checkpoints = checkpoints
         self.patience = default_patience() if patience is None else patience
         self.steps: list[Step] = []
@@ -92,8 +99,13 @@ class ClusterEvaluator:
         workers = workers_of(self.client, self.patience)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
         round_ = Round(self.job, candidates, self.n_done, sum(workers.values()), finished)
-        whole = [g for g in self._groups_of(candidates) if not self._by_rows(g, round_)]
-        self._run_round(round_, whole, list(workers))
+        groups = self._groups_of(candidates)
+        plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), self.client)
+        if self.job.task.verbose > 1:
+            print(plan)
+        if plan.mode != "whole":
+            groups = self._fit_by_rows(round_, groups)
+        self._run_round(round_, groups, list(workers))
         self._params.update(round_.params)
         self._groups.update(round_.groups)
         self.steps.extend(round_.steps())
@@ -105,6 +117,10 @@ class ClusterEvaluator:
         params = self._params[candidate]
         group, worker = self._groups.get(candidate, (None, None))
         title = f"refit {model_words(self.job.estimator)}"
+        if self._divided is not None and candidate in self._by_rows:
+            model = self._divided.refit(candidate, group, title)
+            if model is not None:
+                return model
         unit = RefitUnit(title, "all rows", candidate, params, group)
         ((_, done),) = self._run([unit], [worker] if worker else [])
         if isinstance(done, Killed):
@@ -117,6 +133,8 @@ class ClusterEvaluator:
     def close(self) -> None:
         """Let go of all that is on workers for this search."""
         self._inputs = None
+        if self._divided is not None:
+            self._divided.close()
 
     # ------------------------------------------------------------ whole data on workers
 
@@ -182,13 +200,25 @@ class ClusterEvaluator:
 
     # ------------------------------------------------------------ rows divided over workers
 
-    def _by_rows(self, group, round_):
-        """Whether a group was fitted with the rows divided; then its results are in the round."""
-        found = self._fit_group_by_rows(group)
-        for candidate, results in found:
-            round_.table[candidate] = dict(enumerate(results))
-        return bool(found)
+    def _fit_by_rows(self, round_: Round, groups: Sequence[Group]) -> list[Group]:
+        """Fit groups with the rows divided; those that need them in one place are left."""
+        missing = [group for group in groups if not round_.find_group(group)]
+        if not missing:
+            return list(groups)
+        if self._divided is None:
+            self._divided = ByRows(self.job, self.client)
+        label = f"{model_words(self.job.estimator)} x{_size_of(missing)}"
+        self.names.append(f"fit {label} by rows")
+        found = self._divided.fit(missing, label, refit="best" if self._refits else None)
+        tell(found.warned, self._told)
+        left = round_.take_divided(missing, found, self._divided.workers())
+        self._by_rows.update(found.results)
+        round_.groups.update(
+            {n: (group, None) for group in missing for n in group.positions if n in found.results}
+        )
+        done = {id(group) for group in missing} - {id(group) for group in left}
+        return [group for group in groups if id(group) not in done]
 
-    def _fit_group_by_rows(self, group: Group) -> list[tuple[int, Results]]:
-        """Number and results of each candidate of a group; none where it is not divided."""
-        return []
+
+def _size_of(groups: Sequence[Group]) -> int:
+    return sum(len(group.positions) for group in groups)

@@ -12,6 +12,7 @@ import sklearn
 
 import gpuml
 from gpuml.data import AnySplit
+from gpuml.divided import located_splits
 from gpuml_dask.evaluator import ClusterEvaluator
 from gpuml_dask.sent import SearchInputs, send_rows
 from gpuml_dask.tasks import Kept, Spec
@@ -39,7 +40,9 @@ class RoundSpec(Spec):
         with _knowing:
             other = _known.get(self.search)
             if self._kept is None and other is not None:
-                self._kept = Kept(other.evaluator.with_splits(self.splits))
+                self._kept = Kept(
+                    other.evaluator.with_splits(located_splits(self.splits, rows.get("y")))
+                )
             kept = super().kept(rows)
             _known[self.search] = kept
             return kept

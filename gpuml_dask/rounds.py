@@ -11,6 +11,7 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_scores
 from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml.model_selection.routes import what_is_shared
+from gpuml_dask.by_rows import Found
 from gpuml_dask.chunks import cut_families, families
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.resuming import Finished
@@ -60,6 +61,7 @@ class Round:
         self.table: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in self.params}
         self.groups: dict[int, tuple[Group, str | None]] = {}
         self._done: dict[tuple[str, str], list[Done]] = defaultdict(list)
+        self._divided: list[Step] = []
 
     @property
     def n_fits(self) -> int:
@@ -76,7 +78,7 @@ class Round:
     def units(self, groups: Sequence[Group]) -> list[Unit]:
         """Units for groups, the largest first, and for candidates that are in none."""
         grouped = {number for group in groups for number in group.positions}
-        missing = [group for group in groups if not self._find_group(group)]
+        missing = [group for group in groups if not self.find_group(group)]
         alone = [number for number, results in self.table.items() if not results]
         largest_first = sorted(missing, key=lambda group: -len(group.positions))
         return [
@@ -108,7 +110,8 @@ class Round:
 
     # ------------------------------------------------------------ what is finished already
 
-    def _find_group(self, group):
+    def find_group(self, group: Group) -> bool:
+        """Enter the results of a group that was finished before, if it was."""
         results = self._finished.group(group)
         for candidate, each in zip(group.positions, results or (), strict=bool(results)):
             self.table[candidate] = dict(enumerate(each))
@@ -180,6 +183,22 @@ class Round:
         }
         return result | ({"train_scores": failed_scores(task)} if task.return_train_score else {})
 
+    def take_divided(self, groups: Sequence[Group], found: Found, workers: str) -> list[Group]:
+        """Enter results of groups that were fitted with the rows divided; those that were not."""
+        where = {"worker": workers, "device": found.device}
+        left = []
+        for group in groups:
+            if any(position not in found.results for position in group.positions):
+                left.append(group)
+                continue
+            results = [found.results[position] for position in group.positions]
+            for position, splits in zip(group.positions, results, strict=True):
+                for split, result in enumerate(splits):
+                    self._enter(position, split, result, where)
+            self._finished.put_group(group, results)
+        self._divided.extend(found.steps)
+        return left
+
     # ------------------------------------------------------------ the plan
 
     def steps(self) -> list[Step]:
@@ -187,7 +206,7 @@ class Round:
         steps = [self._step(why, place, done) for (why, place), done in self._done.items()]
         if self._n_found:
             steps.insert(0, Step(self._n_found, 0, self._finished.url, "finished before"))
-        return steps
+        return [*self._divided, *steps]
 
     def _step(self, why, place, done):
         n_workers = len({each.worker for each in done})

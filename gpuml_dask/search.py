@@ -1,6 +1,7 @@
 """scikit-learn's searches over the workers of a Dask cluster."""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from dask.base import is_dask_collection
 from distributed import Client
 from sklearn import model_selection as sk
-from sklearn.base import _clone_parametrized
+from sklearn.base import _clone_parametrized, is_classifier
 from sklearn.model_selection._search import _search_estimator_has
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +19,7 @@ from gpuml.model_selection.search import OnePassSearch
 from gpuml_dask import predict
 from gpuml_dask.drawing import draw
 from gpuml_dask.resuming import Checkpoints
+from gpuml_dask.sent import Remote
 from gpuml_dask.session import Session, client_for, computed, is_remote, score_there
 
 IID = (
@@ -89,7 +91,15 @@ class ClusterSearch(OnePassSearch):
 
     def _make_evaluator(self, job: Job) -> Any:
         session = vars(self).get("_session")
-        return super()._make_evaluator(job) if session is None else session.evaluator(job)
+        if session is None:
+            return super()._make_evaluator(job)
+        return session.evaluator(job, refits=self.refit is True)
+
+    def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
+        session = vars(self).get("_session")
+        if session is not None and isinstance(y, Remote) and is_classifier(self.estimator):
+            return session.splits(cv, y)
+        return super()._split(cv, X, y, params)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         results = super()._format_results(candidate_params, n_splits, out, more_results)

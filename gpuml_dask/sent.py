@@ -69,14 +69,14 @@ class Remote:
     """
 
     def __init__(self, table: Table, name: str):
-        self._table, self._name = table, name
+        self.table, self.name = table, name
         placed = table[name]
         self.shape, self.dtype, self.ndim = placed.shape, placed.dtype, placed.ndim
 
     @property
     def future(self) -> Future:
         """All rows in one, on one worker."""
-        return self._table.whole(self._name)
+        return self.table.whole(self.name)
 
     @property
     def n_bytes(self) -> int:
@@ -85,18 +85,18 @@ class Remote:
 
     def revive(self) -> bool:
         """Make again what was lost."""
-        return self._table.revive()
+        return self.table.revive()
 
     def content_token(self) -> str:
         """A hash of the values of the whole table, computed on workers."""
-        return f"{self._name} of {self._table.content_token()}"
+        return f"{self.name} of {self.table.content_token()}"
 
     def __len__(self):
         return self.shape[0]
 
     def __getitem__(self, key):
         raise TypeError(
-            f"{self._name} is on the workers of a cluster; its values are not read here. A "
+            f"{self.name} is on the workers of a cluster; its values are not read here. A "
             "splitter or scorer that needs them gets them from an array or frame passed to fit."
         )
 

@@ -1,19 +1,25 @@
 """What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import cloudpickle
 import dask
 from dask.base import is_dask_collection
 from distributed import Client, Future, default_client
 from sklearn.base import is_classifier
+from sklearn.model_selection import StratifiedKFold
 
+from gpuml.divided import Share, divided_splits
 from gpuml.model_selection.evaluate import Job
 from gpuml_dask import blocks
 from gpuml_dask.cluster import the_client
+from gpuml_dask.divided import fetch, repeated
 from gpuml_dask.evaluator import ClusterEvaluator
+from gpuml_dask.holders import TaskHolders
 from gpuml_dask.placement import Placed, Table, place
 from gpuml_dask.resuming import Checkpoints
 from gpuml_dask.sending import answers
@@ -38,13 +44,15 @@ class Session:
     Attributes
     ----------
     evaluators : list of ClusterEvaluator
+    elsewhere : list of (array, Remote)
+        Arrays that are here too, and what stands for them on workers.
     """
 
     def __init__(self, client: Client, checkpoints: Checkpoints | None = None):
         self.client, self.checkpoints = client, checkpoints
         self.evaluators: list[ClusterEvaluator] = []
         self._table: Table | None = None
-        self._elsewhere: list[tuple[Any, Remote]] = []
+        self.elsewhere: list[tuple[Any, Remote]] = []
 
     def take(self, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> tuple:
         """X, y and parameters as a search of local arrays reads them.
@@ -65,17 +73,31 @@ class Session:
         params.update({name: Remote(table, name) for name in remote})
         if there is not None:
             y = Remote(table, "y")
-            if _splits_look_at_y(search.cv, is_classifier(search.estimator)):
+            classifier = is_classifier(search.estimator)
+            dealt = params.get("groups") is None and _is_dealt(search.cv, y, classifier)
+            if not dealt and _splits_look_at_y(search.cv, classifier):
                 here = self._values(table, "y")
-                self._elsewhere.append((here, y))
+                self.elsewhere.append((here, y))
                 y = here
         return Remote(table, "X"), y, params
 
-    def evaluator(self, job: Job) -> ClusterEvaluator:
+    def splits(self, cv: Any, y: Remote) -> Sequence[Any]:
+        """Stratified splits of labels that are on workers; only how many there are comes here."""
+        table = y.table
+        keys = [f"labels-{uuid4().hex}-{i}" for i in range(table.n_chunks)]
+        shares = self.client.map(_labels, table.futures(y.name), key=keys, pure=False)
+        holders = TaskHolders(self.client, shares, partial(fetch, self.client), "labels")
+        return repeated(table, partial(divided_splits, classifier=True), cv, holders, table.sizes)
+
+    def evaluator(self, job: Job, *, refits: bool = False) -> ClusterEvaluator:
         """An evaluator on this cluster, closed with the session."""
         self.evaluators.append(
             ClusterEvaluator(
-                job, self.client, elsewhere=self._elsewhere, checkpoints=self.checkpoints
+                job,
+                self.client,
+                elsewhere=self.elsewhere,
+                checkpoints=self.checkpoints,
+                refits=refits,
             )
         )
         return self.evaluators[-1]
@@ -101,6 +123,10 @@ class Session:
     def _values(self, table, name):
         (values,) = answers(self.client, [self.client.submit(host_copy, table.whole(name))])
         return values
+
+
+def _labels(y):
+    return Share(None, y)
 
 
 def host_copy(x: Any) -> Any:
@@ -182,6 +208,12 @@ def _current_client():
 def _is_get(chosen: Any) -> bool:
     """Whether it is a scheduler as a function, such as ``dask.threaded.get``."""
     return callable(chosen) and not hasattr(chosen, "scheduler_address")
+
+
+def _is_dealt(cv, y, classifier):
+    """Whether splits follow from how many rows of each class every chunk has."""
+    usual = cv is None or isinstance(cv, int) or (type(cv) is StratifiedKFold and not cv.shuffle)
+    return classifier and usual and y.ndim == 1 and y.dtype.kind in "iubU"
 
 
 def _splits_look_at_y(cv, classifier):

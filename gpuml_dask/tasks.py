@@ -17,6 +17,7 @@ from distributed import get_worker
 
 import gpuml
 from gpuml.data import AnySplit
+from gpuml.divided import located_splits
 from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
@@ -69,9 +70,9 @@ class Spec:
         """The evaluator of this worker; made of the rows by the first unit that asks."""
         with _building:
             if self._kept is None:
-                job = Job(
-                    self.estimator, rows["X"], rows.get("y"), self.splits, self._task_with(rows)
-                )
+                y = rows.get("y")
+                splits = located_splits(self.splits, y)
+                job = Job(self.estimator, rows["X"], y, splits, self._task_with(rows))
                 self._kept = Kept(Evaluator(job))
             return self._kept
 

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
