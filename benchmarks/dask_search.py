@@ -21,6 +21,7 @@ import argparse
 import time
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import _harness as harness
@@ -172,17 +173,22 @@ def fits(bench):
             if bench.gpu:
                 contenders["cuml.dask"] = lambda name=name, client=client: cuml_dask(name, client)
             for who, make in contenders.items():
-                first = harness.seconds_of(lambda: make().fit(X, y))
+                run = partial(_fit, make, X, y)
+                first = harness.seconds_of(run)
                 report.append(
                     {
                         "estimator": name,
                         "of": who,
                         "rows": X.shape[0],
                         "first": first,
-                        **harness.timing(lambda: make().fit(X, y), bench.repeats),
+                        **harness.timing(run, bench.repeats),
                     }
                 )
     return report
+
+
+def _fit(make, X, y):
+    return make().fit(X, y)
 
 
 def cuml_dask(name, client):
@@ -201,19 +207,22 @@ def generic(bench):
     y = (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(np.int32)
     report = []
     for n_workers in (1, bench.n_workers):
-        with bench.cluster(n_workers) as client:
-            with gpuml_dask.place(X, y, client=client) as table:
-                search = GridSearchCV(bench.forest(), grid, cv=FOLDS, refit=False, client=client)
-                first = harness.seconds_of(lambda: search.fit(table.X, y))
-                report.append(
-                    {
-                        "search": "forests, 12 x 5",
-                        "workers": n_workers,
-                        "rows": n_rows,
-                        "first": first,
-                        **harness.timing(lambda: search.fit(table.X, y), 2),
-                    }
-                )
+        with (
+            bench.cluster(n_workers) as client,
+            gpuml_dask.place(X, y, client=client) as table,
+        ):
+            search = GridSearchCV(bench.forest(), grid, cv=FOLDS, refit=False, client=client)
+            run = partial(search.fit, table.X, y)
+            first = harness.seconds_of(run)
+            report.append(
+                {
+                    "search": "forests, 12 x 5",
+                    "workers": n_workers,
+                    "rows": n_rows,
+                    "first": first,
+                    **harness.timing(run, 2),
+                }
+            )
     return report
 
 

@@ -9,7 +9,7 @@ from gpuml_dask.model_selection import (
     HyperbandSearchCV,
     RandomizedSearchCV,
 )
-from gpuml_dask.placement import place
+from gpuml_dask.rows.placement import place
 
 __all__ = [
     "GridSearchCV",

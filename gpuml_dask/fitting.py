@@ -21,9 +21,9 @@ from gpuml.divided import HOST, DividedRows, moved
 from gpuml.model_selection.divided import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask.cluster import the_client
-from gpuml_dask.divided import fetch, repeated, run_divided
-from gpuml_dask.placement import Placed, Table, place
-from gpuml_dask.warned import recorded, tell
+from gpuml_dask.rows.placement import Placed, Table, place
+from gpuml_dask.searching.warned import recorded, tell
+from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
 
 def lives_on_workers(x: Any) -> bool:

@@ -1,11 +1,11 @@
 """Searches over the workers of a Dask cluster, under the module path that dask-ml has."""
 
-from gpuml_dask.adaptive import (
+from gpuml_dask.searching.adaptive import (
     HalvingGridSearchCV,
     HalvingRandomSearchCV,
     HyperbandSearchCV,
 )
-from gpuml_dask.search import GridSearchCV, RandomizedSearchCV
+from gpuml_dask.searching.search import GridSearchCV, RandomizedSearchCV
 
 __all__ = [
     "GridSearchCV",

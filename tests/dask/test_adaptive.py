@@ -24,9 +24,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from gpuml import model_selection as one_device
 from gpuml.linear_model import LogisticRegression, Ridge
-from gpuml_dask import round_evaluator
-from gpuml_dask.adaptive import HalvingGridSearchCV, HalvingRandomSearchCV, HyperbandSearchCV
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.searching import round_evaluator
+from gpuml_dask.searching.adaptive import (
+    HalvingGridSearchCV,
+    HalvingRandomSearchCV,
+    HyperbandSearchCV,
+)
 
 ALPHAS = np.logspace(-3, 3, 9)
 DRAWS = {"alpha": loguniform(1e-6, 1e1), "average": [True, False]}
@@ -178,7 +182,7 @@ def test_models_learn_as_on_one_device(client, rows, kind):
 
 def test_a_task_for_each_call_gives_the_same(client, rows, monkeypatch):
     X, y, _ = rows
-    monkeypatch.setattr("gpuml_dask.chains.TOGETHER_BYTES", 0)
+    monkeypatch.setattr("gpuml_dask.searching.chains.TOGETHER_BYTES", 0)
     settings = {"max_iter": 9, "random_state": 0, "chunk_size": CHUNK, "patience": True}
     expected = one_device.HyperbandSearchCV(SGDRegressor(), DRAWS, **settings).fit(X, y)
     found = HyperbandSearchCV(SGDRegressor(), DRAWS, client=client, **settings).fit(X, y)

@@ -21,8 +21,8 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpuml_dask import checkpoint as module
-from gpuml_dask.checkpoint import Checkpoint, Manifest, token_of
+from gpuml_dask.resuming import checkpoint as module
+from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 
 MANIFEST = Manifest("ridge", "alphas", "diabetes", "5 folds", "r2", "0")
 RESULTS = [
@@ -268,7 +268,7 @@ def test_open_comes_first(folder):
 
 KILLED = """
     import os, random, signal, sys, time
-    from gpuml_dask.checkpoint import Checkpoint, Manifest
+    from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest
 
     folder, seed = sys.argv[1], int(sys.argv[2])
     manifest = Manifest("ridge", "alphas", "diabetes", "5 folds", "r2", "0")

@@ -107,11 +107,17 @@ def test_threads_that_the_user_has_set_stay(monkeypatch):
 
 
 def test_the_scheduler_listens_on_this_machine_only():
+    before = _listening()
     with make_cluster(0, device="cpu") as cluster:
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
         assert "127.0.0.1" in cluster.dashboard_link
-        servers = [c.laddr.ip for c in psutil.Process().net_connections() if c.status == "LISTEN"]
-        assert set(servers) <= {"127.0.0.1", "::1"}
+        assert {address.ip for address in _listening() - before} <= {"127.0.0.1", "::1"}
+
+
+def _listening():
+    """Addresses that this process listens at; the cluster of other tests may be among them."""
+    connections = psutil.Process().net_connections()
+    return {each.laddr for each in connections if each.status == "LISTEN"}
 
 
 # ---------------------------------------------------------------- which devices

@@ -22,11 +22,11 @@ from distributed import Client, LocalCluster, wait
 from gpuml import divided
 from gpuml.data import place_of
 from gpuml.testing import array_libraries
-from gpuml_dask import _frames
-from gpuml_dask._frames import FramedTransport
-from gpuml_dask._messages import Alone, Message, RankLost, decode, encode
-from gpuml_dask._ranks import Driver, fold, serve
-from gpuml_dask.collective import Collective, collective_of
+from gpuml_dask.sums import _frames
+from gpuml_dask.sums._frames import FramedTransport
+from gpuml_dask.sums._messages import Alone, Message, RankLost, decode, encode
+from gpuml_dask.sums._ranks import Driver, fold, serve
+from gpuml_dask.sums.collective import Collective, collective_of
 
 SECONDS = 20
 HOST = place_of(np.empty(0))
@@ -747,7 +747,7 @@ def gpu_descend(holders, n_steps):
 def test_nccl_carries_messages_of_one_rank():
     import cupy
 
-    from gpuml_dask._nccl import NcclTransport
+    from gpuml_dask.sums._nccl import NcclTransport
 
     transport = NcclTransport.join(NcclTransport.invite(), 0, 1)
     for n in (3, 10**6, 10**6, 0, 5):

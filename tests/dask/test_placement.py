@@ -16,9 +16,9 @@ from distributed import Client, LocalCluster, wait
 from scipy import sparse
 
 from gpuml.testing import array_libraries
-from gpuml_dask import blocks, inputs, sending
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.placement import place
+from gpuml_dask.rows import blocks, inputs, sending
+from gpuml_dask.rows.placement import place
 
 N, P = 103, 3
 SECONDS = 30

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpuml_dask.pieces import (
+from gpuml_dask.planning.pieces import (
     LARGEST_PIECE,
     MANY_PIECES,
     SMALLEST_PIECE,
@@ -18,7 +18,7 @@ from gpuml_dask.pieces import (
     piece_size,
     reduction_tree,
 )
-from gpuml_dask.plan import (
+from gpuml_dask.planning.plan import (
     Data,
     GroupWork,
     SinglesWork,

@@ -28,10 +28,10 @@ from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, Rid
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
 from gpuml.preprocessing import StandardScaler
-from gpuml_dask.checkpoint import Checkpoint
-from gpuml_dask.chunks import cut_families, families
 from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
-from gpuml_dask.placement import place
+from gpuml_dask.resuming.checkpoint import Checkpoint
+from gpuml_dask.rows.placement import place
+from gpuml_dask.searching.chunks import cut_families, families
 
 N_ROWS = 240
 

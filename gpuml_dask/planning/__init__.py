@@ -1,0 +1,1 @@
+"""How a search is spread over workers, decided from sizes alone."""

@@ -1,0 +1,1 @@
+"""Finished parts of a search in a folder or a store, to go on from."""

@@ -1,0 +1,346 @@
+"""Finished parts of a search on disk, or in any store that fsspec knows, to resume from.
+
+A checkpoint is a folder. Its manifest says what search it is of; each finished unit of work has a
+file, written whole or not at all. Files are text (JSON), hold results and never code, and end with
+a checksum, so that one that was cut short, or is of something else, is found out and named.
+"""
+
+import hashlib
+import json
+import os
+import re
+import struct
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import fsspec
+import numpy as np
+import sklearn
+
+import gpuml
+from gpuml_dask.resuming.tokens import token_of
+
+__all__ = ["Checkpoint", "Manifest", "token_of"]
+
+FORMAT, FORMAT_VERSION = "gpuml checkpoint", 1
+MANIFEST, SUFFIX, TEMPORARY = "manifest.json", ".unit.json", ".tmp"
+ABANDONED_SECONDS = 3600
+# Stores in which an object appears when all of it is there. Elsewhere a file is written under
+# another name first.
+PUT_WHOLE = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci"}
+DIFFERS = {
+    "estimator": "another estimator",
+    "candidates": "other candidates",
+    "data": "another data set",
+    "splits": "other splits",
+    "scoring": "another scoring",
+    "random_state": "another random_state",
+    "versions": "other versions of gpuml or scikit-learn",
+}
+WHAT_TO_DO = (
+    "Resume with what the first run had, or take another folder (or delete this one) to begin anew."
+)
+
+Results = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a search is of: a token of each part, see `token_of`.
+
+    Attributes
+    ----------
+    estimator, candidates, data, splits, scoring, random_state : str
+        Whatever changes results has to be in one of them: weights and other parameters of fit with
+        the data, `error_score` and `return_train_score` with the scoring.
+    """
+
+    estimator: str
+    candidates: str
+    data: str
+    splits: str
+    scoring: str
+    random_state: str = ""
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """All of that, and the versions whose results these are."""
+        versions = f"gpuml {gpuml.__version__}, scikit-learn {sklearn.__version__}"
+        return {**asdict(self), "versions": versions}
+
+
+class Checkpoint:
+    """A folder of finished units of a search.
+
+    Parameters
+    ----------
+    url : str or path
+        A folder, or a URL that fsspec knows ("s3://bucket/search"); made if it is not there.
+    key : str, default="search"
+        A name for this search within the folder, where several share it.
+
+    Examples
+    --------
+    >>> from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest
+    >>> manifest = Manifest("ridge", "3 alphas", "diabetes", "5 folds", "r2")
+    >>> checkpoint = Checkpoint("memory://example").open(manifest)
+    >>> checkpoint.get("group 0") is None
+    True
+    >>> checkpoint.put("group 0", [{"test_scores": 0.5, "fit_error": None}])
+    >>> Checkpoint("memory://example").open(manifest).get("group 0")
+    [{'test_scores': 0.5, 'fit_error': None}]
+    """
+
+    def __init__(self, url: Any, *, key: str = "search"):
+        if not re.fullmatch(r"\w[\w.-]*", key):
+            raise ValueError(f"key={key!r}: use letters, digits, '-', '_' and '.'.")
+        self.url, self.key = os.fspath(url), key
+        self._files, folder = fsspec.core.url_to_fs(self.url)
+        self._folder = f"{folder.rstrip('/')}/{key}"
+        self._search = ""
+
+    def open(self, manifest: Manifest) -> "Checkpoint":
+        """Begin, or resume; the manifest is written by the first and compared by the others.
+
+        Returns
+        -------
+        self : Checkpoint
+
+        Raises
+        ------
+        ValueError
+            If the folder is of another search (the message says what differs), or holds files that
+            are no checkpoint's, or a manifest that was cut short.
+        """
+        self._search = _digest(json.dumps(manifest.parts, sort_keys=True))
+        self._files.makedirs(self._folder, exist_ok=True)
+        names = self._names()
+        for name in names:
+            if name != MANIFEST and not name.endswith((SUFFIX, TEMPORARY)) and name[0] != ".":
+                raise ValueError(
+                    f"{self._path(name)} is no file of a checkpoint: give the checkpoint a folder "
+                    "of its own."
+                )
+        if MANIFEST not in names:
+            if any(name.endswith(SUFFIX) for name in names):
+                raise ValueError(
+                    f"{self._folder} has finished units but no {MANIFEST}, so whose they are is "
+                    "not known: delete the folder, or take another."
+                )
+            self._write(MANIFEST, {"manifest": manifest.parts})
+        # Read back in any case: another process may have written its own at the same time.
+        content = self._read(MANIFEST)
+        self._compare(content, manifest.parts)
+        self._remove_abandoned()
+        return self
+
+    def get(self, unit_key: str) -> Results | None:
+        """Results of a unit, bit for bit as they were put; None where it is not finished.
+
+        Raises
+        ------
+        ValueError
+            If its file was cut short or changed, or is of another search or unit.
+        """
+        self._check_open()
+        name = _unit_name(unit_key)
+        content = self._read(name)
+        if content is None:
+            return None
+        if content.get("search") != self._search or content.get("unit") != unit_key:
+            raise ValueError(
+                f"{self._path(name)} is of another search or unit: it was put there by hand or "
+                "renamed. Delete it; its work is then done again."
+            )
+        return _decoded(content["results"])
+
+    def put(self, unit_key: str, results: Results) -> None:
+        """Store the results of a finished unit. Of two writers the last one stays.
+
+        Raises
+        ------
+        TypeError
+            If results hold what is no number, text, list, tuple, dict or array of numbers; fitted
+            estimators, for one.
+        """
+        self._check_open()
+        content = {"search": self._search, "unit": unit_key, "results": _encoded(results)}
+        self._write(_unit_name(unit_key), content)
+
+    def done(self) -> int:
+        """Number of finished units."""
+        self._check_open()
+        return sum(name.endswith(SUFFIX) for name in self._names())
+
+    # ------------------------------------------------------------ files
+
+    def _check_open(self):
+        if not self._search:
+            raise ValueError("Call open(manifest) first: it says which search this is.")
+
+    def _path(self, name):
+        return f"{self._folder}/{name}"
+
+    def _names(self):
+        self._files.invalidate_cache(self._folder)
+        try:
+            found = self._files.ls(self._folder, detail=False)
+        except FileNotFoundError:  # a store without folders
+            return []
+        names = [path.rstrip("/").rsplit("/", 1)[-1] for path in found]
+        return [name for name in names if name and name != self.key]
+
+    def _write(self, name, content):
+        header = {"format": FORMAT, "version": FORMAT_VERSION, "gpuml": gpuml.__version__}
+        body = f"{json.dumps(header)}\n{json.dumps(content)}\n"
+        whole = f"{body}{_digest(body)}\n".encode("ascii")
+        path, protocol = self._path(name), self._files.protocol
+        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+        if protocols & PUT_WHOLE:
+            self._files.pipe_file(path, whole)
+            return
+        temporary = f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
+        if "file" in protocols:
+            _replace_file(temporary, path, whole)
+        else:
+            self._files.pipe_file(temporary, whole)
+            self._files.mv(temporary, path)
+
+    def _read(self, name):
+        """What a file holds; None where it is not there."""
+        path = self._path(name)
+        try:
+            whole = self._files.cat_file(path)
+        except FileNotFoundError:
+            return None
+        lines = whole.split(b"\n")
+        header = _json_or_none(lines[0])
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            # One that was cut within its first line cannot be told from a foreign one.
+            raise ValueError(
+                f"{path} was cut short within its first line, or is no file of a checkpoint. "
+                f"{_advice(name)}"
+            )
+        if header.get("version") != FORMAT_VERSION:
+            raise ValueError(
+                f"{path} is a checkpoint of format {header.get('version')}, written by gpuml "
+                f"{header.get('gpuml')}; this is gpuml {gpuml.__version__}, which reads format "
+                f"{FORMAT_VERSION}. {WHAT_TO_DO}"
+            )
+        body = b"\n".join(lines[:2]) + b"\n"
+        if len(lines) != 4 or lines[3] or lines[2].decode("latin-1") != _digest(body):
+            raise ValueError(f"{path} was cut short or changed. {_advice(name)}")
+        return json.loads(lines[1])
+
+    def _compare(self, content, parts):
+        found = content.get("manifest", {})
+        others = [words for name, words in DIFFERS.items() if found.get(name) != parts[name]]
+        if others:
+            versions = ""
+            if found.get("versions") != parts["versions"]:
+                versions = f" ({found.get('versions')}; this is {parts['versions']})"
+            raise ValueError(
+                f"The checkpoint at {self._folder} was made for {_listed(others)}{versions}. "
+                f"{WHAT_TO_DO}"
+            )
+
+    def _remove_abandoned(self):
+        """Remove what a killed process was writing; young files may be another's work."""
+        if "file" not in self._files.protocol:
+            return
+        for name in self._names():
+            path = self._path(name)
+            try:
+                if name.endswith(TEMPORARY) and time.time() - os.path.getmtime(path) > (
+                    ABANDONED_SECONDS
+                ):
+                    os.remove(path)
+            except FileNotFoundError:  # another process was faster
+                continue
+
+
+def _replace_file(temporary, path, whole):
+    """Write under another name, then rename: at no time is there half a file of the right name."""
+    try:
+        with open(temporary, "wb") as file:
+            file.write(whole)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+    if hasattr(os, "O_DIRECTORY"):  # the new name lasts once its folder is on disk
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _unit_name(unit_key):
+    """Keys may be long and hold any character; files have short names."""
+    readable = re.sub(r"[^\w-]+", "-", unit_key, flags=re.ASCII)[:40].strip("-")
+    return f"{readable}-{_digest(unit_key)[:32]}{SUFFIX}"
+
+
+def _digest(text):
+    return hashlib.sha256(text if isinstance(text, bytes) else text.encode()).hexdigest()
+
+
+def _json_or_none(line):
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _advice(name):
+    if name == MANIFEST:
+        return "Delete the folder, or take another, to begin anew."
+    return "Delete it; its work is then done again."
+
+
+def _listed(words):
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+
+
+# ---------------------------------------------------------------- results as JSON, bit for bit
+
+
+def _encoded(x: Any) -> Any:
+    """What JSON has is itself; all else is a list of a word and what it says."""
+    if x is None or type(x) in (bool, int, str):
+        return x
+    if type(x) is float:
+        return ["float", struct.pack(">d", x).hex()]
+    if type(x) in (list, tuple):
+        return [type(x).__name__, [_encoded(item) for item in x]]
+    if type(x) is dict and all(type(key) is str for key in x):
+        return {key: _encoded(value) for key, value in x.items()}
+    if isinstance(x, np.ndarray | np.generic) and not x.dtype.hasobject and x.dtype.names is None:
+        kind = "array" if isinstance(x, np.ndarray) else "scalar"
+        return [kind, x.dtype.str, list(x.shape), x.tobytes().hex()]
+    raise TypeError(
+        f"A checkpoint holds numbers, text, and lists, tuples, dicts and arrays of them, no "
+        f"{type(x).__module__}.{type(x).__qualname__}."
+    )
+
+
+def _decoded(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {key: _decoded(value) for key, value in x.items()}
+    if not isinstance(x, list):
+        return x
+    kind, *rest = x
+    if kind == "float":
+        return struct.unpack(">d", bytes.fromhex(rest[0]))[0]
+    if kind in ("list", "tuple"):
+        items = [_decoded(item) for item in rest[0]]
+        return items if kind == "list" else tuple(items)
+    dtype, shape, data = rest
+    array = np.frombuffer(bytes.fromhex(data), dtype=np.dtype(dtype)).reshape(shape).copy()
+    return array if kind == "array" else array[()]

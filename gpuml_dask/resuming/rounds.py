@@ -1,0 +1,106 @@
+"""Rounds of a search in a checkpoint: what is finished there, and what is added to it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuml.model_selection.candidates import Group
+from gpuml.model_selection.evaluate import Job
+from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
+from gpuml_dask.searching.sent import Remote
+
+Results = list[dict[str, Any]]
+
+
+class Finished:
+    """Finished groups and fits of one round.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint or None, default=None
+        None knows nothing and keeps nothing.
+    """
+
+    def __init__(self, checkpoint: Checkpoint | None = None):
+        self._checkpoint = checkpoint
+
+    @property
+    def url(self) -> str:
+        """Where they are."""
+        return "" if self._checkpoint is None else str(self._checkpoint.url)
+
+    def group(self, group: Group) -> list[Results] | None:
+        """Results of each candidate of a group; None if it is not finished."""
+        flat = self._get("group", [group.shared, group.varying])
+        if flat is None:
+            return None
+        n_splits = len(flat) // len(group.positions)
+        return [flat[i : i + n_splits] for i in range(0, len(flat), n_splits)]
+
+    def put_group(self, group: Group, results: Sequence[Results]) -> None:
+        """Add a group."""
+        flat = [result for each in results for result in each]
+        self._put("group", [group.shared, group.varying], flat)
+
+    def family(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results | None:
+        """Results on a split of candidates that belong together; None if it is not finished."""
+        return self._get(f"split {split}", list(params))
+
+    def put_family(self, split: int, params: Sequence[Mapping[str, Any]], results: Results) -> None:
+        """Add candidates that belong together, on a split."""
+        self._put(f"split {split}", list(params), results)
+
+    def _get(self, kind, what):
+        if self._checkpoint is None:
+            return None
+        return self._checkpoint.get(f"{kind} {token_of(what)}")
+
+    def _put(self, kind, what, results):
+        if self._checkpoint is not None:
+            self._checkpoint.put(f"{kind} {token_of(what)}", results)
+
+
+class Checkpoints:
+    """The checkpoints of all rounds of a search, in one folder.
+
+    Parameters
+    ----------
+    url : str or path
+    random_state : object
+        The search's.
+    """
+
+    def __init__(self, url: Any, random_state: Any = None):
+        self.url, self._random_state = url, token_of(random_state)
+        self._data = ""
+        self._n_rounds = 0
+
+    def open(self, job: Job, candidates: Sequence[Mapping[str, Any]]) -> Finished:
+        """What is finished of the next round.
+
+        Raises
+        ------
+        ValueError
+            If the folder is of another search; the message says what differs.
+        """
+        self._n_rounds += 1
+        task = job.task
+        if not self._data:
+            params = (task.fit_params, task.score_params)
+            self._data = token_of(
+                [_content(job.X), _content(job.y)]
+                + [{name: _content(value) for name, value in each.items()} for each in params]
+            )
+        manifest = Manifest(
+            estimator=token_of(job.estimator),
+            candidates=token_of([dict(each) for each in candidates]),
+            data=self._data,
+            splits=token_of(list(job.splits)),
+            scoring=token_of([task.scorer, task.error_score, task.return_train_score]),
+            random_state=self._random_state,
+        )
+        checkpoint = Checkpoint(self.url, key=f"round-{self._n_rounds}")
+        return Finished(checkpoint.open(manifest))
+
+
+def _content(x):
+    return x.content_token() if isinstance(x, Remote) else x

@@ -1,0 +1,1 @@
+"""Rows of any kind as aligned chunks on workers."""

@@ -1,0 +1,330 @@
+"""Rows as chunks on workers: futures that are made when asked for, and made again when lost.
+
+Stages follow each other: blocks as they came, the same cut at other bounds, as arrays, all in one.
+Each is a `Layer` of futures, so that what was lost is made again from the stage before.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from threading import RLock
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from distributed import Client, Future
+
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows import blocks
+from gpuml_dask.rows.inputs import CollectionRows, Facts, LocalRows, TaskRows, twin
+from gpuml_dask.rows.sending import Homes, answers, gpu_resources, release, send
+
+
+class Layer:
+    """Futures of all chunks at one stage, made when asked for, and again when they are lost.
+
+    Parameters
+    ----------
+    n_chunks : int
+    make : callable
+        Gets the indices of chunks and a word that is unlike any other time's, returns futures.
+        Cancelled keys stay cancelled while anybody has an old future of them, so that keys must
+        not be used again.
+    """
+
+    def __init__(self, n_chunks: int, make: Callable[[list[int], str], Sequence[Future]]):
+        self._make = make
+        self._futures: list[Future | None] = [None] * n_chunks
+
+    def futures(self) -> list[Future]:
+        """One future per chunk."""
+        missing = [i for i, future in enumerate(self._futures) if future is None]
+        if missing:
+            for i, future in zip(missing, self._make(missing, uuid4().hex), strict=True):
+                self._futures[i] = future
+        return [future for future in self._futures if future is not None]
+
+    def drop_lost(self) -> bool:
+        """Forget cancelled futures; whether there were any."""
+        lost = [i for i, f in enumerate(self._futures) if f is not None and f.cancelled()]
+        for i in lost:
+            self._futures[i] = None
+        return bool(lost)
+
+    def forget(self) -> None:
+        """Forget all futures, so that workers may."""
+        release(future for future in self._futures if future is not None)
+        self._futures = [None] * len(self._futures)
+
+
+class Rows:
+    """One of X, y and so on: its chunks on workers, shared by the tables that have it.
+
+    Attributes
+    ----------
+    name : str
+        Of the first table that had it; what the dashboard shows.
+    sizes : tuple of int
+        Rows of each chunk.
+    facts : Facts
+        All known; `tail`, `dtype` and `columns` are also attributes of their own.
+    token : str
+        Equal only for equal rows.
+    homes : Homes or None
+        Where chunks of rows of this process go.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        facts: Facts,
+        token: str,
+        make: Callable[[list[int], str], Sequence[Future]],
+        *,
+        parent: "Rows | None" = None,
+        homes: Homes | None = None,
+    ):
+        assert facts.sizes is not None  # what workers had to tell was asked before
+        assert facts.tail is not None
+        self.client, self.name, self.facts, self.token = client, name, facts, token
+        self.sizes, self.tail, self.dtype = facts.sizes, facts.tail, facts.dtype
+        self.columns, self.homes = facts.columns, homes
+        self._resources = gpu_resources(client) if facts.on_gpu else None
+        self._lock = RLock()
+        self._parent, self._n_users = parent, 0
+        n_chunks = len(self.sizes)
+        self._blocks = Layer(n_chunks, make)
+        self._arrays = self._blocks if facts.are_arrays else Layer(n_chunks, self._convert)
+        self._whole = Layer(1, self._join)
+
+    # ------------------------------------------------------------ who uses them
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a table has them."""
+        return self._n_users > 0
+
+    def acquire(self) -> None:
+        """One user more."""
+        with self._lock:
+            self._n_users += 1
+            if self._parent is not None:
+                self._parent.acquire()
+
+    def release(self) -> None:
+        """One user less; without any, all futures are forgotten."""
+        with self._lock:
+            self._n_users -= 1
+            if self._parent is not None:
+                self._parent.release()
+            if self._n_users == 0:
+                for layer in self._layers():
+                    layer.forget()
+
+    # ------------------------------------------------------------ futures
+
+    def blocks(self) -> list[Future]:
+        """Chunks as they came: frames of frames."""
+        with self._lock:
+            return self._blocks.futures()
+
+    def arrays(self) -> list[Future]:
+        """Chunks as arrays."""
+        with self._lock:
+            return self._arrays.futures()
+
+    def to_be_joined(self) -> list[Future]:
+        """Chunks as `whole` has them: frames of frames, arrays of all else."""
+        return self.blocks() if self.columns is not None else self.arrays()
+
+    def whole(self) -> Future:
+        """All rows in one: a frame of frames, an array of all else."""
+        with self._lock:
+            chunks = self.to_be_joined()
+            return chunks[0] if len(chunks) == 1 else self._whole.futures()[0]
+
+    def submit(self, function: Callable, *args: Any, key: Any) -> Future:
+        """A task on chunks: pure, wherever their device is."""
+        return self.client.submit(function, *args, key=key, resources=self._resources)
+
+    def revive(self) -> bool:
+        """Make lost chunks again; whether any were."""
+        with self._lock:
+            revived = self._parent.revive() if self._parent is not None else False
+            # All layers are asked: `any` of a generator would stop at the first.
+            lost = [layer.drop_lost() for layer in self._layers()]
+            if lost[0]:
+                self._blocks.futures()
+            return revived or any(lost)
+
+    def cut(self, sizes: tuple[int, ...]) -> "Rows":
+        """The same rows in chunks of other sizes, cut on the workers."""
+        if sizes == self.sizes:
+            return self
+
+        def make(missing: list[int], word: str) -> list[Future]:
+            bounds = [0, *accumulate(sizes)]
+            wanted = [(bounds[i], bounds[i + 1]) for i in missing]
+            return cut_tasks(self, self.blocks(), wanted, f"cut-{self.name}-{word}")
+
+        facts = replace(self.facts, sizes=sizes)
+        return Rows(self.client, self.name, facts, self.token, make, parent=self)
+
+    def _layers(self):
+        return [self._blocks, self._arrays, self._whole]
+
+    def _convert(self, missing, word):
+        chunks = self._blocks.futures()
+        return [
+            self.submit(
+                blocks.as_rows, chunks[i], self.dtype, key=(f"array-of-{self.name}-{word}", i)
+            )
+            for i in missing
+        ]
+
+    def _join(self, missing, word):
+        return [self.submit(blocks.join, *self.to_be_joined(), key=f"whole-{self.name}-{word}")]
+
+
+def cut_tasks(
+    rows: Rows, chunks: Sequence[Future], wanted: Sequence[tuple[int, int]], name: str
+) -> list[Future]:
+    """Futures of rows between other bounds; a chunk itself where the bounds are its own."""
+    bounds = [0, *accumulate(rows.sizes)]
+    cuts = []
+    for number, (start, stop) in enumerate(wanted):
+        parts = _parts_between(bounds, start, stop)
+        i, first, last = parts[0]
+        if len(parts) == 1 and last - first == rows.sizes[i]:
+            cuts.append(twin(chunks[i]))
+            continue
+        spans = [(first, last) for _, first, last in parts]
+        members = [chunks[i] for i, _, _ in parts]
+        cuts.append(rows.submit(blocks.join_cuts, spans, *members, key=(name, number)))
+    return cuts
+
+
+def _parts_between(bounds, start, stop):
+    """(chunk, first, last) of the rows of each chunk that are in a range."""
+    i = min(bisect_right(bounds, start), len(bounds) - 1) - 1
+    parts = [(i, start - bounds[i], min(stop, bounds[i + 1]) - bounds[i])]
+    while bounds[i + 1] < stop:
+        i += 1
+        parts.append((i, 0, min(stop, bounds[i + 1]) - bounds[i]))
+    return parts
+
+
+# ---------------------------------------------------------------- rows of a source
+
+
+def remote_rows(
+    client: Client, name: str, source: CollectionRows | TaskRows, numeric: bool = False
+) -> Rows:
+    """Rows that are on workers or are computed there, in the chunks that they have.
+
+    Parameters
+    ----------
+    client : Client
+    name : str
+    source : CollectionRows or TaskRows
+    numeric : bool, default=False
+        Whether arrays of objects must be numbers, and become float64, as scikit-learn does to X.
+    """
+    started = _Started(client, name, source)
+    facts = started.facts
+    if numeric and facts.columns is None and facts.dtype.kind == "O":
+        facts = replace(facts, dtype=np.dtype(np.float64), are_arrays=False)
+    return Rows(client, name, facts, source.token, started)
+
+
+class _Started:
+    """The blocks of a source that is computed on workers, or is there."""
+
+    def __init__(self, client: Client, name: str, source: CollectionRows | TaskRows):
+        self._client, self._name, self._source = client, name, source
+        self._resources = gpu_resources(client) if source.facts.on_gpu else None
+        first = source.start(client, "", self._resources)
+        try:
+            self.facts, self._kept = self._ask(first)
+        except BaseException:
+            release(first)
+            raise
+        self._first: list[Future] | None = first
+
+    def __call__(self, missing: list[int], word: str) -> list[Future]:
+        """The function that a `Layer` makes futures with."""
+        if self._first is None and self._source.is_lost:
+            raise ClusterError(
+                f"Chunks that {self._name} is made of were lost with their worker, and this "
+                "process has no other copy. Pass data that tasks can read again, or local arrays."
+            )
+        started = self._first or self._source.start(self._client, word, self._resources)
+        self._first = None  # or they would stay on the workers when the layer has forgotten them
+        return [started[self._kept[i]] for i in missing]
+
+    def _ask(self, futures):
+        """What is known after asking the workers, if need be, and which blocks have any rows."""
+        facts = self._source.facts
+        if not facts.complete:
+            word = uuid4().hex
+            asked = [
+                self._client.submit(blocks.describe, block, key=(f"describe-{word}", i))
+                for i, block in enumerate(futures)
+            ]
+            facts = _merged(answers(self._client, asked), self._name)
+        sizes = facts.sizes or ()
+        kept = [i for i, size in enumerate(sizes) if size > 0]
+        return replace(facts, sizes=tuple(sizes[i] for i in kept)), kept
+
+
+def _merged(found: Sequence[blocks.Description], name: str) -> Facts:
+    """The facts of rows whose blocks were described one by one."""
+    kept = [block for block in found if block.n_rows > 0] or list(found[:1])
+    first = kept[0]
+    for block in kept:
+        if (block.tail, block.columns) != (first.tail, first.columns):
+            raise ValueError(
+                f"Chunks of {name} must have the same columns; got rows of shape {first.tail} "
+                f"with names {first.columns}, and of shape {block.tail} with names {block.columns}."
+            )
+    dtype = np.result_type(*(block.dtype for block in kept))
+    sizes = tuple(block.n_rows for block in found)
+    return Facts(
+        sizes=sizes,
+        n_rows=sum(sizes),
+        tail=first.tail,
+        dtype=dtype,
+        columns=first.columns,
+        are_arrays=all(block.is_array and block.dtype == dtype for block in kept),
+        on_gpu=first.on_gpu,
+    )
+
+
+def local_rows(
+    client: Client, name: str, source: LocalRows, sizes: tuple[int, ...], homes: Homes
+) -> Rows:
+    """Rows of this process in chunks of some sizes, sent when their futures are asked for."""
+    bounds = [0, *accumulate(sizes)]
+
+    def make(missing: list[int], word: str) -> list[Future]:
+        chunks = {
+            i: ((f"{name}-{word}", i), blocks.cut(source.block, bounds[i], bounds[i + 1]))
+            for i in missing
+        }
+        return send(client, chunks, homes)
+
+    def upload(missing: list[int], word: str) -> list[Future]:
+        chunks = sent.blocks()
+        return [
+            rows.submit(blocks.upload, chunks[i], key=(f"{name}-to-gpu-{word}", i)) for i in missing
+        ]
+
+    facts = replace(source.facts, sizes=sizes)
+    if not source.is_uploaded:
+        return Rows(client, name, facts, source.token, make, homes=homes)
+    as_sent = replace(facts, on_gpu=False)
+    sent = Rows(client, name, as_sent, source.token, make)
+    rows = Rows(client, name, facts, source.token, upload, parent=sent, homes=homes)
+    return rows

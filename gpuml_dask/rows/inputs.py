@@ -1,0 +1,392 @@
+"""What users pass as rows becomes one of three sources of blocks on workers.
+
+Rows in this process are cut and sent, collections of Dask are computed where the workers are, and
+tasks or futures are blocks already. Nothing is sent or computed here: see `gpuml_dask.rows.placement`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import dask
+import numpy as np
+from dask.base import tokenize
+from dask.delayed import Delayed
+from distributed import Client, Future, futures_of
+from sklearn.utils import check_array
+
+from gpuml_dask.rows import blocks
+
+# Rows of this many bytes travel as one message, and are what is sent again when one is lost.
+CHUNK_BYTES = 64 * 2**20
+
+ONE_DIMENSION = (
+    "Expected 2D array, got {n}D array instead:\nshape={shape}.\nReshape your data either using "
+    "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains "
+    "a single sample."
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of rows; None is what only the workers can tell.
+
+    Attributes
+    ----------
+    sizes : tuple of int or None
+        Rows of each block, where the blocks are given.
+    n_rows : int or None
+    tail : tuple of int or None
+        Shape of one row.
+    dtype : numpy dtype or None
+    columns : list of str or None
+        Names of a frame's columns.
+    are_arrays : bool
+        Whether the blocks are arrays as they should be, so that no task need convert them.
+    on_gpu : bool
+    """
+
+    sizes: tuple[int, ...] | None = None
+    n_rows: int | None = None
+    tail: tuple[int, ...] | None = None
+    dtype: Any = None
+    columns: list[str] | None = None
+    are_arrays: bool = True
+    on_gpu: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing need be asked of the workers."""
+        return self.sizes is not None and self.tail is not None and self.dtype is not None
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Rows in the memory of this process."""
+
+    block: Any
+    facts: Facts
+    # Of one placement, never of the object: its values may change between two searches.
+    token: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row, more or less."""
+        return max(1, _nbytes(self.block) // max(1, len_of(self.block)))
+
+    def to_backend(self) -> "LocalRows":
+        """The same with what Dask's settings say of arrays and frames that are made: on a GPU?"""
+        is_frame = blocks.is_frame(self.block)
+        wanted = dask.config.get("dataframe.backend" if is_frame else "array.backend", None)
+        if wanted not in ("cupy", "cudf") or not self._can_be_uploaded():
+            return self
+        return replace(self, facts=replace(self.facts, on_gpu=True))
+
+    @property
+    def is_uploaded(self) -> bool:
+        """Whether workers bring the rows to their GPUs."""
+        return self.facts.on_gpu and self._can_be_uploaded()
+
+    def _can_be_uploaded(self):
+        is_numeric_array = isinstance(self.block, np.ndarray) and self.block.dtype.kind in "fiub"
+        return is_numeric_array or is_pandas(self.block)
+
+
+@dataclass(frozen=True)
+class CollectionRows:
+    """A dask array, frame or series with all columns in each of its blocks."""
+
+    collection: Any
+    facts: Facts
+
+    @property
+    def token(self) -> str:
+        return tokenize(self.collection)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it rests on the user's futures, and they are gone."""
+        return any(future.cancelled() for future in futures_of(self.collection))
+
+    def start(self, client: Client, attempt: str, resources: Any) -> list[Future]:
+        """Futures of the blocks, in order; blocks that are on workers already stay as they are.
+
+        Parameters
+        ----------
+        client : Client
+        attempt : str
+            "" at first; another word for each time that blocks were lost.
+        resources : dict or None
+            What a worker must have to make them.
+        """
+        collection = _renamed(self.collection, attempt) if attempt else self.collection
+        persisted = client.persist(collection, resources=resources)
+        # Keys are (name, number of the block, 0); the name may be another one for optimised graphs.
+        return sorted(futures_of(persisted), key=lambda future: future.key[1:])
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """Futures and delayed objects, each of them a block."""
+
+    parts: Sequence[Any]
+    facts: Facts = Facts()
+
+    @property
+    def token(self) -> str:
+        return tokenize([part.key for part in self.parts])
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether some are the user's futures, and they are gone."""
+        return any(future.cancelled() for part in self.parts for future in futures_of(part))
+
+    def start(self, client: Client, attempt: str, resources: Any) -> list[Future]:
+        """Futures of the blocks; of those that users passed, new ones that share their data."""
+        return [self._future(client, part, attempt, resources) for part in self.parts]
+
+    def _future(self, client, part, attempt, resources):
+        if isinstance(part, Future):
+            return twin(part)
+        if attempt:
+            part = dask.delayed(blocks.same_again, pure=True)(part, attempt)
+        return client.compute(part, resources=resources)
+
+
+Source = LocalRows | CollectionRows | TaskRows
+
+
+def twin(future: Future) -> Future:
+    """Another future of the same data: each may be released without the other."""
+    return Future(future.key, client=future.client)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
+    """Recognise what a user passed as X.
+
+    Parameters
+    ----------
+    x : array, frame, sparse matrix, list, dask collection, Delayed, Future, or list of the last two
+    name : str, default="X"
+        For messages.
+    numeric : bool, default=True
+        Whether rows must be numbers or frames, in two dimensions. False takes any sequence.
+
+    Raises
+    ------
+    ValueError
+        As scikit-learn's: wrong number of axes, text, no rows.
+    TypeError
+        For a collection that has no rows, such as a dask bag.
+    """
+    source = _remote(x)
+    if source is None:
+        source = _local_matrix(x, name) if numeric else _local(x)
+    if numeric:
+        check_matrix(source.facts)
+    return source.to_backend() if isinstance(source, LocalRows) else source
+
+
+def read_column(x: Any, name: str) -> Source:
+    """Recognise what a user passed as y, or as a column that has a value for each row of X.
+
+    Raises
+    ------
+    ValueError
+        As scikit-learn's, for more than two axes or none.
+    TypeError
+        As for `read_rows`.
+    """
+    source = _remote(x)
+    if source is None:
+        rows = blocks.as_rows(x)
+        if rows.ndim == 0:
+            raise ValueError(f"{name} should be a 1d array, got an array of shape () instead.")
+        source = _local(rows)
+    check_column(source.facts, name)
+    return source.to_backend() if isinstance(source, LocalRows) else source
+
+
+def check_matrix(facts: Facts) -> None:
+    """Complain of rows that are no matrix of numbers, as far as is known."""
+    if facts.tail is not None and len(facts.tail) == 0:
+        n_rows = "n" if facts.n_rows is None else facts.n_rows
+        raise ValueError(ONE_DIMENSION.format(n=1, shape=f"({n_rows},)"))
+    if facts.tail is not None and len(facts.tail) > 1:
+        n_axes = len(facts.tail) + 1
+        raise ValueError(f"Found array with dim {n_axes}, while dim <= 2 is required.")
+    if facts.dtype is not None and facts.dtype.kind in "USV":
+        raise ValueError(
+            "dtype='numeric' is not compatible with arrays of bytes/strings. Convert your data to "
+            "numeric values explicitly instead."
+        )
+    if facts.dtype is not None and facts.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\nX has dtype {facts.dtype}.")
+    if facts.n_rows == 0 and facts.tail is not None:
+        raise ValueError(
+            f"Found array with 0 sample(s) (shape={(0, *facts.tail)}) while a minimum of 1 is "
+            "required."
+        )
+
+
+def check_column(facts: Facts, name: str) -> None:
+    """Complain of a column with too many axes."""
+    if facts.tail is not None and len(facts.tail) > 1:
+        shape = ("n" if facts.n_rows is None else facts.n_rows, *facts.tail)
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {shape} instead.")
+
+
+def len_of(block: Any) -> int:
+    """Number of rows of a local block."""
+    return block.shape[0] if hasattr(block, "shape") else len(block)
+
+
+def is_pandas(x: Any) -> bool:
+    """Whether `x` is of pandas."""
+    return type(x).__module__.partition(".")[0] == "pandas"
+
+
+def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
+    """Rows of each chunk that local rows are cut into: by bytes, whatever cluster there is."""
+    n_rows = len_of(source.block)
+    if chunks is None:
+        chunks = max(1, CHUNK_BYTES // source.row_bytes)
+    return sizes_of(chunks, n_rows)
+
+
+def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
+    """Rows of each chunk, from rows per chunk or from the sizes themselves.
+
+    Raises
+    ------
+    ValueError
+        If the chunks are not positive, or are not as many rows as there are.
+    """
+    if isinstance(chunks, int | np.integer):
+        if chunks > 0:
+            full, rest = divmod(n_rows, int(chunks))
+            return (int(chunks),) * full + ((rest,) if rest else ())
+    elif all(isinstance(size, int | np.integer) and size > 0 for size in chunks) and (
+        sum(chunks) == n_rows
+    ):
+        return tuple(int(size) for size in chunks)
+    raise ValueError(
+        f"chunks must be a number of rows, or positive sizes that make up all {n_rows} rows; got "
+        f"{chunks!r}."
+    )
+
+
+# ---------------------------------------------------------------- here
+
+
+def _local_matrix(x, name):
+    x = _from_arrow(x)
+    if blocks.is_frame(x):
+        return _local(x)
+    if not isinstance(x, np.ndarray) and hasattr(x, "shape") and not hasattr(x, "iloc"):
+        x = blocks.as_rows(x)  # CuPy, torch and the like, which scikit-learn would not take
+    if isinstance(x, np.ndarray) or not hasattr(x, "shape") or hasattr(x, "iloc"):
+        x = check_array(x, ensure_all_finite=False, ensure_min_features=0, input_name=name)
+    return _local(x)
+
+
+def _local(x):
+    block = x if blocks.is_frame(x) else blocks.as_rows(x)
+    found = blocks.describe(block)
+    return LocalRows(
+        block,
+        Facts(
+            n_rows=found.n_rows,
+            tail=found.tail,
+            dtype=found.dtype,
+            columns=found.columns,
+            are_arrays=found.columns is None,
+            on_gpu=found.on_gpu,
+        ),
+    )
+
+
+def _from_arrow(x):
+    is_arrow = type(x).__module__.partition(".")[0] == "pyarrow" and hasattr(x, "column_names")
+    return x.to_pandas() if is_arrow else x
+
+
+def _nbytes(block):
+    if blocks.is_sparse(block):
+        return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
+    if hasattr(block, "memory_usage"):
+        return int(block.memory_usage(index=False).sum())
+    if hasattr(block, "estimated_size"):  # polars
+        return int(block.estimated_size())
+    return block.nbytes
+
+
+# ---------------------------------------------------------------- on workers
+
+
+def _remote(x):
+    """The source of what is on workers, or is to be computed there; None for local data."""
+    if isinstance(x, Delayed | Future):
+        return TaskRows([x])
+    if isinstance(x, list | tuple) and x and all(isinstance(p, Delayed | Future) for p in x):
+        return TaskRows(list(x))
+    if not dask.is_dask_collection(x):
+        return None
+    if hasattr(x, "rechunk"):
+        return _array_rows(x)
+    if hasattr(x, "to_dask_array"):
+        return _frame_rows(x)
+    raise TypeError(f"{type(x).__name__} has no rows; pass a dask array or a dask dataframe.")
+
+
+def _array_rows(x):
+    if x.ndim > 2:
+        return CollectionRows(x, Facts(tail=tuple(x.shape[1:]), dtype=x.dtype))
+    if x.ndim == 2 and x.numblocks[1] > 1:
+        x = x.rechunk({1: -1})
+    known = not np.isnan(sum(x.chunks[0]))
+    tail = x.shape[1:]
+    facts = Facts(
+        sizes=tuple(int(size) for size in x.chunks[0]) if known else None,
+        n_rows=int(sum(x.chunks[0])) if known else None,
+        tail=None if any(np.isnan(size) for size in tail) else tuple(int(size) for size in tail),
+        dtype=x.dtype,
+        are_arrays=isinstance(x._meta, np.ndarray) or _is_of(x._meta, "cupy"),
+        on_gpu=_is_of(x._meta, "cupy"),
+    )
+    return CollectionRows(x, facts)
+
+
+def _frame_rows(x):
+    if x.ndim == 1:
+        return CollectionRows(x, Facts(tail=(), are_arrays=False, on_gpu=_is_of(x._meta, "cudf")))
+    columns = list(x.columns)
+    return CollectionRows(
+        x,
+        Facts(
+            tail=(len(columns),),
+            dtype=blocks.frame_dtype(x._meta),
+            columns=columns,
+            are_arrays=False,
+            on_gpu=_is_of(x._meta, "cudf"),
+        ),
+    )
+
+
+def _is_of(meta, library):
+    return type(meta).__module__.partition(".")[0] == library
+
+
+def _renamed(collection, attempt):
+    """The same collection with new keys on top: those of lost futures cannot be used again."""
+    apply = collection.map_partitions if _is_frame(collection) else collection.map_blocks
+    dtype = {} if _is_frame(collection) else {"dtype": collection.dtype}
+    return apply(blocks.same_again, attempt, meta=collection._meta, **dtype)
+
+
+def _is_frame(collection):
+    return hasattr(collection, "to_dask_array")

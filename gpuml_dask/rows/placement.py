@@ -1,0 +1,357 @@
+"""Rows of X, y and more in aligned chunks, each of them a future on a worker.
+
+`place` takes whatever holds rows. What is on workers stays there; what is here is cut by bytes and
+sent straight to workers, once. Nobody's results depend on how many workers there are: chunks and
+pieces follow the data alone.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from distributed import Client, Future, get_client
+from sklearn.utils import check_consistent_length
+
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows import blocks
+from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
+from gpuml_dask.rows.inputs import (
+    LocalRows,
+    check_column,
+    check_matrix,
+    chunk_sizes,
+    read_column,
+    read_rows,
+    sizes_of,
+)
+from gpuml_dask.rows.sending import Homes, answers, check_client
+
+__all__ = ["Placed", "Table", "place"]
+
+# ---------------------------------------------------------------- tables
+
+
+class Placed:
+    """Stands for rows that are on workers: pass it as X, y or a column wherever `place` is used.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy dtype
+    ndim : int
+    """
+
+    def __init__(self, rows: Rows):
+        self.rows = rows
+        self.shape = (sum(rows.sizes), *rows.tail)
+        self.dtype = rows.dtype
+        self.ndim = len(self.shape)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        state = "on workers" if self.rows.is_open else "released"
+        return f"<{self.rows.name} of shape {self.shape}, {self.dtype}, {state}>"
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(f"{self!r} has no values in this process; pass it to gpuml_dask only.")
+
+
+class Table:
+    """X, y and columns in aligned chunks of rows, each a future on a worker.
+
+    Made by `place`. A context manager; `close` forgets the data, which the workers then free,
+    unless another table or the user has it too.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    names : tuple of str
+        "X", "y" if there is one, and the names of the columns.
+    sizes : tuple of int
+        Rows of each chunk.
+    n_rows, n_chunks : int
+    shape : tuple of int
+        Of X.
+    dtype : numpy dtype
+        Of X as an array; object for a frame that is not all numbers.
+    y_shape, y_dtype : tuple of int and numpy dtype, or None
+    columns_names : list of str or None
+        Names of the columns of X, where it is a frame.
+    token : str
+        Equal only for equal data. Tables of one dask collection, of the same futures or of the same
+        `Placed` handles have the same token; local data has a new one each time it is placed,
+        because it may have been changed in between.
+    """
+
+    def __init__(self, client: Client, rows: Mapping[str, Rows]):
+        self.client = client
+        self._columns, self._is_closed = dict(rows), False
+        self.names = tuple(rows)
+        X, y = rows["X"], rows.get("y")
+        self.sizes, self.n_chunks, self.n_rows = X.sizes, len(X.sizes), sum(X.sizes)
+        self.shape, self.dtype, self.columns_names = (self.n_rows, *X.tail), X.dtype, X.columns
+        self.y_shape = None if y is None else (self.n_rows, *y.tail)
+        self.y_dtype = None if y is None else y.dtype
+        self.token = _hash(f"{name}:{column.token}" for name, column in rows.items())
+
+    def futures(self, name: str) -> list[Future]:
+        """Chunks of one of `names`, as arrays: (n_i, p), (n_i,) or (n_i, t).
+
+        The futures are the table's, and are released when it is closed.
+        """
+        return self._rows(name).arrays()
+
+    def whole(self, name: str) -> Future:
+        """All rows of one of `names` in one array on one worker; of a frame, the frame.
+
+        The future is the table's, and is released when it is closed.
+        """
+        return self._rows(name).whole()
+
+    def pieces(self, bounds: Sequence[tuple[int, int]]) -> list[tuple[Future, ...]]:
+        """Rows cut at other bounds, by tasks near the chunks.
+
+        Parameters
+        ----------
+        bounds : sequence of (start, stop)
+            Ranges of rows, in any order; they may overlap.
+
+        Returns
+        -------
+        pieces : list of tuple of Future
+            For each range its arrays, in the order of `names`. They are the caller's: the table
+            keeps none, so that after a loss `pieces` must be asked again.
+        """
+        wanted = [(int(start), int(stop)) for start, stop in bounds]
+        for start, stop in wanted:
+            if not 0 <= start <= stop <= self.n_rows:
+                raise ValueError(f"There are no rows {start} to {stop} in {self.n_rows} rows.")
+        word = uuid4().hex
+        columns = [
+            cut_tasks(rows, rows.arrays(), wanted, f"rows-of-{name}-{word}")
+            for name, rows in ((name, self._rows(name)) for name in self.names)
+        ]
+        return list(zip(*columns, strict=True))
+
+    def revive(self) -> bool:
+        """Make again what was lost with its worker and Dask cannot make: data that was sent.
+
+        Afterwards ask for all futures anew. What Dask knows how to compute, it computes by itself.
+
+        Returns
+        -------
+        revived : bool
+            Whether anything was lost.
+
+        Raises
+        ------
+        ClusterError
+            If the client is closed, no worker came back in time, or what was lost were futures of
+            the user.
+        """
+        check_client(self.client)
+        revived = [self._rows(name).revive() for name in self.names]
+        return any(revived)
+
+    def content_token(self) -> str:
+        """A hash of all values, computed chunk by chunk on the workers.
+
+        It is the same in any process and on any cluster for the same values, dtypes and names in
+        the same chunks. Of arrays in this process the chunks follow from the bytes of a row.
+        """
+        while True:
+            try:
+                return self._content_token()
+            except ClusterError:
+                if not self.revive():
+                    raise
+
+    def _content_token(self):
+        check_client(self.client)
+        word = uuid4().hex
+        digests = [
+            rows.submit(blocks.digest, chunk, key=(f"digest-of-{name}-{word}", i))
+            for name, rows in ((name, self._rows(name)) for name in self.names)
+            for i, chunk in enumerate(rows.to_be_joined())
+        ]
+        return _hash([repr(self.names), repr(self.sizes), *answers(self.client, digests)])
+
+    @property
+    def X(self) -> Placed:
+        """A handle of X."""
+        return self["X"]
+
+    @property
+    def y(self) -> Placed | None:
+        """A handle of y; None without one."""
+        return self["y"] if "y" in self.names else None
+
+    def __getitem__(self, name: str) -> Placed:
+        """A handle of one of `names`, good until the table is closed."""
+        return Placed(self._rows(name))
+
+    def close(self) -> None:
+        """Forget all futures; closing twice does no harm."""
+        if not self._is_closed:
+            self._is_closed = True
+            _release(self._columns.values())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        state = "closed" if self._is_closed else f"{self.n_chunks} chunks"
+        return f"<Table of {', '.join(self.names)}: {self.shape}, {self.dtype}, {state}>"
+
+    def _rows(self, name):
+        if self._is_closed:
+            raise ClusterError("The table is closed; place the data again.")
+        return self._columns[name]
+
+
+def place(
+    X: Any,
+    y: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    client: Client | None = None,
+    chunks: int | Sequence[int] | None = None,
+    numeric: bool = True,
+) -> Table:
+    """Put rows on the workers of a cluster, or take those that are there.
+
+    Parameters
+    ----------
+    X : array-like, data frame or sparse matrix of shape (n, p), or dask or Placed object
+        NumPy, CuPy, torch, pandas, polars, cuDF, SciPy sparse, lists: sent straight to workers,
+        once, in chunks of about 64 MiB. A dask array or frame, `Delayed` objects and futures (one
+        for all rows, or a list of one per chunk): stay on the workers, and keep their chunks.
+        With Dask's setting ``array.backend`` "cupy" or ``dataframe.backend`` "cudf", NumPy arrays
+        or pandas frames from here go on to the workers' GPUs.
+    y : array-like of shape (n,) or (n, t), series, frame, or dask or Placed object, default=None
+        Is cut as X is, wherever it lives.
+    columns : dict of str to (n,) or (n, t) array-like, default=None
+        More of the same, such as ``sample_weight``; None among them are left out.
+    client : distributed.Client, default=None
+        None is the current client.
+    chunks : int or sequence of int, default=None
+        Rows per chunk, or rows of each chunk. None leaves it to X.
+    numeric : bool, default=True
+        Whether X must be numbers or a frame. False also takes texts and rows of any shape.
+
+    Returns
+    -------
+    table : Table
+        To be closed. Its handles ``table.X``, ``table.y`` and ``table["sample_weight"]`` can be
+        placed again without another copy, while it is open.
+
+    Raises
+    ------
+    ValueError
+        For what scikit-learn refuses: lengths that differ, wrong number of axes, text. At once
+        where it is known, else when the workers have answered. Or if there is no client.
+    TypeError
+        For collections without rows, and for ``np.matrix``.
+    ClusterError
+        If the client is closed, there are no workers, or chunks are lost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from gpuml_dask.rows.placement import place
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     with place(np.ones((10, 2)), np.arange(10), chunks=4) as table:
+    ...         table.sizes, table.X, table.whole("y").result().sum()
+    ((4, 4, 2), <X of shape (10, 2), float64, on workers>, np.int64(45))
+    """
+    client = get_client() if client is None else client
+    check_client(client)
+    given = {"X": X, "y": y, **(columns or {})}
+    if X is None:
+        raise ValueError("X is None; rows are required.")
+    read = {
+        name: _read(name, value, client, numeric)
+        for name, value in given.items()
+        if value is not None
+    }
+    _check_lengths([_n_rows(source) for source in read.values()])
+    placed: dict[str, Rows] = {}
+    try:
+        _place_all(client, read, placed, chunks, numeric)
+    except BaseException:
+        _release(placed.values())
+        raise
+    return Table(client, placed)
+
+
+def _place_all(client, read, placed, chunks, numeric):
+    X = _take(placed, "X", _placed_matrix(client, read["X"], chunks, numeric))
+    _check_lengths([sum(X.sizes), *(_n_rows(source) for source in list(read.values())[1:])])
+    for name, source in read.items():
+        if name == "X":
+            continue
+        if isinstance(source, LocalRows):
+            homes = X.homes or _homes(client, source, X.sizes)
+            rows = local_rows(client, name, source, X.sizes, homes)
+        else:
+            rows = source if isinstance(source, Rows) else remote_rows(client, name, source)
+            check_column(rows.facts, name)
+            _check_lengths([sum(X.sizes), sum(rows.sizes)])
+            rows = rows.cut(X.sizes)
+        _take(placed, name, rows)
+
+
+def _take(placed, name, rows):
+    """Hold rows for a table, and see that their chunks are on the way."""
+    rows.acquire()
+    placed[name] = rows
+    rows.blocks()
+    return rows
+
+
+def _placed_matrix(client, source, chunks, numeric):
+    if isinstance(source, LocalRows):
+        sizes = chunk_sizes(source, chunks)
+        return local_rows(client, "X", source, sizes, _homes(client, source, sizes))
+    rows = source if isinstance(source, Rows) else remote_rows(client, "X", source, numeric)
+    if numeric:
+        check_matrix(rows.facts)
+    return rows if chunks is None else rows.cut(sizes_of(chunks, sum(rows.sizes)))
+
+
+def _homes(client, source, sizes):
+    return Homes(client, [size * source.row_bytes for size in sizes], source.facts.on_gpu)
+
+
+def _read(name, value, client, numeric):
+    if isinstance(value, Placed):
+        if not value.rows.is_open:
+            raise ClusterError(f"{value!r}: its table is closed. Place the data again.")
+        if value.rows.client is not client:
+            raise ValueError(f"{value!r} is on the workers of another client.")
+        return value.rows
+    return read_rows(value, name, numeric=numeric) if name == "X" else read_column(value, name)
+
+
+def _n_rows(source):
+    return source.facts.n_rows
+
+
+def _check_lengths(lengths):
+    check_consistent_length(*(range(n) for n in lengths if n is not None))
+
+
+def _release(columns):
+    for rows in columns:
+        rows.release()
+
+
+def _hash(parts):
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""Searches over the workers of a cluster."""

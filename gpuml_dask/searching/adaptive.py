@@ -1,0 +1,398 @@
+"""Adaptive searches over the workers of a Dask cluster: successive halving and Hyperband."""
+
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from distributed import Client
+from sklearn.base import is_classifier
+
+import gpuml
+from gpuml.model_selection import halving, hyperband
+from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.lessons import Lesson, classes_of, with_classes
+from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.row_blocks import RowBlocks
+from gpuml_dask.rows.placement import Table, place
+from gpuml_dask.rows.sending import answers, patience
+from gpuml_dask.searching.chains import ClusterTrainer
+from gpuml_dask.searching.round_evaluator import RoundEvaluator
+from gpuml_dask.searching.search import ClusterSearch
+from gpuml_dask.searching.sent import Remote
+from gpuml_dask.searching.session import Session
+from gpuml_dask.searching.tasks import Column
+
+
+class AdaptiveClusterSearch(ClusterSearch):
+    """A search on a cluster whose rounds use other rows, or more of something else."""
+
+    # Rounds draw rows by their labels.
+    counts_labels = False
+
+    def _make_evaluator(self, job: Job) -> Any:
+        session: Session | None = vars(self).get("_session")
+        if session is None:
+            return super()._make_evaluator(job)
+        evaluator = RoundEvaluator(
+            job, session.client, elsewhere=session.elsewhere, checkpoints=session.checkpoints
+        )
+        session.evaluators.append(evaluator)
+        return evaluator
+
+
+class _Halving(AdaptiveClusterSearch):
+    """What both classes of successive halving do on a cluster."""
+
+    def _check_input_parameters(self, X, y, split_params):
+        if isinstance(y, Remote) and is_classifier(self.estimator):
+            y = _labels(self._session.client, y)
+        super()._check_input_parameters(X=X, y=y, split_params=split_params)
+
+
+class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
+    """Search over a grid of parameters by successive halving, on the workers of a Dask cluster.
+
+    Parameters, attributes and results are those of `gpuml.model_selection.HalvingGridSearchCV`;
+    how the cluster is used is as for `gpuml_dask.model_selection.GridSearchCV`. Rows are sent to a
+    worker once for all rounds; of a round it gets the numbers of rows drawn.
+
+    Parameters
+    ----------
+    estimator, param_grid, factor, resource, max_resources, min_resources, \
+    aggressive_elimination, cv, scoring, refit, error_score, return_train_score, random_state, \
+    n_jobs, verbose
+        As for `gpuml.model_selection.HalvingGridSearchCV`.
+    client, checkpoint, scheduler, cache_cv, iid
+        As for `gpuml_dask.model_selection.GridSearchCV`.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        How many fits were done in how many passes, and where; the rest as of the class that
+        searches on one device, with "worker" and "device" in `cv_results_`.
+
+    References
+    ----------
+    K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and hyperparameter
+    optimization", AISTATS (2016).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.searching.adaptive import HalvingGridSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> grid = {"alpha": np.logspace(-3, 3, 9)}
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     search = HalvingGridSearchCV(Ridge(), grid, random_state=0, client=client).fit(X, y)
+    >>> search.n_candidates_, search.n_resources_
+    ([9, 3, 1], [49, 147, 441])
+    """
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        factor=3,
+        resource="n_samples",
+        max_resources="auto",
+        min_resources="exhaust",
+        aggressive_elimination=False,
+        cv=5,
+        scoring=None,
+        refit=True,
+        error_score=np.nan,
+        return_train_score=True,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        client=None,
+        checkpoint=None,
+        scheduler=None,
+        cache_cv=True,
+        iid="deprecated",
+    ):
+        super().__init__(
+            estimator,
+            param_grid,
+            factor=factor,
+            resource=resource,
+            max_resources=max_resources,
+            min_resources=min_resources,
+            aggressive_elimination=aggressive_elimination,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.client, self.checkpoint = client, checkpoint
+        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
+
+
+class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
+    """Search over candidates drawn from distributions by successive halving, on a Dask cluster.
+
+    As `HalvingGridSearchCV`, with scikit-learn's `ParameterSampler` for candidates.
+
+    Parameters
+    ----------
+    estimator, param_distributions, n_candidates, factor, resource, max_resources, min_resources, \
+    aggressive_elimination, cv, scoring, refit, error_score, return_train_score, random_state, \
+    n_jobs, verbose
+        As for `gpuml.model_selection.HalvingRandomSearchCV`.
+    client, checkpoint, scheduler, cache_cv, iid
+        As for `gpuml_dask.model_selection.GridSearchCV`.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        As of `HalvingGridSearchCV`.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.searching.adaptive import HalvingRandomSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     search = HalvingRandomSearchCV(
+    ...         Ridge(),
+    ...         {"alpha": loguniform(1e-3, 1e3)},
+    ...         n_candidates=9,
+    ...         min_resources="exhaust",
+    ...         random_state=0,
+    ...         client=client,
+    ...     ).fit(X, y)
+    >>> search.n_resources_
+    [49, 147, 441]
+    """
+
+    def __init__(
+        self,
+        estimator,
+        param_distributions,
+        *,
+        n_candidates="exhaust",
+        factor=3,
+        resource="n_samples",
+        max_resources="auto",
+        min_resources="smallest",
+        aggressive_elimination=False,
+        cv=5,
+        scoring=None,
+        refit=True,
+        error_score=np.nan,
+        return_train_score=True,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        client=None,
+        checkpoint=None,
+        scheduler=None,
+        cache_cv=True,
+        iid="deprecated",
+    ):
+        super().__init__(
+            estimator,
+            param_distributions,
+            n_candidates=n_candidates,
+            factor=factor,
+            resource=resource,
+            max_resources=max_resources,
+            min_resources=min_resources,
+            aggressive_elimination=aggressive_elimination,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.client, self.checkpoint = client, checkpoint
+        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
+
+
+class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
+    """Search over candidates drawn from distributions by Hyperband, on a Dask cluster.
+
+    Candidates, tables and winners are those of `gpuml.model_selection.HyperbandSearchCV` for the
+    same chunks of rows. Chunks of Dask's collections are the blocks of `partial_fit`, and stay on
+    their workers; a model goes to the next block, as a task that begins with the state which the
+    last one left. So what dies with a worker is trained again, and gives the same. All brackets run
+    at the same time.
+
+    Parameters
+    ----------
+    estimator, parameters, max_iter, aggressiveness, patience, tol, test_size, random_state, \
+    scoring, verbose, prefix
+        As for `gpuml.model_selection.HyperbandSearchCV`.
+    predict_meta, predict_proba_meta, transform_meta : array or frame, default=None
+        Are ignored: dask-ml's class needs them where it can't infer what a model returns.
+    resource, n_jobs, error_score
+        As for `gpuml.model_selection.HyperbandSearchCV`.
+    chunk_size : int or None, default=None
+        Rows of a call of `partial_fit`. None follows the chunks of X; X that is no collection of
+        Dask is one.
+    client, checkpoint, scheduler, cache_cv, iid
+        As for `gpuml_dask.model_selection.GridSearchCV`; `checkpoint` must be None where models
+        learn call by call, because their states are not stored.
+
+    Attributes
+    ----------
+    cv_results_, metadata, metadata_, history_, model_history_, best_estimator_, best_index_, \
+    best_score_, best_params_, scorer_, n_splits_, multimetric_, plan_
+        As of `gpuml.model_selection.HyperbandSearchCV`.
+
+    References
+    ----------
+    L. Li, K. Jamieson, G. DeSalvo, A. Rostamizadeh, A. Talwalkar, "Hyperband: a novel bandit-based
+    approach to hyperparameter optimization", JMLR 18 (2018).
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> from gpuml_dask.searching.adaptive import HyperbandSearchCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> draws = {"alpha": loguniform(1e-6, 1e1), "average": [True, False]}
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     X, y = da.from_array(X / 16, chunks=(600, -1)), da.from_array(y, chunks=600)
+    ...     search = HyperbandSearchCV(
+    ...         SGDClassifier(), draws, max_iter=9, random_state=0, client=client
+    ...     ).fit(X, y)
+    >>> search.metadata_["partial_fit_calls"], bool(search.best_score_ > 0.9)
+    (69, True)
+    """
+
+    def __init__(
+        self,
+        estimator,
+        parameters,
+        max_iter=81,
+        aggressiveness=3,
+        patience=False,
+        tol=1e-3,
+        test_size=None,
+        random_state=None,
+        scoring=None,
+        verbose=False,
+        prefix="",
+        predict_meta=None,
+        predict_proba_meta=None,
+        transform_meta=None,
+        *,
+        resource="auto",
+        chunk_size=None,
+        n_jobs=None,
+        error_score=np.nan,
+        client=None,
+        checkpoint=None,
+        scheduler=None,
+        cache_cv=True,
+        iid="deprecated",
+    ):
+        super().__init__(
+            estimator,
+            parameters,
+            max_iter=max_iter,
+            aggressiveness=aggressiveness,
+            patience=patience,
+            tol=tol,
+            test_size=test_size,
+            random_state=random_state,
+            scoring=scoring,
+            verbose=verbose,
+            prefix=prefix,
+            resource=resource,
+            chunk_size=chunk_size,
+            n_jobs=n_jobs,
+            error_score=error_score,
+        )
+        self.predict_meta, self.predict_proba_meta = predict_meta, predict_proba_meta
+        self.transform_meta = transform_meta
+        self.client, self.checkpoint = client, checkpoint
+        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
+
+    def _bounds(self, X: Any) -> tuple[int, ...]:
+        if isinstance(X, Remote) and self.chunk_size is None:
+            return (0, *accumulate(X.table.sizes))
+        return super()._bounds(X)
+
+    def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Any:
+        session: Session | None = vars(self).get("_session")
+        if session is None or self._resource() != hyperband.CALLS:
+            return super()._make_trainer(X, y, blocks, task, seed)
+        if self.checkpoint is not None:
+            raise ValueError(
+                "checkpoint= cannot be used with resource='partial_fit': states of models are not "
+                "stored. Use resource='n_samples' or a parameter, or checkpoint=None."
+            )
+        if isinstance(y, Remote):
+            labels = _labels(session.client, y) if is_classifier(self.estimator) else None
+        else:
+            labels = y
+        task = with_classes(self.estimator, labels, task)
+        table, task = _table_of(session, X, y, blocks, task)
+        order, settings = blocks.order(self.max_iter), {**gpuml.get_config(), "progress": False}
+        lesson = Lesson(self.estimator, seed, order, task, settings)
+        return ClusterTrainer(session.client, lesson, blocks, table, patience())
+
+
+def _labels(client: Client, y: Remote) -> np.ndarray:
+    """Sorted labels of rows on workers."""
+    (labels,) = answers(client, [client.submit(classes_of, y.future, pure=False)])
+    return labels
+
+
+def _handle(session: Session, x: Any) -> Any:
+    """What `place` takes without another copy, for what workers have; `x` itself for all else."""
+    for here, there in session.elsewhere:
+        if x is here:
+            x = there
+    return x.table[x.name] if isinstance(x, Remote) else x
+
+
+def _table_of(
+    session: Session, X: Any, y: Any, blocks: RowBlocks, task: Task
+) -> tuple[Table, Task]:
+    """Rows in chunks as the blocks are, and the task with columns in place of theirs."""
+    columns: dict[str, Any] = {}
+    names: dict[int, Column] = {}
+
+    def column(value):
+        one_a_row = hasattr(value, "shape") and value.shape and len(value) == blocks.bounds[-1]
+        if not one_a_row:
+            return value
+        if id(value) not in names:
+            names[id(value)] = Column(f"column_{len(names)}")
+            columns[names[id(value)].name] = _handle(session, value)
+        return names[id(value)]
+
+    fit_params, score_params = (
+        {name: column(value) for name, value in params.items()}
+        for params in (task.fit_params, task.score_params)
+    )
+    table = place(
+        _handle(session, X),
+        None if y is None else _handle(session, y),
+        columns,
+        client=session.client,
+        chunks=np.diff(blocks.bounds).tolist(),
+        numeric=False,
+    )
+    return table, replace(task, fit_params=fit_params, score_params=score_params)

@@ -1,0 +1,281 @@
+"""Groups of a search that are fitted with the rows divided over workers."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import Client
+from sklearn.base import clone
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.utils.validation import _num_samples
+
+from gpuml.divided import HOST, DividedRows, moved
+from gpuml.metrics.scorer import batch_scorer
+from gpuml.model_selection.candidates import Group, Step
+from gpuml.model_selection.divided import DividedEvaluator
+from gpuml.model_selection.evaluate import Job, at_once, fit_weight
+from gpuml.model_selection.one_by_one import Task
+from gpuml_dask.planning.plan import Data, GroupWork, Plan, SinglesWork, Work, Worker, make_plan
+from gpuml_dask.planning.words import number
+from gpuml_dask.rows.placement import Table, place
+from gpuml_dask.searching.sent import Remote
+from gpuml_dask.searching.tasks import Column
+from gpuml_dask.searching.warned import Warned, recorded
+from gpuml_dask.sums.divided import run_divided
+
+Results = list[dict[str, Any]]
+
+# Dask's setting for those who know better than the plan: "whole", "rows" or "both".
+FORCED_PLAN = "gpuml.plan"
+# Passes that an iterative solver is taken to need.
+USUAL_ROUNDS = 30
+# Of a GPU that does not say.
+GPU_BYTES = 16 * 2**30
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run over divided rows came to.
+
+    Attributes
+    ----------
+    results : dict of int to list
+        Results of each candidate, split by split; without those of groups that need all rows.
+    steps : list of Step
+    best : (int, estimator) or None
+        The candidate of the best mean score, and its model on all rows.
+    device : str
+        "cpu" or "cuda".
+    warned : list of Warned
+    """
+
+    results: dict[int, Results]
+    steps: Sequence[Step]
+    best: tuple[int, Any] | None
+    device: str
+    warned: Sequence[Warned]
+
+
+class ByRows:
+    """The rows of a job, divided; groups are fitted to them, and the best model.
+
+    Parameters
+    ----------
+    job : Job
+        Its rows are here, or `Remote`.
+    client : Client
+    """
+
+    def __init__(self, job: Job, client: Client):
+        self.job, self.client = job, client
+        self._own: Table | None = None
+        self._best: dict[int, Any] = {}
+
+    def fit(self, groups: Sequence[Group], label: str, *, refit: int | str | None) -> Found:
+        """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too."""
+        table, weight = self._table()
+        spec = _Spec(clone(self.job.estimator), self.job.splits, _portable(self.job.task), refit)
+        filters = list(warnings.filters)
+        found = run_divided(
+            table, _fit_groups, spec, list(groups), filters, label=label, weight=weight
+        )
+        if found.best is not None:
+            self._best[found.best[0]] = found.best[1]
+        where = number(len(_holders_of(table)), "worker")
+        steps = [
+            replace(step, place=f"{where} ({step.place})", why=f"{step.why}, rows divided")
+            for step in found.steps
+        ]
+        return replace(found, steps=steps)
+
+    def refit(self, candidate: int, group: Group | None, label: str) -> Any | None:
+        """The model of a candidate on all rows; None where it was not fitted here."""
+        if candidate not in self._best and group is not None:
+            index = group.positions.index(candidate)
+            alone = Group(group.shared, [group.varying[index]], [candidate])
+            self.fit([alone], label, refit=candidate)
+        return self._best.get(candidate)
+
+    def workers(self) -> str:
+        """Addresses of the workers that have rows."""
+        return ", ".join(sorted(_holders_of(self._table()[0])))
+
+    def close(self) -> None:
+        """Let go of what was sent for this."""
+        if self._own is not None:
+            self._own.close()
+            self._own = None
+
+    def _table(self) -> tuple[Table, str | None]:
+        """The rows on workers, and the name of the weights among them."""
+        job = self.job
+        weight = _weight_of(job)
+        name = None if weight is None else "weight"
+        if isinstance(job.X, Remote):
+            if weight is not None and not isinstance(weight, Remote):
+                raise ValueError("Weights must be on workers where X is: pass both alike.")
+            return job.X.table, None if weight is None else weight.name
+        if self._own is None:
+            columns = {} if weight is None else {"weight": weight}
+            self._own = place(job.X, job.y, columns, client=self.client)
+        return self._own, name
+
+
+def _weight_of(job):
+    found = at_once(job.estimator, job.task)
+    return None if found is None else fit_weight(found, job.task)
+
+
+def _holders_of(table: Table) -> set[str]:
+    """Addresses of the workers that have some of the rows."""
+    found = table.client.who_has(table.futures("X"))
+    return {address for addresses in found.values() for address in addresses}
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """A job without its rows, to be sent to where they come together."""
+
+    estimator: Any
+    splits: Sequence[Any]
+    task: Task
+    refit: int | str | None
+
+
+def _portable(task: Task) -> Task:
+    """The task with a name in place of what has one value a row; the same name for the same."""
+    names: dict[int, Column] = {}
+
+    def named(value):
+        if isinstance(value, Remote) or (hasattr(value, "shape") and len(value.shape) == 1):
+            return names.setdefault(id(value), Column(f"column_{len(names)}"))
+        return value
+
+    fit_params, score_params = (
+        {name: named(value) for name, value in params.items()}
+        for params in (task.fit_params, task.score_params)
+    )
+    return replace(task, fit_params=fit_params, score_params=score_params, verbose=0)
+
+
+def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters) -> Found:
+    """Fit groups where sums over all rows come together."""
+    evaluator = DividedEvaluator(Job(spec.estimator, rows, None, spec.splits, spec.task))
+    results: dict[int, Results] = {}
+    with recorded(filters) as warned:
+        for group in groups:
+            results.update(dict(evaluator.fit_group(group)))
+        best = _refitted(evaluator, results, spec.refit)
+    place = str(rows.shares.place)
+    device = "cuda" if "cuda" in place else "cpu"
+    return Found(results, evaluator.steps, moved_model(best), device, warned)
+
+
+def _refitted(evaluator, results, which):
+    """A candidate and its model on all rows: the one that is named, or the best one."""
+    if which == "best":
+        which = _best(evaluator.job.task.scorer, results)
+    return None if which is None or which not in results else (which, evaluator.refit(which))
+
+
+def _best(scorer, results):
+    """The first candidate of the best mean score; None where several metrics are in question."""
+    if isinstance(scorer, _MultimetricScorer):
+        return None
+    means = {c: np.mean([r["test_scores"] for r in rows]) for c, rows in results.items()}
+    known = {c: mean for c, mean in means.items() if not np.isnan(mean)}
+    return min(known, key=lambda c: (-known[c], c)) if known else None
+
+
+def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
+    """A model with its arrays on the host, so that a client without a GPU can read it."""
+    if best is None or best[1] is None:
+        return None
+    candidate, model = best
+    parts = [model, *(step for _, step in getattr(model, "steps", []))]
+    for part in parts:
+        own = {n: v for n, v in vars(part).items() if n.endswith("_") and not n.startswith("__")}
+        vars(part).update(moved(own, HOST))
+    return candidate, model
+
+
+# ---------------------------------------------------------------- the plan
+
+
+def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) -> Plan:
+    """How a round is spread over the workers there are.
+
+    Parameters
+    ----------
+    job : Job
+    groups : sequence of Groups
+    n_alone : int
+        Candidates that are in no group.
+    client : Client
+    """
+    n_splits = len(job.splits)
+    by_rows = can_be_divided(job)
+    rounds = USUAL_ROUNDS if hasattr(_last(job.estimator), "predict_proba") else 1
+    work = Work(
+        [
+            GroupWork(f"x{len(g.positions)}", len(g.positions), n_splits, by_rows, rounds)
+            for g in groups
+        ],
+        SinglesWork(f"x{n_alone}", n_alone, n_splits) if n_alone else None,
+    )
+    force = dask.config.get(FORCED_PLAN, None)
+    if force in ("rows", "both") and not (groups and by_rows):
+        force = None
+    return make_plan(_data_of(job), work, _workers_of(client), force=force)
+
+
+def can_be_divided(job: Job) -> bool:
+    """Whether groups can be fitted and scored from sums over rows."""
+    found = at_once(job.estimator, job.task)
+    scorer = job.task.scorer
+    scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
+    return (
+        found is not None
+        and hasattr(found, "multifit_piece")
+        and not job.task.return_estimator
+        and all(batch_scorer(each) is not None for each in scorers)
+    )
+
+
+def _last(estimator):
+    return estimator.steps[-1][1] if getattr(estimator, "steps", None) else estimator
+
+
+def _data_of(job):
+    X = job.X
+    shape = getattr(X, "shape", None) or np.shape(X)
+    itemsize = getattr(getattr(X, "dtype", None), "itemsize", 8)
+    n_bytes = None
+    if hasattr(X, "nnz"):
+        n_bytes = int(X.nnz) * 12
+    lives = "workers" if isinstance(X, Remote) else "client"
+    n_features = shape[1] if len(shape) > 1 else 1
+    return Data(_num_samples(X), n_features, itemsize, lives=lives, n_bytes=n_bytes)
+
+
+def _workers_of(client: Client) -> list[Worker]:
+    info: Mapping[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    return [_worker(address, one) for address, one in sorted(info.items())]
+
+
+def _worker(address, one):
+    gpu = bool(one["resources"].get("GPU"))
+    limit = one.get("memory_limit") or 2**62
+    memory = (one.get("gpu") or {}).get("memory-total", GPU_BYTES) if gpu else limit
+    memory = sum(memory) if isinstance(memory, list | tuple) else memory
+    return Worker(
+        address,
+        "gpu" if gpu else "cpu",
+        int(memory),
+        one["nthreads"],
+        one.get("host", ""),
+        int(limit) if gpu else 0,
+    )

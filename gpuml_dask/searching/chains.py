@@ -1,0 +1,382 @@
+"""Models that learn call by call on a cluster: chains of tasks, each from one state to the next.
+
+A state is a future; it stays on the worker that made it, and the scheduler knows how to make it
+again: all tasks before it give the same whenever and wherever they run. Only what rested on rows
+that the client had sent is begun anew here.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cloudpickle
+from distributed import Client, Future
+
+from gpuml.model_selection.candidates import Step
+from gpuml.model_selection.lessons import Learnt, Lesson, learn, scored
+from gpuml.model_selection.one_by_one import Fold, failed_scores, rows_of
+from gpuml.model_selection.row_blocks import Recipe, RowBlocks
+from gpuml.model_selection.training import Request, Result
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows import blocks as joining
+from gpuml_dask.rows.placement import Table
+from gpuml_dask.searching.rounds import model_words
+from gpuml_dask.searching.running import Killed, Runner
+from gpuml_dask.searching.sent import Sent
+from gpuml_dask.searching.tasks import Column
+
+# Calls whose rows are no more than this are one task.
+TOGETHER_BYTES = 2**25
+LOST = ("cancelled", "lost", "error")
+
+
+@dataclass(eq=False)
+class Leg:
+    """A stretch of a model's training, for the runner a unit of work.
+
+    Attributes
+    ----------
+    key : object
+        Whose request it is.
+    position : int
+        Among the requests of that key.
+    request : Request
+    number : int
+        Of the model, among all of the search.
+    previous : Leg or None
+    future : Future or None
+        Of the state after it.
+    """
+
+    key: Any
+    position: int
+    request: Request
+    number: int
+    previous: "Leg | None"
+    title: str
+    future: Future | None = None
+
+    @property
+    def label(self) -> str:
+        """What the dashboard calls it."""
+        return f"{self.request.name} call {self.request.wanted}"
+
+    @property
+    def candidates(self) -> list[int]:
+        """Which model, as a list."""
+        return [self.number]
+
+    def singles(self) -> list:
+        """None: a model is a model."""
+        return []
+
+
+class ClusterTrainer:
+    """Trains models call by call on workers: a `gpuml.model_selection.training.Trainer`.
+
+    Parameters
+    ----------
+    client : Client
+    lesson : Lesson
+        With a `Column` in place of what has one value a row.
+    blocks : RowBlocks
+        As the table is cut.
+    table : Table
+        Is closed with the trainer.
+    patience : float
+        Seconds to wait for a cluster without workers.
+    """
+
+    def __init__(
+        self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table, patience: float
+    ):
+        self.client, self.lesson, self._table = client, lesson, table
+        self._inputs = LessonInputs(client, lesson, blocks, table)
+        self._runner = ChainRunner(client, self._inputs, lesson, patience)
+        self._title = f"train {model_words(lesson.estimator)}"
+        self._numbers: dict[str, int] = {}
+        self._legs: list[Leg] = []
+        self._new: list[Leg] = []
+        self._found: dict[Any, dict[int, Result]] = {}
+        self._asked: dict[Any, int] = {}
+        self._results: Any = None
+        self._n_calls = 0
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was done so far, as one step."""
+        n_models, n_calls = len(self._numbers), self._n_calls
+        return [Step(n_models, n_calls, "workers", "models learn call by call")]
+
+    def start(self, key: Any, requests: Sequence[Request]) -> None:
+        """Take requests; `key` says whose they are."""
+        self._found[key], self._asked[key] = {}, len(requests)
+        for position, request in enumerate(requests):
+            number = self._numbers.setdefault(request.name, len(self._numbers))
+            leg = Leg(key, position, request, number, request.state, self._title)
+            self._new.append(leg)
+            self._legs.append(leg)
+            self._n_calls += request.wanted - request.done
+
+    def next_finished(self) -> tuple[Any, list[Result]]:
+        """Results of one key; keys come as workers finish them."""
+        new, self._new = self._new, []
+        if self._results is None:
+            self._results = self._runner.run(new)
+        else:
+            self._runner.add(new)
+        for leg, found in self._results:
+            results = self._found[leg.key]
+            results[leg.position] = self._result(leg, found)
+            if len(results) == self._asked[leg.key]:
+                del self._found[leg.key]
+                return leg.key, [results[position] for position in range(len(results))]
+        raise ClusterError("The cluster has lost units of work.")  # the runner says so before
+
+    def model(self, request: Request, result: Result) -> Any:
+        """The fitted estimator of a result, brought here."""
+        leg: Leg = result.state
+        patience = self._runner.patience
+        runner = ChainRunner(self.client, self._inputs, self.lesson, patience, last=model_of)
+        results: Any = runner.run([leg])
+        with closing(results):
+            ((_, model),) = results
+        if isinstance(model, Killed):
+            raise ClusterError(f"The best model could not be fetched: {model.reason}.")
+        return model
+
+    def close(self) -> None:
+        """Stop what runs, and forget all that is on workers."""
+        if self._results is not None:
+            self._results.close()
+        for leg in self._legs:
+            leg.future = None
+        self._inputs.close()
+        self._table.close()
+
+    def _result(self, leg, found):
+        if isinstance(found, Killed):
+            found = self._killed(leg, found)
+        if leg.previous is not None:
+            leg.previous.future = None  # the scheduler can make it again if it must
+        return replace(found, state=leg)
+
+    def _killed(self, leg, killed):
+        task = self.lesson.task
+        text = (
+            f"ClusterError: training ends the process that runs it: {killed.reason}. "
+            f"Parameters: {dict(leg.request.params)}"
+        )
+        if task.error_score == "raise":
+            raise ClusterError(f"{text.removeprefix('ClusterError: ')}. Look at the workers' logs.")
+        return Result(failed_scores(task), 0.0, 0.0, None, text)
+
+
+class ChainRunner(Runner):
+    """A runner of legs: states are futures, and what comes back is of the last one."""
+
+    def __init__(
+        self,
+        client: Client,
+        inputs: "LessonInputs",
+        lesson: Lesson,
+        patience: float,
+        last: Any = None,
+    ):
+        super().__init__(client, last or score_leg, inputs, patience=patience)
+        self._lesson = lesson
+
+    def add(self, units: Sequence[Leg], *, workers: Sequence[str] = ()) -> None:
+        """Submit legs, and what they rest on where it is not there any more."""
+        for leg in units:
+            title, inputs = leg.title.replace("train", "score", 1), self._inputs
+            future = self.client.submit(
+                self.function,
+                inputs.lesson,
+                self._state(leg),
+                inputs.held_out,
+                key=self._key(leg, title, leg.label),
+            )
+            self._running[future.key] = leg, future
+            self._wait_on([future])
+
+    def _blame(self, unit):
+        unit.future = None  # what runs of it is let go
+        yield from super()._blame(unit)
+
+    def _key(self, leg, title, label):
+        """A key unlike all others; workers that die with it are counted for the leg."""
+        key = f"{title}-{self._token}", f"{label} #{len(self._submitted) + 1}"
+        self._submitted[key] = leg
+        return key
+
+    def _state(self, leg):
+        """The future of the state after a leg, submitted if nobody has it."""
+        if leg.future is None or leg.future.status in LOST:
+            state = None if leg.previous is None else self._state(leg.previous)
+            packed = cloudpickle.dumps(dict(leg.request.params))
+            for calls in self._stretches(leg.request):
+                numbers = sorted({self._lesson.order[call] for call in calls})
+                state = self.client.submit(
+                    learn_calls if calls.start == leg.request.done else go_on_learning,
+                    self._inputs.lesson,
+                    packed,
+                    calls,
+                    state,
+                    numbers,
+                    *[self._inputs.block(number) for number in numbers],
+                    key=self._key(leg, leg.title, f"{leg.request.name} call {calls.stop}"),
+                )
+            leg.future = state
+        return leg.future
+
+    def _stretches(self, request):
+        """Ranges of calls that are one task each: a task has all of its rows at one time."""
+        first, n_bytes = request.done, 0
+        seen: set[int] = set()
+        for call in range(request.done, request.wanted):
+            number = self._lesson.order[call]
+            more = 0 if number in seen else self._inputs.block_bytes(number)
+            if call > first and n_bytes + more > TOGETHER_BYTES and number not in seen:
+                yield range(first, call)
+                first, seen, n_bytes = call, set(), 0
+                more = self._inputs.block_bytes(number)
+            seen.add(number)
+            n_bytes += more
+        yield range(first, request.wanted)
+
+
+class LessonInputs:
+    """The lesson, training rows of each block, and all held-out rows, on workers."""
+
+    def __init__(self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table):
+        self._client, self._blocks, self._table = client, blocks, table
+        self._names = table.names
+        self._lesson = Sent(client, lesson, f"lesson of {model_words(lesson.estimator)}")
+        self._parts: dict[int, Future] = {}
+        self._held_out: Future | None = None
+        self._row_bytes = max(1, table.dtype.itemsize) * max(1, *table.shape[1:])
+
+    @property
+    def lesson(self) -> Future:
+        """The lesson."""
+        return self._lesson.future
+
+    @property
+    def held_out(self) -> Future:
+        """A fold of all held-out rows."""
+        if self._held_out is None:
+            parts = [
+                self._submit("rows to score on", held_out_part, number)
+                for number in range(self._blocks.n_blocks)
+            ]
+            key = f"held-out rows-{uuid.uuid4().hex}"
+            self._held_out = self._client.submit(
+                join_held_out, self.lesson, self._names, *parts, key=key
+            )
+        return self._held_out
+
+    def block(self, number: int) -> Future:
+        """A fold of the training rows of a block."""
+        if number not in self._parts:
+            self._parts[number] = self._submit("rows to train on", training_part, number)
+        return self._parts[number]
+
+    def block_bytes(self, number: int) -> int:
+        """Size of the training rows of a block, about."""
+        return self._blocks.recipe(number).n_rows * self._row_bytes
+
+    def arguments(self) -> Mapping[str, Future]:
+        """Not how legs get theirs."""
+        return {}
+
+    def revive(self) -> None:
+        """Make again what was lost."""
+        self._table.revive()
+        self._lesson.revive()
+        if self._held_out is not None and self._held_out.status in LOST:
+            self._held_out = None
+        for number in [n for n, part in self._parts.items() if part.status in LOST]:
+            del self._parts[number]
+
+    def close(self) -> None:
+        """Forget all futures."""
+        self._parts.clear()
+        self._held_out = None
+
+    def _submit(self, title, function, number):
+        chunks = [self._table.futures(name)[number] for name in self._names]
+        key = f"{title}-{uuid.uuid4().hex}", number
+        recipe = self._blocks.recipe(number)
+        return self._client.submit(function, self.lesson, self._names, recipe, *chunks, key=key)
+
+
+# ---------------------------------------------------------------- on workers
+
+
+def training_part(lesson: Lesson, names: Sequence[str], recipe: Recipe, *chunks: Any) -> Fold:
+    """A fold of the training rows of a chunk, and of nothing held out."""
+    rows, _ = recipe.parts()
+    part = {n: rows_of(c, rows, shared=True) for n, c in zip(names, chunks, strict=True)}
+    params = _filled(lesson.task.fit_params, part)
+    return Fold(part["X"], part.get("y"), None, None, params, {}, {}, 0)
+
+
+def held_out_part(lesson: Lesson, names: Sequence[str], recipe: Recipe, *chunks: Any) -> list[Any]:
+    """Held-out rows of a chunk."""
+    _, rows = recipe.parts()
+    return [rows_of(chunk, rows) for chunk in chunks]
+
+
+def join_held_out(lesson: Lesson, names: Sequence[str], *parts: Sequence[Any]) -> Fold:
+    """A fold of held-out rows, and of nothing to train on."""
+    columns = [joining.join(*some) for some in zip(*parts, strict=True)]
+    part = dict(zip(names, columns, strict=True))
+    params = _filled(lesson.task.score_params, part)
+    return Fold(None, None, part["X"], part.get("y"), {}, {}, params, len(part["X"]))
+
+
+def learn_calls(
+    lesson: Lesson,
+    packed: bytes,
+    calls: range,
+    before: Learnt | None,
+    numbers: Sequence[int],
+    *blocks: Fold,
+) -> Learnt:
+    """The state after some calls, the first of a leg."""
+    if before is not None and before.error is not None:
+        return before
+    block_of = dict(zip(numbers, blocks, strict=True)).__getitem__
+    return learn(before, cloudpickle.loads(packed), calls, block_of, lesson)
+
+
+def go_on_learning(
+    lesson: Lesson,
+    packed: bytes,
+    calls: range,
+    before: Learnt,
+    numbers: Sequence[int],
+    *blocks: Fold,
+) -> Learnt:
+    """The state after more calls of the same leg; seconds add up."""
+    learnt = learn_calls(lesson, packed, calls, before, numbers, *blocks)
+    if learnt is before:
+        return before
+    return replace(learnt, fit_seconds=before.fit_seconds + learnt.fit_seconds)
+
+
+def score_leg(lesson: Lesson, learnt: Learnt, held_out: Fold) -> Result:
+    """The score of a state."""
+    return scored(learnt, held_out, lesson)
+
+
+def model_of(lesson: Lesson, learnt: Learnt, held_out: Fold) -> Any:
+    """The model of a state."""
+    return learnt.model
+
+
+def _filled(params, part):
+    return {n: part[v.name] if isinstance(v, Column) else v for n, v in params.items()}

@@ -1,0 +1,224 @@
+"""Evaluates candidates on a cluster: what gpuml's `Evaluator` does, in units on workers."""
+
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sklearn
+from distributed import Client
+
+import gpuml
+from gpuml.model_selection.candidates import Group, Plan, Step
+from gpuml.model_selection.evaluate import Evaluator, Job, progress_bar
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.resuming.rounds import Checkpoints
+from gpuml_dask.rows.sending import patience as default_patience
+from gpuml_dask.searching.by_rows import ByRows, plan_for
+from gpuml_dask.searching.rounds import Round, model_words
+from gpuml_dask.searching.running import Killed, Runner, workers_of
+from gpuml_dask.searching.sent import Remote, SearchInputs, send_rows
+from gpuml_dask.searching.tasks import Done, RefitUnit, Spec, run_unit
+from gpuml_dask.searching.warned import Warned, tell
+
+Results = list[dict[str, Any]]
+
+
+class ClusterEvaluator:
+    """Evaluates candidates of a job on the workers of a cluster, round after round.
+
+    Every worker that gets work gets all rows, once. Units of work are groups of candidates, each
+    fitted at once and never cut, and candidates one by one on a split. So results are those of one
+    machine, bit for bit, whoever does what.
+
+    Parameters
+    ----------
+    job : Job
+    client : Client
+    elsewhere : sequence of (array, Remote)
+        Arrays of this process that workers have too.
+    checkpoints : Checkpoints, default=None
+        Where finished work is kept; None keeps none.
+    patience : float or None, default=None
+        Seconds to wait for a cluster without workers; None is Dask's setting ``gpuml.patience``.
+    refits : bool, default=False
+        Whether the candidate of the best mean score is going to be refitted.
+
+    Attributes
+    ----------
+    steps : list of Step
+        What was done so far.
+    n_done : int
+        Number of candidates evaluated so far.
+    names : list of str
+        Units of work that were asked for, as the dashboard names them.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        client: Client,
+        *,
+        elsewhere: Sequence[tuple[Any, Remote]] = (),
+        checkpoints: Checkpoints | None = None,
+        patience: float | None = None,
+        refits: bool = False,
+    ):
+        self.job, self.client, self._elsewhere = job, client, elsewhere
+        self._refits = refits
+        self._divided: ByRows | None = None
+        self._by_rows: set[int] = set()
+        self._checkpoints = checkpoints
+        self.patience = default_patience() if patience is None else patience
+        self.steps: list[Step] = []
+        self.n_done = 0
+        self.names: list[str] = []
+        # Groups follow from the estimator and the task alone.
+        self._planner = Evaluator(replace(job, X=np.empty((0, 0)), y=None))
+        self._inputs: SearchInputs | None = None
+        self._params: dict[int, Mapping[str, Any]] = {}
+        self._groups: dict[int, tuple[Group, str | None]] = {}
+        self._told: set[Warned] = set()
+
+    @property
+    def plan(self) -> Plan:
+        """What was done so far, as a plan."""
+        return Plan(tuple(self.steps))
+
+    def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
+        """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate.
+
+        Each says also on which worker and which device it was found.
+        """
+        n_splits = len(self.job.splits)
+        if n_splits == 0:
+            return []
+        workers = workers_of(self.client, self.patience)
+        finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
+        round_ = Round(self.job, candidates, self.n_done, sum(workers.values()), finished)
+        groups = self._groups_of(candidates)
+        plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), self.client)
+        if self.job.task.verbose > 1:
+            print(plan)
+        if plan.mode != "whole":
+            groups = self._fit_by_rows(round_, groups)
+        self._run_round(round_, groups, list(workers))
+        self._params.update(round_.params)
+        self._groups.update(round_.groups)
+        self.steps.extend(round_.steps())
+        self.n_done += len(candidates)
+        return round_.results
+
+    def refit(self, candidate: int) -> Any:
+        """The model of a candidate on all rows, fitted on a worker."""
+        params = self._params[candidate]
+        group, worker = self._groups.get(candidate, (None, None))
+        title = f"refit {model_words(self.job.estimator)}"
+        if self._divided is not None and candidate in self._by_rows:
+            model = self._divided.refit(candidate, group, title)
+            if model is not None:
+                return model
+        unit = RefitUnit(title, "all rows", candidate, params, group)
+        ((_, done),) = self._run([unit], [worker] if worker else [])
+        if isinstance(done, Killed):
+            raise ClusterError(
+                f"The best model could not be fitted to all rows: {done.reason}. "
+                f"Parameters: {dict(params)}."
+            )
+        return done.value
+
+    def close(self) -> None:
+        """Let go of all that is on workers for this search."""
+        self._inputs = None
+        if self._divided is not None:
+            self._divided.close()
+
+    # ------------------------------------------------------------ whole data on workers
+
+    def _groups_of(self, candidates):
+        """Groups, with the numbers that candidates have among those of all rounds."""
+        return [
+            replace(group, positions=[self.n_done + position for position in group.positions])
+            for group in self._planner.groups(candidates)
+        ]
+
+    def _run_round(self, round_, groups, workers):
+        units = round_.units(groups)
+        self._note(units)
+        if not units:
+            return
+        self._sent().spread(workers[: len(units)])
+        text = f"{len(round_.params)} candidates x {len(self.job.splits)} splits"
+        enabled = gpuml.get_config()["progress"]
+        runner = self._runner()
+        with (
+            progress_bar(round_.n_fits, text, enabled=enabled) as bar,
+            closing(runner.run(units)) as results,
+        ):
+            for unit, done in results:
+                missing = round_.n_fits
+                runner.add(round_.take(unit, done))
+                bar.advance(missing - round_.n_fits)
+                self._tell(done)
+
+    def _runner(self):
+        return Runner(self.client, run_unit, self._sent(), patience=self.patience)
+
+    def _run(self, units, workers):
+        self._note(units)
+        with closing(self._runner().run(units, workers=workers)) as results:
+            out = list(results)
+        for _, done in out:
+            self._tell(done)
+        return out
+
+    def _note(self, units):
+        n_before = len(self.names)
+        self.names += [f"{u.title} {u.label} #{i}" for i, u in enumerate(units, n_before + 1)]
+
+    def _tell(self, done):
+        if isinstance(done, Done):
+            tell(done.warned, self._told)
+
+    def _sent(self) -> SearchInputs:
+        """Rows and the rest on workers; sent there by the first round."""
+        if self._inputs is None:
+            rows, task = send_rows(self.client, self.job, self._elsewhere)
+            spec = Spec(
+                self.job.estimator,
+                self.job.splits,
+                task,
+                gpuml.get_config(),
+                sklearn.get_config(),
+                list(warnings.filters),
+            )
+            self._inputs = SearchInputs(self.client, spec, rows, uuid.uuid4().hex)
+        return self._inputs
+
+    # ------------------------------------------------------------ rows divided over workers
+
+    def _fit_by_rows(self, round_: Round, groups: Sequence[Group]) -> list[Group]:
+        """Fit groups with the rows divided; those that need them in one place are left."""
+        missing = [group for group in groups if not round_.find_group(group)]
+        if not missing:
+            return list(groups)
+        if self._divided is None:
+            self._divided = ByRows(self.job, self.client)
+        label = f"{model_words(self.job.estimator)} x{_size_of(missing)}"
+        self.names.append(f"fit {label} by rows")
+        found = self._divided.fit(missing, label, refit="best" if self._refits else None)
+        tell(found.warned, self._told)
+        left = round_.take_divided(missing, found, self._divided.workers())
+        self._by_rows.update(found.results)
+        round_.groups.update(
+            {n: (group, None) for group in missing for n in group.positions if n in found.results}
+        )
+        done = {id(group) for group in missing} - {id(group) for group in left}
+        return [group for group in groups if id(group) not in done]
+
+
+def _size_of(groups: Sequence[Group]) -> int:
+    return sum(len(group.positions) for group in groups)

@@ -1,0 +1,235 @@
+"""One round of evaluation on a cluster: candidates to units, units to a table of results."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from gpuml.model_selection.candidates import Group, Step
+from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.one_by_one import Progress, announce_end, failed_scores
+from gpuml.model_selection.prefixes import shares_prefixes
+from gpuml.model_selection.routes import what_is_shared
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.words import number
+from gpuml_dask.resuming.rounds import Finished
+from gpuml_dask.searching.by_rows import Found
+from gpuml_dask.searching.chunks import cut_families, families
+from gpuml_dask.searching.running import Killed
+from gpuml_dask.searching.tasks import Done, GroupUnit, SplitUnit, Unit
+
+TOGETHER, ALONE = "all candidates together", "one by one"
+
+
+class Round:
+    """The candidates of one round, and what is known of them.
+
+    Parameters
+    ----------
+    job : Job
+    candidates : sequence of dicts
+    first : int
+        Candidates of earlier rounds. Units know candidates by their numbers among all.
+    n_threads : int
+        Of all workers.
+    finished : Finished, default=None
+        What is known already.
+
+    Attributes
+    ----------
+    table : dict of int to dict
+        Results of each candidate by split.
+    groups : dict of int to (Group, str or None)
+        The group that a candidate was fitted with, and by which worker if that is known.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        candidates: Sequence[Mapping[str, Any]],
+        first: int,
+        n_threads: int,
+        finished: Finished | None = None,
+    ):
+        self.job, self.n_threads = job, n_threads
+        self._finished = Finished() if finished is None else finished
+        self._n_found = 0
+        self._families: dict[tuple[int, int], list[int]] = {}
+        self._killed: set[tuple[int, int]] = set()
+        self.params = dict(enumerate(candidates, first))
+        self.table: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in self.params}
+        self.groups: dict[int, tuple[Group, str | None]] = {}
+        self._done: dict[tuple[str, str], list[Done]] = defaultdict(list)
+        self._divided: list[Step] = []
+
+    @property
+    def n_fits(self) -> int:
+        """Fits that are missing."""
+        return sum(len(self.job.splits) - len(results) for results in self.table.values())
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """All results, split after split per candidate."""
+        return [each[split] for each in self.table.values() for split in range(len(each))]
+
+    # ------------------------------------------------------------ units
+
+    def units(self, groups: Sequence[Group]) -> list[Unit]:
+        """Units for groups, the largest first, and for candidates that are in none."""
+        grouped = {number for group in groups for number in group.positions}
+        missing = [group for group in groups if not self.find_group(group)]
+        alone = [number for number, results in self.table.items() if not results]
+        largest_first = sorted(missing, key=lambda group: -len(group.positions))
+        return [
+            *map(self._group_unit, largest_first),
+            *self._split_units([number for number in alone if number not in grouped]),
+        ]
+
+    def _group_unit(self, group):
+        title = f"fit {model_words(self.job.estimator)} x{len(group.positions)}"
+        return GroupUnit(title, "all folds", group, len(self.job.splits))
+
+    def _split_units(self, numbers):
+        estimator, n_splits = self.job.estimator, len(self.job.splits)
+        params = [self.params[number] for number in numbers]
+        together = [[numbers[i] for i in family] for family in families(estimator, params)]
+        title, sharing = f"fit {model_words(estimator)}", shares_prefixes(estimator, params)
+        units = []
+        for split in range(n_splits):
+            missing = [family for family in together if not self._find_family(split, family)]
+            for part in cut_families(missing, n_splits, self.n_threads, sharing=sharing):
+                label = f"x{sum(map(len, part))} fold {split + 1}"
+                units.append(self._split_unit(title, label, split, part))
+        return units
+
+    def _split_unit(self, title, label, split, part):
+        numbers = [number for family in part for number in family]
+        self._families.update({(split, family[0]): family for family in part})
+        return SplitUnit(title, label, split, numbers, [self.params[n] for n in numbers])
+
+    # ------------------------------------------------------------ what is finished already
+
+    def find_group(self, group: Group) -> bool:
+        """Enter the results of a group that was finished before, if it was."""
+        results = self._finished.group(group)
+        for candidate, each in zip(group.positions, results or (), strict=bool(results)):
+            self.table[candidate] = dict(enumerate(each))
+            self.groups[candidate] = group, None
+            self._n_found += len(each)
+        return results is not None
+
+    def _find_family(self, split, family):
+        results = self._finished.family(split, [self.params[c] for c in family])
+        for candidate, result in zip(family, results or (), strict=bool(results)):
+            self.table[candidate][split] = result
+            self._n_found += 1
+        return results is not None
+
+    def _keep(self, unit):
+        """Add a unit's results to what is finished."""
+        if isinstance(unit, GroupUnit):
+            rows = [[self.table[n][s] for s in range(unit.n_splits)] for n in unit.candidates]
+            self._finished.put_group(unit.group, rows)
+            return
+        for candidate in unit.candidates:
+            family = self._families.get((unit.split, candidate))
+            spots = {(n, unit.split) for n in family or ()}
+            done = all(unit.split in self.table[n] for n in family or ())
+            if family is not None and done and not spots & self._killed:
+                params = [self.params[n] for n in family]
+                results = [self.table[n][unit.split] for n in family]
+                self._finished.put_family(unit.split, params, results)
+
+    # ------------------------------------------------------------ results
+
+    def take(self, unit: Any, done: Done | Killed) -> list[Unit]:
+        """Enter the results of a unit; units for what could not be fitted at once."""
+        if isinstance(done, Killed):
+            for candidate in unit.candidates:
+                self._killed.add((candidate, unit.split))
+                self._enter(candidate, unit.split, self._result_of(candidate, unit.split, done), {})
+            return []
+        if done.value is None:
+            return self._split_units(unit.candidates)
+        where = {"worker": done.worker, "device": done.device}
+        for candidate, split, result in done.value:
+            self._enter(candidate, split, result, where)
+        if isinstance(unit, GroupUnit):
+            self.groups.update(dict.fromkeys(unit.candidates, (unit.group, done.worker)))
+        self._done[done.step.why, done.step.place].append(done)
+        self._keep(unit)
+        return []
+
+    def _enter(self, candidate, split, result, where):
+        self.table[candidate][split] = {**result, "worker": "", "device": "", **where}
+        where_it_stands = Progress(split, len(self.job.splits), candidate, len(self.params))
+        announce_end(self.params[candidate], where_it_stands, self.job.task, result)
+
+    def _result_of(self, candidate, split, killed):
+        task, params = self.job.task, dict(self.params[candidate])
+        text = (
+            f"ClusterError: the fit ends the process that runs it: {killed.reason}. "
+            f"Parameters: {params}"
+        )
+        if task.error_score == "raise":
+            raise ClusterError(f"{text.removeprefix('ClusterError: ')}. Look at the workers' logs.")
+        result = {
+            "fit_error": text,
+            "test_scores": failed_scores(task),
+            "n_test_samples": self.job.splits[split].n_test,
+            "fit_time": 0.0,
+            "score_time": 0.0,
+        }
+        return result | ({"train_scores": failed_scores(task)} if task.return_train_score else {})
+
+    def take_divided(self, groups: Sequence[Group], found: Found, workers: str) -> list[Group]:
+        """Enter results of groups that were fitted with the rows divided; those that were not."""
+        where = {"worker": workers, "device": found.device}
+        left = []
+        for group in groups:
+            if any(position not in found.results for position in group.positions):
+                left.append(group)
+                continue
+            results = [found.results[position] for position in group.positions]
+            for position, splits in zip(group.positions, results, strict=True):
+                for split, result in enumerate(splits):
+                    self._enter(position, split, result, where)
+            self._finished.put_group(group, results)
+        self._divided.extend(found.steps)
+        return left
+
+    # ------------------------------------------------------------ the plan
+
+    def steps(self) -> list[Step]:
+        """What was done, alike things in one step."""
+        steps = [self._step(why, place, done) for (why, place), done in self._done.items()]
+        if self._n_found:
+            steps.insert(0, Step(self._n_found, 0, self._finished.url, "finished before"))
+        return [*self._divided, *steps]
+
+    def _step(self, why, place, done):
+        n_workers = len({each.worker for each in done})
+        if why == TOGETHER and len(done) > 1:
+            why = f"{len(done)} groups, the candidates of each together"
+        if why == ALONE:
+            why += ", folds gathered by each unit"
+            why += what_is_shared(self.job.estimator, list(self.params.values()))
+        n_fits, n_passes = (
+            sum(getattr(each.step, name) for each in done) for name in ("n_fits", "n_passes")
+        )
+        return Step(n_fits, n_passes, f"{number(n_workers, 'worker')} ({place})", why)
+
+
+def model_words(estimator: Any) -> str:
+    """What an estimator is called on the dashboard.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model_words(LogisticRegression())
+    'logistic regression'
+    """
+    while isinstance(estimator, Pipeline) and estimator.steps:
+        estimator = estimator.steps[-1][1]
+    name = estimator if isinstance(estimator, str) else type(estimator).__name__
+    starts = [i for i, c in enumerate(name) if c.isupper() and name[i - 1 : i].islower()]
+    return " ".join(name[a:b] for a, b in zip([0, *starts], [*starts, None], strict=True)).lower()

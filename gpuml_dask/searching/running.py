@@ -1,0 +1,339 @@
+"""Units of work as Dask tasks, run to the end whatever dies meanwhile.
+
+Dask runs a task again when its worker dies. What is left to do here:
+
+* Data that the client has sent is lost with the last worker that had it, and every task that
+  depends on it is cancelled. It is sent again, and those units are submitted again, under new keys:
+  a key that was cancelled stays so.
+* A unit whose workers have died several times may be the culprit, or have stood next to it. So it
+  is a suspect, and runs again when nothing else does. If its worker dies again, each of its single
+  fits is a suspect; and a single fit that ends its worker when it runs alone is guilty. Deaths are
+  counted here too, because the scheduler forgets about tasks that were cancelled.
+* Every wait has a bound: a closed client, a cluster without workers or a scheduler that does not
+  come back end in a `ClusterError`.
+"""
+
+import queue
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import cloudpickle
+from distributed import Client, Future, KilledWorker
+
+from gpuml_dask.errors import ClusterError
+
+# How often the cluster is looked at while nothing arrives.
+TICK_SECONDS = 1.0
+# Answers of the scheduler, and copies of finished results.
+ANSWER_SECONDS = 30.0
+# Deaths of workers that may be chance; the scheduler's own number is the same.
+MOST_DEATHS = 3
+# Each time a worker died that had rows, or the scheduler was started anew.
+MOST_LOSSES = 100
+
+
+class Inputs(Protocol):
+    """What all units of a run take, on the workers."""
+
+    def arguments(self) -> Mapping[str, Future]:
+        """Arguments of the function by name."""
+
+    def revive(self) -> Any:
+        """Make again what was lost."""
+
+
+class Unit(Protocol):
+    """A piece of work that gives the same result whenever and wherever it runs.
+
+    Attributes
+    ----------
+    title, label : str
+        What it is called on Dask's dashboard: units with one title are shown together.
+    candidates : sequence of int
+        Which candidates it is about; one that was found guilty is not run again.
+    """
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def candidates(self) -> Sequence[int]: ...
+    def singles(self) -> "Sequence[Unit]":
+        """The same work in its smallest parts; none if this is one."""
+
+
+@dataclass(frozen=True)
+class Killed:
+    """In place of a result: the unit's workers died whenever it ran."""
+
+    reason: str
+
+
+class Runner:
+    """Runs units on a cluster.
+
+    Parameters
+    ----------
+    client : Client
+    function : callable
+        ``function(packed unit, **arguments)`` runs on workers.
+    inputs : Inputs
+    patience : float, default=60
+        Seconds to wait for a cluster without workers, or whose scheduler does not answer.
+
+    Examples
+    --------
+    See `gpuml_dask.searching.evaluator.ClusterEvaluator`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        function: Callable[..., Any],
+        inputs: Inputs,
+        *,
+        patience: float = 60.0,
+    ):
+        self.client, self.function, self.patience = client, function, patience
+        self._inputs: Any = inputs
+        self._token = uuid.uuid4().hex
+        self._running: dict[Any, tuple[Any, Future]] = {}
+        self._alone: Any = None
+        self._suspects: deque = deque()
+        self._guilty: set[int] = set()
+        self._submitted: dict[Any, Any] = {}
+        self._workers: set[str] = set()
+        self._counted: set[str] = set()
+        self._deaths: Counter = Counter()
+        self._n_losses = 0
+        self._finished: queue.SimpleQueue = queue.SimpleQueue()
+        # Raised where no frame has futures: the client has the exception, which has the frames, so
+        # that they would never be let go.
+        self._error: BaseException | None = None
+
+    def run(
+        self, units: Sequence[Any], *, workers: Sequence[str] = ()
+    ) -> Iterator[tuple[Any, Any]]:
+        """Run units and yield each with its result as they come; `add` may be called meanwhile.
+
+        The result is what the function returned, or a `Killed`. The unit may be a part of one that
+        was asked for, if its workers died. What the function raised is raised here. `workers` are
+        where to rather run them.
+        """
+        try:
+            self.add(units, workers=workers)
+            while self._running or self._suspects:
+                if not self._running:
+                    yield from self._next_suspect()
+                else:
+                    yield from self._next_results()
+                if self._error is not None:
+                    raise self._error
+        finally:
+            self._stop()
+
+    def add(self, units: Sequence[Any], *, workers: Sequence[str] = ()) -> None:
+        """Submit units."""
+        if not units:
+            return
+        keys: list = []
+        for unit in units:
+            # Dask groups tasks by what stands before the token.
+            number = len(self._submitted) + len(keys) + 1
+            keys.append((f"{unit.title}-{self._token}", f"{unit.label} #{number}"))
+        where: dict = {"workers": list(workers), "allow_other_workers": True} if workers else {}
+        futures = self.client.map(
+            self.function,
+            [cloudpickle.dumps(unit) for unit in units],
+            key=keys,
+            pure=False,
+            **where,
+            **self._inputs.arguments(),
+        )
+        for unit, future in zip(units, futures, strict=True):
+            self._running[future.key] = unit, future
+            self._submitted[future.key] = unit
+        self._wait_on(futures)
+
+    # ------------------------------------------------------------ results
+
+    def _next_results(self):
+        """Results that have arrived since; waits for a tick at most."""
+        futures = self._arrived()
+        if not futures:
+            self._look_at_workers()
+            yield from self._judge()
+            return
+        finished = [future for future in futures if future.status == "finished"]
+        for future, value in self._gathered(finished):
+            unit, _ = self._running.pop(future.key)
+            yield unit, value
+        failed = [future for future in futures if future.status == "error"]
+        for future in failed:
+            unit, _ = self._running.pop(future.key)
+            yield from self._failed(unit, future)
+        known = {id(future) for future in (*finished, *failed)}
+        yield from self._repeat([future for future in futures if id(future) not in known])
+
+    def _arrived(self):
+        found = []
+        with suppress(queue.Empty):
+            found.append(self._finished.get(timeout=TICK_SECONDS))
+            while True:
+                found.append(self._finished.get_nowait())
+        return [future for future in found if future.key in self._running]
+
+    def _gathered(self, futures):
+        """Values of finished futures; of those that were lost on the way none yet."""
+        if not futures:
+            return []
+        gather = partial(self.client.gather, futures, errors="skip", asynchronous=True)
+        try:
+            values = self.client.sync(gather, callback_timeout=ANSWER_SECONDS)
+            if len(values) == len(futures):
+                return list(zip(futures, values, strict=True))
+        except (TimeoutError, OSError):
+            self._look_at_workers()
+        self._wait_on(futures)
+        return []
+
+    def _wait_on(self, futures):
+        for future in futures:
+            future.add_done_callback(self._finished.put)
+
+    def _failed(self, unit, future):
+        error = future.exception(timeout=ANSWER_SECONDS)
+        if isinstance(error, KilledWorker):
+            yield from self._blame(unit)
+        else:
+            self._error = error.with_traceback(future.traceback(timeout=ANSWER_SECONDS))
+
+    # ------------------------------------------------------------ who kills workers
+
+    def _blame(self, unit):
+        """A unit whose workers died more often than by chance."""
+        if unit is not self._alone:
+            self._suspects.append(unit)
+        elif parts := unit.singles():
+            self._suspects.extend(parts)
+        else:
+            self._guilty.update(unit.candidates)
+            yield unit, Killed("workers died whenever they ran it, when it ran alone too")
+
+    def _next_suspect(self):
+        unit = self._suspects.popleft()
+        guilty = self._guilty.intersection(unit.candidates)
+        if guilty and (parts := unit.singles()):
+            self._suspects.extendleft(reversed(parts))
+        elif guilty:
+            yield unit, Killed("workers died whenever they ran it on another split")
+        else:
+            self._alone, self._deaths[id(unit)] = unit, MOST_DEATHS
+            self.add([unit])
+
+    def _judge(self):
+        """Take units off workers that have died once too often."""
+        for key, (unit, future) in list(self._running.items()):
+            if self._deaths[id(unit)] > MOST_DEATHS:
+                del self._running[key]
+                self._cancel([future])
+                yield from self._blame(unit)
+
+    def _look_at_workers(self):
+        """Wait until there are any, and count for each unit how many have died with it."""
+        workers = set(workers_of(self.client, self.patience))
+        if workers == self._workers:
+            return
+        self._workers = workers
+        with suppress(TimeoutError, OSError):
+            scheduler: Any = self.client.scheduler
+            events = self.client.sync(
+                scheduler.events, topic="all", callback_timeout=ANSWER_SECONDS
+            )
+            for _, event in events:
+                if event.get("action") == "remove-worker" and not event["expected"]:
+                    self._count(event)
+
+    def _count(self, event):
+        if event["stimulus_id"] not in self._counted:
+            self._counted.add(event["stimulus_id"])
+            units = (self._submitted.get(key) for key in event["processing-tasks"])
+            self._deaths.update(id(unit) for unit in units if unit is not None)
+
+    # ------------------------------------------------------------ what was lost
+
+    def _repeat(self, futures):
+        """Submit again what was cancelled because something that it needs was lost."""
+        if not futures:
+            return
+        self._look_at_workers()
+        lost = [future for future in futures if future.status in ("cancelled", "lost")]
+        self._wait_on([future for future in futures if future not in lost])
+        yield from self._judge()
+        units = [self._running.pop(f.key)[0] for f in lost if f.key in self._running]
+        self._n_losses += bool(units)
+        if self._n_losses > MOST_LOSSES:
+            raise ClusterError(
+                f"What the search needs on the workers was lost {MOST_LOSSES} times. Look at the "
+                "workers' logs: something ends them, or takes their memory."
+            )
+        self._inputs.revive()
+        self.add(units)
+
+    def _stop(self):
+        """Let go of all tasks and inputs; what runs is told to stop."""
+        left = [future for _, future in self._running.values()]
+        self._running.clear()
+        self._finished = queue.SimpleQueue()
+        self._inputs = None
+        self._cancel(left)
+
+    def _cancel(self, futures):
+        if futures and self.client.status == "running":
+            cancel = partial(self.client.cancel, futures, asynchronous=True)
+            with suppress(Exception):
+                self.client.sync(cancel, callback_timeout=ANSWER_SECONDS)
+
+
+def workers_of(client: Client, patience: float) -> dict[str, int]:
+    """Threads of each worker, as soon as there is one.
+
+    Raises
+    ------
+    ClusterError
+        If the client is closed, or if there is no scheduler or no worker for `patience` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        workers, trouble = _look_at(client)
+        if workers:
+            return workers
+        if client.status in ("closed", "closing"):
+            raise ClusterError(
+                "The client is closed, or has lost its scheduler for good. Open another, "
+                "Client(...), give it as client=, and call fit again."
+            )
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"{trouble} for {patience:g} seconds. See that the cluster has workers "
+                "(cluster.scale(...), or their logs), and call fit again."
+            )
+        time.sleep(TICK_SECONDS / 10)
+
+
+def _look_at(client):
+    """Threads of each worker, and what is wrong if there is none."""
+    if client.status != "running":
+        return {}, "There was no connection to the scheduler"
+    try:
+        workers = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
+    except (TimeoutError, OSError, AttributeError):
+        return {}, "The scheduler gave no answer"
+    return workers, "There was no worker"

@@ -1,0 +1,408 @@
+"""scikit-learn's searches over the workers of a Dask cluster."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from distributed import Client
+from sklearn import model_selection as sk
+from sklearn.base import _clone_parametrized, is_classifier
+from sklearn.model_selection._search import _search_estimator_has
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.search import OnePassSearch
+from gpuml_dask import predict
+from gpuml_dask.resuming.rounds import Checkpoints
+from gpuml_dask.searching.drawing import draw
+from gpuml_dask.searching.sent import Remote
+from gpuml_dask.searching.session import Session, client_for, computed, is_remote, score_there
+
+IID = (
+    "iid= has no effect and will be refused one day: means of scores give every fold the same "
+    "weight, as scikit-learn's searches do since 0.24. Leave it out; for means weighted by the "
+    "sizes of folds, choose the best candidate with a function, refit=."
+)
+
+NO_CHECKPOINT = (
+    "checkpoint= needs a cluster: start one with gpuml_dask.local_client(), or give client=."
+)
+
+
+class ClusterSearch(OnePassSearch):
+    """`fit` of a search on a cluster, and predictions for rows of Dask.
+
+    Subclasses have the parameters `client`, `scheduler`, `checkpoint`, `cache_cv` and `iid`.
+    """
+
+    # Splits of labels on workers follow from how many there are of each; see `Session.splits`.
+    counts_labels = True
+
+    def fit(self, X, y=None, **params):
+        """Fit and score all candidates on all splits, and the best one on all rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame, or dask array, dask frame, Delayed, Future, list of these
+            What is on workers stays there. What is here is sent to workers once.
+        y : array-like, or one of those of Dask, default=None
+            Is brought here where splits depend on it: for classifiers, unless `cv` is a splitter
+            that does not look at y.
+        **params : dict
+            `sample_weight`, `groups` and what else `fit` takes, as for scikit-learn's searches.
+            `groups` are brought here.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ClusterError
+            If the client is closed, or the cluster has no workers for a minute (Dask's setting
+            ``gpuml.patience``).
+        ValueError
+            As of scikit-learn's searches. A failed fit leaves the search as it was.
+        """
+        if self.iid != "deprecated":
+            warnings.warn(IID, FutureWarning, stacklevel=2)
+        with client_for(self.client, self.scheduler) as client:
+            if client is None:
+                if self.checkpoint is not None:
+                    raise ValueError(NO_CHECKPOINT)
+                rows = computed(X, self.scheduler), computed(y, self.scheduler)
+                params = {name: computed(value, self.scheduler) for name, value in params.items()}
+                return super().fit(*rows, **params)
+            with Session(client, self._checkpoints()) as session:
+                X, y, params = session.take(self, X, y, params)
+                self._session = session
+                try:
+                    super().fit(X, y, **params)
+                finally:
+                    del self._session
+                self.dask_graph_ = session.graph()
+        return self
+
+    def _checkpoints(self):
+        if self.checkpoint is None:
+            return None
+        return Checkpoints(self.checkpoint, getattr(self, "random_state", None))
+
+    def _make_evaluator(self, job: Job) -> Any:
+        session = vars(self).get("_session")
+        if session is None:
+            return super()._make_evaluator(job)
+        return session.evaluator(job, refits=self.refit is True)
+
+    def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
+        session = vars(self).get("_session")
+        if session is not None and isinstance(y, Remote) and is_classifier(self.estimator):
+            return session.splits(cv, y)
+        return super()._split(cv, X, y, params)
+
+    def _format_results(self, candidate_params, n_splits, out, more_results=None):
+        results = super()._format_results(candidate_params, n_splits, out, more_results)
+        for name in ("worker", "device"):
+            if name in out[0]:
+                words = [each[name] for each in out]
+                results[name] = np.array(
+                    [
+                        ", ".join(dict.fromkeys(filter(None, words[i : i + n_splits])))
+                        for i in range(0, len(words), n_splits)
+                    ],
+                    dtype=object,
+                )
+        return results
+
+    def visualize(self, filename="mydask", format=None, **kwargs):
+        """Draw what the last fit did, as Dask draws task graphs.
+
+        Parameters
+        ----------
+        filename : str or None, default="mydask"
+            The file to write, without its extension; None writes none.
+        format : {"png", "pdf", "dot", "svg", "jpeg", "jpg"}, default=None
+            None is "png".
+        **kwargs : dict
+            As for `dask.visualize`.
+
+        Returns
+        -------
+        image : IPython.display.Image, IPython.display.SVG or None
+
+        Raises
+        ------
+        ImportError
+            If graphviz is not installed.
+        """
+        check_is_fitted(self, "dask_graph_")
+        return draw(self.dask_graph_, filename=filename, format=format, **kwargs)
+
+    # ------------------------------------------------------------ clones and pickles
+
+    def __sklearn_clone__(self):
+        # A client cannot be copied, and a clone is to use the same one.
+        bare = copy(self)
+        bare.client = bare.scheduler = None
+        out = _clone_parametrized(bare)
+        out.client, out.scheduler = self.client, self.scheduler
+        return out
+
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        state.pop("_session", None)
+        return {**state, "client": _address(self.client), "scheduler": _address(self.scheduler)}
+
+    # ------------------------------------------------------------ rows of Dask
+
+    def score(self, X, y=None, **params):
+        """The best model's score of given rows; those of Dask are scored on workers.
+
+        R2 and accuracy (``scoring=None``) are computed block by block; for others the rows are
+        brought together on one worker.
+        """
+        if not is_remote(X):
+            return super().score(X, y, **params)
+        check_is_fitted(self)
+        if self.scoring is None and y is not None and is_dask_collection(X):
+            return predict.score(self.best_estimator_, X, y, **params)
+        with client_for(self.client, self.scheduler) as client:
+            if client is None:
+                return super().score(computed(X, self.scheduler), computed(y, self.scheduler))
+            return score_there(client, self, X, y, params)
+
+    @available_if(_search_estimator_has("predict"))
+    def predict(self, X):
+        """Predictions of the best model; of Dask's rows lazily, block by block."""
+        return self._of_rows("predict", X)
+
+    @available_if(_search_estimator_has("predict_proba"))
+    def predict_proba(self, X):
+        """Probabilities of classes by the best model; as `predict`."""
+        return self._of_rows("predict_proba", X)
+
+    @available_if(_search_estimator_has("decision_function"))
+    def decision_function(self, X):
+        """Decision values of the best model; as `predict`."""
+        return self._of_rows("decision_function", X)
+
+    @available_if(_search_estimator_has("transform"))
+    def transform(self, X):
+        """Rows transformed by the best model; as `predict`."""
+        return self._of_rows("transform", X)
+
+    def _of_rows(self, method, X):
+        if not is_dask_collection(X):
+            return getattr(super(), method)(X)
+        check_is_fitted(self)
+        return getattr(predict, method)(self.best_estimator_, X)
+
+
+def _address(client):
+    """The address of a client's scheduler; None of one in this process."""
+    if not isinstance(client, Client):
+        return client
+    address = client.scheduler.address if client.scheduler is not None else None
+    return None if address is None or address.startswith("inproc") else address
+
+
+class GridSearchCV(ClusterSearch, sk.GridSearchCV):
+    """Exhaustive search over a grid of parameters, on the workers of a Dask cluster.
+
+    Parameters, attributes and results are those of scikit-learn's class of this name; scores are
+    those of `gpuml.model_selection.GridSearchCV`, bit for bit, whoever does what and whatever dies
+    meanwhile. Candidates that an estimator can fit together are one unit of work; other units are
+    candidates on one split. Every worker that gets work gets all rows, once for the search.
+
+    Arguments of dask-ml's class of this name are taken too.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any scikit-learn-compatible estimator.
+    param_grid : dict or list of dicts
+        Parameter names to lists of values; nested names as ``step__alpha``.
+    scoring : str, callable, list, tuple, set, dict or None, default=None
+        Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
+    n_jobs : int or None, default=None
+        Of a search without a cluster. On one, Dask's workers and threads decide.
+    refit : bool, str or callable, default=True
+        Whether, or by which metric, the best candidate is fitted on all rows, on a worker.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5 folds.
+    verbose : int, default=0
+        1 prints the number of fits; 2 also each fit and the plan; 3 and above also scores.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Of a search without a cluster.
+    error_score : "raise" or number, default=nan
+        Score of a candidate that fails, or that ends the process that fits it.
+    return_train_score : bool, default=False
+        Whether training parts are scored too.
+    client : distributed.Client, address, cluster or None, default=None
+        None is the current client. Without any, the search runs in this process. Pickles hold the
+        address of its scheduler.
+    checkpoint : str or None, default=None
+        A folder, or a URL that fsspec knows. What is finished is stored there; a search that was
+        cut off does only the missing work when it is fitted again.
+    scheduler : Client, address or str, default=None
+        As in dask-ml: what `client` is, or "threads", "sync", "processes" for a search in this
+        process.
+    cache_cv : bool, default=True
+        Is ignored: folds are always taken out of rows that are on the worker.
+    iid : bool, default="deprecated"
+        Is ignored, with a warning.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        scikit-learn's, and "worker" and "device" of each candidate.
+    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, \
+    multimetric_, classes_, n_features_in_, feature_names_in_
+        As scikit-learn's.
+    plan_ : Plan
+        How many fits were done in how many passes, and where.
+    dask_graph_ : dict of str to list of str
+        What was done and what each part needed; `visualize` draws it.
+
+    See Also
+    --------
+    gpuml.model_selection.GridSearchCV : The search on one device.
+    RandomizedSearchCV : A number of candidates drawn from distributions.
+
+    References
+    ----------
+    M. Rocklin, "Dask: Parallel computation with blocked algorithms and task scheduling", *SciPy*
+    (2015).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.model_selection import GridSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> client = Client(processes=False, dashboard_address=":0")
+    >>> search = GridSearchCV(Ridge(), {"alpha": np.logspace(-3, 3, 7)}, client=client).fit(X, y)
+    >>> print(search.plan_)
+    35 fits in 1 pass on 1 worker (numpy:cpu) (all candidates together)
+    >>> client.close()
+    """
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        scoring=None,
+        n_jobs=None,
+        refit=True,
+        cv=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        error_score=np.nan,
+        return_train_score=False,
+        client=None,
+        checkpoint=None,
+        scheduler=None,
+        cache_cv=True,
+        iid="deprecated",
+    ):
+        super().__init__(
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.client, self.checkpoint = client, checkpoint
+        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
+
+
+class RandomizedSearchCV(ClusterSearch, sk.RandomizedSearchCV):
+    """Search over candidates drawn from distributions, on the workers of a Dask cluster.
+
+    As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
+    `random_state` gives the same candidates as scikit-learn's class of this name.
+
+    Parameters
+    ----------
+    estimator : estimator
+    param_distributions : dict or list of dicts
+        Parameter names to lists or to distributions with an `rvs` method.
+    n_iter : int, default=10
+        Number of candidates.
+    scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
+        As for `GridSearchCV`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws.
+    client, checkpoint, scheduler, cache_cv, iid
+        As for `GridSearchCV`.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        How many fits were done in how many passes, and where; the rest as of `GridSearchCV`.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.model_selection import RandomizedSearchCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     search = RandomizedSearchCV(
+    ...         Ridge(), {"alpha": loguniform(1e-3, 1e3)}, random_state=0, client=client
+    ...     ).fit(X, y)
+    >>> print(round(search.best_params_["alpha"], 3))
+    0.2
+    """
+
+    def __init__(
+        self,
+        estimator,
+        param_distributions,
+        *,
+        n_iter=10,
+        scoring=None,
+        n_jobs=None,
+        refit=True,
+        cv=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        random_state=None,
+        error_score=np.nan,
+        return_train_score=False,
+        client=None,
+        checkpoint=None,
+        scheduler=None,
+        cache_cv=True,
+        iid="deprecated",
+    ):
+        super().__init__(
+            estimator,
+            param_distributions,
+            n_iter=n_iter,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            random_state=random_state,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.client, self.checkpoint = client, checkpoint
+        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid

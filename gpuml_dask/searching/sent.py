@@ -1,0 +1,201 @@
+"""What the units of a search take: objects of the client's on the workers, made again when lost."""
+
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import cloudpickle
+from dask.sizeof import sizeof
+from distributed import Client, Future, wait
+from sklearn.utils.validation import _is_arraylike, _num_samples
+
+from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.one_by_one import Task
+from gpuml_dask.rows.placement import Table
+from gpuml_dask.rows.sending import Homes, send
+from gpuml_dask.searching.tasks import Column, Spec, touch, unpacked
+
+# What is smaller is a part of the task graph, which the scheduler keeps: then it is never lost.
+SMALL_BYTES = 2**17
+# Smaller rows are fetched by a worker in no time when it gets its first unit.
+SPREAD_BYTES = 2**22
+SEND_SECONDS = 60
+
+
+class Sent:
+    """An object of this process, on a worker.
+
+    A small one is a task that Dask can repeat. A large one goes straight to a worker, and has to be
+    sent again where that dies.
+
+    Parameters
+    ----------
+    client : Client
+    value : object
+        Is kept, to be sent again.
+    title : str
+        What it is called on Dask's dashboard.
+    """
+
+    def __init__(self, client: Client, value: Any, title: str):
+        self._client, self._value, self._title = client, value, title
+        self.n_bytes = sizeof(value)
+        self._homes = Homes(client, [self.n_bytes], on_gpu=False)
+        self.future = self._sent()
+
+    def revive(self) -> bool:
+        """Send it again if it was lost, and say so."""
+        if self.future.status in ("finished", "pending"):
+            return False
+        self.future = self._sent()
+        return True
+
+    def _sent(self):
+        # Never the same key twice: one that was cancelled stays so.
+        key = f"{self._title}-{uuid.uuid4().hex}"
+        if self.n_bytes > SMALL_BYTES:
+            (future,) = send(self._client, {0: (key, self._value)}, self._homes)
+            return future
+        packed = cloudpickle.dumps(self._value)
+        return self._client.submit(unpacked, packed, key=key, pure=False)
+
+
+class Remote:
+    """Rows that are on workers already, in the place of an array: a column of a table.
+
+    Has the shape and the length of the array, for whoever only asks for these.
+    """
+
+    def __init__(self, table: Table, name: str):
+        self.table, self.name = table, name
+        placed = table[name]
+        self.shape, self.dtype, self.ndim = placed.shape, placed.dtype, placed.ndim
+
+    @property
+    def future(self) -> Future:
+        """All rows in one, on one worker."""
+        return self.table.whole(self.name)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the rows, about."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    def revive(self) -> bool:
+        """Make again what was lost."""
+        return self.table.revive()
+
+    def content_token(self) -> str:
+        """A hash of the values of the whole table, computed on workers."""
+        return f"{self.name} of {self.table.content_token()}"
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        raise TypeError(
+            f"{self.name} is on the workers of a cluster; its values are not read here. A "
+            "splitter or scorer that needs them gets them from an array or frame passed to fit."
+        )
+
+
+class SearchInputs:
+    """The spec of a search and its rows.
+
+    Parameters
+    ----------
+    client : Client
+    spec : Spec
+    rows : mapping of str to Sent or Remote
+    name : str
+        Of the search, unlike any other's.
+    """
+
+    def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Remote], name: str):
+        self._client, self._rows = client, rows
+        self._name, self._n_unpacked = name, 0
+        # As bytes, of which the size is known.
+        self._packed = Sent(client, cloudpickle.dumps(spec), "search")
+        self._spec = self._unpacked()
+
+    def arguments(self) -> dict[str, Future]:
+        """Futures by name of argument."""
+        return {"spec": self._spec, **self._row_futures()}
+
+    def revive(self) -> None:
+        """Make again what was lost."""
+        for sent in self._rows.values():
+            sent.revive()
+        if self._packed.revive() or self._spec.status in ("cancelled", "lost"):
+            self._spec = self._unpacked()
+
+    def _unpacked(self):
+        self._n_unpacked += 1
+        key = (f"search-{self._name}", self._n_unpacked)
+        return self._client.submit(unpacked, self._packed.future, key=key, pure=False)
+
+    def _row_futures(self):
+        return {name: sent.future for name, sent in self._rows.items()}
+
+    def spread(self, workers: Sequence[str]) -> None:
+        """Bring large rows to some workers before there is work.
+
+        Dask would rather give a few units to the one worker that has the rows, one after another,
+        than wait for copies.
+        """
+        n_bytes = sum(sent.n_bytes for sent in self._rows.values())
+        if n_bytes < SPREAD_BYTES or len(workers) < 2:
+            return
+        touched = [
+            self._client.submit(
+                touch,
+                i,
+                **self._row_futures(),
+                workers=[worker],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for i, worker in enumerate(workers)
+        ]
+        try:
+            wait(touched, timeout=SEND_SECONDS)
+        except Exception:
+            return  # whatever was lost: the units will notice
+
+
+def send_rows(
+    client: Client, job: Job, elsewhere: Sequence[tuple[Any, Remote]] = ()
+) -> tuple[dict[str, Sent | Remote], Task]:
+    """X, y and all that has one value a row, by name, and the task with columns in their place.
+
+    `elsewhere` are arrays of this process that workers have too.
+    """
+    n_rows = _num_samples(job.X)
+    known = {id(here): there for here, there in elsewhere}
+
+    def sent(name, value):
+        return (
+            value
+            if isinstance(value, Remote)
+            else known.get(id(value)) or Sent(client, value, name)
+        )
+
+    rows = {name: sent(name, x) for name, x in (("X", job.X), ("y", job.y)) if x is not None}
+    columns: dict[int, Column] = {}
+
+    def column(value):
+        if not (_is_arraylike(value) and _num_samples(value) == n_rows):
+            return value
+        # Weights of fits and of scores are one array, and have to stay so.
+        if id(value) not in columns:
+            columns[id(value)] = Column(f"column_{len(columns)}")
+            rows[columns[id(value)].name] = sent(columns[id(value)].name, value)
+        return columns[id(value)]
+
+    fit_params, score_params = (
+        {name: column(value) for name, value in params.items()}
+        for params in (job.task.fit_params, job.task.score_params)
+    )
+    return rows, replace(job.task, fit_params=fit_params, score_params=score_params)

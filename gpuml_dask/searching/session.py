@@ -1,0 +1,226 @@
+"""What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import cloudpickle
+import dask
+from dask.base import is_dask_collection
+from distributed import Client, Future, default_client
+from sklearn.base import is_classifier
+from sklearn.model_selection import StratifiedKFold
+
+from gpuml.divided import Share, divided_splits
+from gpuml.model_selection.evaluate import Job
+from gpuml_dask.cluster import the_client
+from gpuml_dask.resuming.rounds import Checkpoints
+from gpuml_dask.rows import blocks
+from gpuml_dask.rows.placement import Placed, Table, place
+from gpuml_dask.rows.sending import answers
+from gpuml_dask.searching.evaluator import ClusterEvaluator
+from gpuml_dask.searching.sent import Remote
+from gpuml_dask.sums.divided import fetch, repeated
+from gpuml_dask.sums.holders import TaskHolders
+
+# Names that dask-ml's searches take for work on this machine alone.
+LOCAL_SCHEDULERS = (
+    *("sync", "synchronous", "single-threaded", "threads", "threading"),
+    *("processes", "multiprocessing"),
+)
+
+
+class Session:
+    """The cluster as one fit of a search sees it.
+
+    Parameters
+    ----------
+    client : Client
+    checkpoints : Checkpoints, default=None
+        Where finished work is kept; None keeps none.
+
+    Attributes
+    ----------
+    evaluators : list of ClusterEvaluator
+    elsewhere : list of (array, Remote)
+        Arrays that are here too, and what stands for them on workers.
+    """
+
+    def __init__(self, client: Client, checkpoints: Checkpoints | None = None):
+        self.client, self.checkpoints = client, checkpoints
+        self.evaluators: list[ClusterEvaluator] = []
+        self._table: Table | None = None
+        self.elsewhere: list[tuple[Any, Remote]] = []
+
+    def take(self, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> tuple:
+        """X, y and parameters as a search of local arrays reads them.
+
+        Of what is on workers, y and groups come here if splits depend on them. All else gets a
+        stand-in, so that it never does.
+        """
+        params = dict(params)
+        if is_remote(params.get("groups")):
+            with place(params["groups"], client=self.client, numeric=False) as table:
+                params["groups"] = self._values(table, "X")
+        remote = {name: value for name, value in params.items() if is_remote(value)}
+        if not (is_remote(X) or is_remote(y) or remote):
+            return X, y, params
+        there = y if is_remote(y) else None
+        table = place(X, there, remote, client=self.client, numeric=False)
+        self._table = table
+        params.update({name: Remote(table, name) for name in remote})
+        if there is not None:
+            y = Remote(table, "y")
+            classifier = is_classifier(search.estimator)
+            counted = search.counts_labels and params.get("groups") is None
+            dealt = counted and _is_dealt(search.cv, y, classifier)
+            if not dealt and _splits_look_at_y(search.cv, classifier):
+                here = self._values(table, "y")
+                self.elsewhere.append((here, y))
+                y = here
+        return Remote(table, "X"), y, params
+
+    def splits(self, cv: Any, y: Remote) -> Sequence[Any]:
+        """Stratified splits of labels that are on workers; only how many there are comes here."""
+        table = y.table
+        keys = [f"labels-{uuid4().hex}-{i}" for i in range(table.n_chunks)]
+        shares = self.client.map(_labels, table.futures(y.name), key=keys, pure=False)
+        holders = TaskHolders(self.client, shares, partial(fetch, self.client), "labels")
+        return repeated(table, partial(divided_splits, classifier=True), cv, holders, table.sizes)
+
+    def evaluator(self, job: Job, *, refits: bool = False) -> ClusterEvaluator:
+        """An evaluator on this cluster, closed with the session."""
+        self.evaluators.append(
+            ClusterEvaluator(
+                job,
+                self.client,
+                elsewhere=self.elsewhere,
+                checkpoints=self.checkpoints,
+                refits=refits,
+            )
+        )
+        return self.evaluators[-1]
+
+    def graph(self) -> dict[str, list[str]]:
+        """What was done, each with what it needed."""
+        units = [name for evaluator in self.evaluators for name in evaluator.names]
+        return {"rows": [], **{name: ["rows"] for name in units}, "table of scores": units}
+
+    def close(self) -> None:
+        """Let go of everything on workers that was put there for this fit."""
+        for evaluator in self.evaluators:
+            evaluator.close()
+        if self._table is not None:
+            self._table.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def _values(self, table, name):
+        (values,) = answers(self.client, [self.client.submit(host_copy, table.whole(name))])
+        return values
+
+
+def _labels(y):
+    return Share(None, y)
+
+
+def host_copy(x: Any) -> Any:
+    """Values in host memory, for a client that has no GPU."""
+    return x.get() if hasattr(x, "get") and type(x).__module__.startswith("cupy") else x
+
+
+def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Any:
+    """The score of a fitted search, of rows that are brought together on one worker."""
+    with place(X, y, params, client=client, numeric=False) as table:
+        rows = {name: table.whole(name) for name in table.names}
+        score = client.submit(scored, cloudpickle.dumps(search), **rows, pure=False)
+        return answers(client, [score])[0]
+
+
+def scored(packed: bytes, X: Any, y: Any = None, **params: Any) -> Any:
+    """The score of a packed search, of rows that are here."""
+    return cloudpickle.loads(packed).score(X, y, **params)
+
+
+def is_remote(x: Any) -> bool:
+    """Whether `x` is rows on a cluster, or that Dask can make: a collection, futures, a handle."""
+    if isinstance(x, list | tuple):
+        return len(x) > 0 and all(map(is_remote, x))
+    return isinstance(x, Future | Placed) or is_dask_collection(x)
+
+
+def computed(x: Any, scheduler: Any) -> Any:
+    """Rows that Dask makes, in this process, with one of Dask's local schedulers."""
+    if not is_remote(x):
+        return x
+    parts = list(x) if isinstance(x, list | tuple) else [x]
+    if not all(map(is_dask_collection, parts)):
+        raise TypeError(
+            f"{type(parts[0]).__name__} objects live on a cluster: give the search its client=."
+        )
+    return blocks.join(*dask.compute(*parts, scheduler=scheduler))
+
+
+@contextmanager
+def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
+    """The client that a search should use; None for a search in this process.
+
+    Parameters
+    ----------
+    client : Client, address, cluster or None
+        None is `scheduler`, and without that the current client, if there is one.
+    scheduler : the same, or the name of one of Dask's local schedulers
+
+    Raises
+    ------
+    ClusterError
+        If the client is closed, or was called from its own event loop.
+    TypeError, ValueError
+        For anything else.
+    """
+    chosen = scheduler if client is None else client
+    if chosen is None:
+        chosen = _current_client()
+    if chosen is None or chosen in LOCAL_SCHEDULERS or _is_get(chosen):
+        yield None
+    elif isinstance(chosen, str) and ":" not in chosen:
+        raise ValueError(
+            f"client= (or scheduler=) must be a Client, a cluster, the address of a scheduler such "
+            f"as 'tcp://host:8786', or one of {LOCAL_SCHEDULERS}; got {chosen!r}."
+        )
+    else:
+        with the_client(chosen) as found:
+            yield found
+
+
+def _current_client():
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+def _is_get(chosen: Any) -> bool:
+    """Whether it is a scheduler as a function, such as ``dask.threaded.get``."""
+    return callable(chosen) and not hasattr(chosen, "scheduler_address")
+
+
+def _is_dealt(cv, y, classifier):
+    """Whether splits follow from how many rows of each class every chunk has."""
+    usual = cv is None or isinstance(cv, int) or (type(cv) is StratifiedKFold and not cv.shuffle)
+    return classifier and usual and y.ndim == 1 and y.dtype.kind in "iubU"
+
+
+def _splits_look_at_y(cv, classifier):
+    """Whether splits depend on y: of classifiers, and of splitters that are not known not to."""
+    if hasattr(cv, "split"):
+        theirs = type(cv).__module__.startswith("sklearn.model_selection")
+        return not theirs or "Stratified" in type(cv).__name__
+    # None and a number mean stratified folds for classifiers; an iterable has its indices.
+    return classifier and (cv is None or isinstance(cv, int))

@@ -1,0 +1,275 @@
+"""What runs on workers: units of a search, on an evaluator that each worker builds once.
+
+The evaluator of a search on a worker is kept by that worker's copy of its `Spec`, which is a Dask
+key. So rows are brought to a device once for all units, and go when Dask lets the key go: when the
+search ends, or when its client is gone, however that came about.
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import cloudpickle
+import sklearn
+from distributed import get_worker
+
+import gpuml
+from gpuml.data import AnySplit
+from gpuml.divided import located_splits
+from gpuml.model_selection.candidates import Group, Step
+from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.residence import configured, place_name
+from gpuml_dask.searching.warned import Warned, recorded
+
+Results = list[dict[str, Any]]
+
+_building = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Column:
+    """Stands in a spec for an array with one value a row, which is sent like the rows."""
+
+    name: str
+
+
+@dataclass
+class Spec:
+    """What all units of a search have in common, besides rows.
+
+    Attributes
+    ----------
+    estimator : estimator
+    splits : sequence of splits
+    task : Task
+        With a `Column` in place of each array that has one value a row.
+    settings : dict
+        Of gpuml; workers do not inherit the user's.
+    sklearn_settings : dict
+        Of scikit-learn.
+    filters : list
+        The user's `warnings.filters`.
+    """
+
+    estimator: Any
+    splits: Sequence[AnySplit]
+    task: Task
+    settings: Mapping[str, Any]
+    sklearn_settings: Mapping[str, Any]
+    filters: Sequence[tuple]
+    _kept: "Kept | None" = field(default=None, repr=False)
+
+    def __getstate__(self):
+        # What a worker keeps is its own.
+        return {**vars(self), "_kept": None}
+
+    def kept(self, rows: Mapping[str, Any]) -> "Kept":
+        """The evaluator of this worker; made of the rows by the first unit that asks."""
+        with _building:
+            if self._kept is None:
+                y = rows.get("y")
+                splits = located_splits(self.splits, y)
+                job = Job(self.estimator, rows["X"], y, splits, self._task_with(rows))
+                self._kept = Kept(Evaluator(job))
+            return self._kept
+
+    def _task_with(self, rows):
+        def filled(params):
+            return {n: rows[v.name] if isinstance(v, Column) else v for n, v in params.items()}
+
+        fit_params, score_params = map(filled, (self.task.fit_params, self.task.score_params))
+        # What is printed of fits is printed where the user sees it.
+        return replace(self.task, fit_params=fit_params, score_params=score_params, verbose=0)
+
+
+@dataclass
+class Kept:
+    """An evaluator, and the lock of those who fit groups on it."""
+
+    evaluator: Evaluator
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a unit came to, and where.
+
+    Attributes
+    ----------
+    value : list of (candidate, split, result), estimator or None
+        None of a group that could not be fitted at once.
+    step : Step
+    worker, device : str
+    warned : list of Warned
+    """
+
+    value: Any
+    step: Step
+    worker: str
+    device: str
+    warned: Sequence[Warned] = ()
+
+
+@dataclass(frozen=True)
+class GroupUnit:
+    """Candidates that are fitted at once; never cut, because steps of solvers depend on all."""
+
+    title: str
+    label: str
+    group: Group
+    n_splits: int
+
+    @property
+    def candidates(self) -> list[int]:
+        """Which candidates."""
+        return self.group.positions
+
+    @property
+    def n_fits(self) -> int:
+        """Models that are fitted."""
+        return len(self.group.positions) * self.n_splits
+
+    def singles(self) -> "list[SplitUnit]":
+        """The same work in its smallest parts."""
+        params = [{**self.group.shared, **varying} for varying in self.group.varying]
+        return [
+            _single(self.title, s, position, each)
+            for s in range(self.n_splits)
+            for position, each in zip(self.group.positions, params, strict=True)
+        ]
+
+    def run(self, kept: Kept) -> tuple[Any, Step]:
+        """Fit and score on a worker; no results where it can't be done at once."""
+        evaluator = kept.evaluator
+        with kept.lock:
+            found = evaluator.fit_group(self.group)
+            if not found:
+                return None, Step(0, 0, place_name(evaluator.job.X), "")
+            return _by_split(found), evaluator.steps[-1]
+
+
+@dataclass(frozen=True)
+class SplitUnit:
+    """Candidates that are fitted one by one on one split."""
+
+    title: str
+    label: str
+    split: int
+    candidates: Sequence[int]
+    params: Sequence[Mapping[str, Any]]
+
+    @property
+    def n_fits(self) -> int:
+        """Models that are fitted."""
+        return len(self.candidates)
+
+    def singles(self) -> "list[SplitUnit]":
+        """The same work in its smallest parts; none if this is one."""
+        if len(self.candidates) == 1:
+            return []
+        pairs = zip(self.candidates, self.params, strict=True)
+        return [_single(self.title, self.split, position, each) for position, each in pairs]
+
+    def run(self, kept: Kept) -> tuple[Any, Step]:
+        """Fit and score on a worker."""
+        evaluator = kept.evaluator
+        results = evaluator.fit_split(self.split, self.params)
+        value = [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)]
+        return value, Step(self.n_fits, self.n_fits, place_name(evaluator.job.X), "one by one")
+
+
+@dataclass(frozen=True)
+class RefitUnit:
+    """The model of a candidate on all rows, from its group's models if it has one."""
+
+    title: str
+    label: str
+    candidate: int
+    params: Mapping[str, Any]
+    group: Group | None
+
+    n_fits = 1
+
+    @property
+    def candidates(self) -> list[int]:
+        """Which candidate, as a list."""
+        return [self.candidate]
+
+    def singles(self) -> list:
+        """None: it is one fit."""
+        return []
+
+    def run(self, kept: Kept) -> tuple[Any, Step]:
+        """Fit on a worker; the group's models are fitted again where it does not have them."""
+        evaluator, job = kept.evaluator, kept.evaluator.job
+        model = None
+        if self.group is not None:
+            with kept.lock:
+                model = evaluator.refit(self.candidate)
+                if model is None and evaluator.fit_group(self.group):
+                    model = evaluator.refit(self.candidate)
+        if model is None:
+            model = configured(job.estimator, self.params)
+            target = () if job.y is None else (job.y,)
+            model.fit(job.X, *target, **job.task.fit_params)
+        return model, Step(1, 1, place_name(job.X), "refit")
+
+
+Unit = GroupUnit | SplitUnit | RefitUnit
+
+
+def _single(title, split, position, params):
+    return SplitUnit(title, f"fold {split + 1} candidate {position}", split, [position], [params])
+
+
+def _by_split(found):
+    return [
+        (position, s, result) for position, results in found for s, result in enumerate(results)
+    ]
+
+
+def unpacked(packed: bytes) -> Any:
+    """An object from bytes, which the scheduler passes on without looking into them."""
+    return cloudpickle.loads(packed)
+
+
+def touch(number: int, **inputs: Any) -> None:
+    """Do nothing, on a worker that thereby has the inputs."""
+
+
+def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
+    """Run a unit on this worker, with the user's settings.
+
+    Parameters
+    ----------
+    packed : bytes
+        A `Unit`, pickled.
+    spec : Spec
+    **rows : dict
+        `X`, `y` where there is one, and the columns that the spec names.
+    """
+    unit = cloudpickle.loads(packed)
+    with (
+        gpuml.config_context(**{**spec.settings, "progress": False}),
+        sklearn.config_context(**spec.sklearn_settings),
+        recorded(spec.filters) as warned,
+    ):
+        value, step = unit.run(spec.kept(rows))
+    return Done(value, step, get_worker().address, _device(step.place), tuple(warned))
+
+
+def _device(place):
+    """The device of a place such as "cupy:cuda:0", with the number that the machine gives it."""
+    device = place.partition(":")[2]
+    kind, _, index = device.partition(":")
+    if kind != "cuda":
+        return kind
+    import cupy
+
+    name = cupy.cuda.runtime.getDeviceProperties(int(index))["name"].decode()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    number = visible[int(index)] if len(visible) > int(index) and visible[0] else index
+    return f"cuda:{number} {name}"

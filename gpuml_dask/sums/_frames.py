@@ -1,0 +1,212 @@
+"""Messages in buffers of fixed sizes, for links whose ends must both know the size beforehand.
+
+A message becomes a head of fixed length and a body. The body travels together with the head in a
+buffer as long as the body of the message before needed, rounded up; what is left, if it has grown
+since, follows once the head has told its length. A solver sends the same command over and over,
+so that nearly always one transfer does.
+"""
+
+import math
+import pickle
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gpuml.data import Array, Place
+from gpuml_dask.sums._messages import ALIGNMENT, Message
+
+HEAD_BYTES = 4096
+SMALLEST_ROOM, LARGEST_ROOM = 2**16, 2**24
+_LENGTHS = struct.Struct("<qq")  # of the text and of the body
+
+
+class Link(Protocol):
+    """Transfers of buffers, one-dimensional arrays of bytes, between the ranks.
+
+    Transfers of one rank happen in the order in which they are asked for. Only `read` and `wait`
+    wait, for all of them, and buffers are kept until then. Everything may raise `RankLost`.
+    """
+
+    rank: int
+    size: int
+    place: Place
+
+    def carries(self, x: Any) -> bool:
+        """Whether `x` is an array in memory that can be transferred."""
+
+    def empty(self, n_bytes: int) -> Array:
+        """A new buffer."""
+
+    def view(self, buffer: Array, offset: int, shape: tuple, dtype: str) -> Array:
+        """Part of a buffer as an array."""
+
+    def write(self, buffer: Array, data: bytes) -> None:
+        """Copy bytes of the host to the front of a buffer."""
+
+    def read(self, buffer: Array) -> bytes:
+        """Copy a buffer to the host when all transfers are done."""
+
+    def broadcast(self, buffers: Sequence[Array]) -> None:
+        """From rank 0 to all others."""
+
+    def send(self, buffers: Sequence[Array]) -> None:
+        """To rank 0."""
+
+    def receive(self, buffers: Sequence[Sequence[Array]]) -> None:
+        """From ranks 1, 2, ...: some buffers of each."""
+
+    def wait(self) -> None:
+        """Return when all transfers are done."""
+
+    def abort(self) -> None:
+        """End it, from any thread."""
+
+
+class FramedTransport:
+    """A `Transport` over a `Link`."""
+
+    def __init__(self, link: Link):
+        self.rank, self.size, self.place = link.rank, link.size, link.place
+        self.carries = link.carries
+        self._link = link
+        self._order_room = SMALLEST_ROOM
+        # Rank 0 keeps one for each other rank, the others their own.
+        self._reply_rooms = [SMALLEST_ROOM] * max(1, link.size - 1)
+
+    def broadcast(self, message: Message | None = None) -> Message:
+        """The message of rank 0, on every rank."""
+        room = self._order_room
+        if message is None:
+            link = self._link
+            head, body = link.empty(HEAD_BYTES), link.empty(room)
+            link.broadcast([head, body])
+            opened = _Opened(link, link.read(head))
+            if opened.n_bytes > room:
+                body = _longer(link, body, opened.n_bytes)
+                link.broadcast([body[room:]])
+                link.wait()
+            received = opened.message(body)
+        else:
+            opened, head, body = self._packed(message, room)
+            self._link.broadcast([head, body[:room]])
+            if opened.n_bytes > room:
+                self._link.broadcast([body[room : opened.n_bytes]])
+            received = Message(message.text, opened.arrays(body))
+        self._order_room = room_for(opened.n_bytes)
+        return received
+
+    def gather(self, message: Message) -> list[Message]:
+        """Messages of all other ranks, on rank 0."""
+        if self.rank == 0:
+            return self._collect()
+        room = self._reply_rooms[0]
+        opened, head, body = self._packed(message, room)
+        self._link.send([head, body[:room]])
+        if opened.n_bytes > room:
+            self._link.send([body[room : opened.n_bytes]])
+        self._reply_rooms[0] = room_for(opened.n_bytes)
+        return []
+
+    def _collect(self):
+        link, rooms = self._link, self._reply_rooms
+        if self.size == 1:
+            return []
+        heads = link.empty(HEAD_BYTES * (self.size - 1))
+        parts = [heads[i * HEAD_BYTES : (i + 1) * HEAD_BYTES] for i in range(self.size - 1)]
+        bodies = [link.empty(room) for room in rooms]
+        link.receive([[part, body] for part, body in zip(parts, bodies, strict=True)])
+        data = link.read(heads)
+        opened = [
+            _Opened(link, data[i * HEAD_BYTES : (i + 1) * HEAD_BYTES]) for i in range(self.size - 1)
+        ]
+        rest: list[list[Array]] = []
+        for i, each in enumerate(opened):
+            rest.append([])
+            if each.n_bytes > rooms[i]:
+                bodies[i] = _longer(link, bodies[i], each.n_bytes)
+                rest[i] = [bodies[i][rooms[i] :]]
+        if any(rest):
+            link.receive(rest)
+            link.wait()
+        self._reply_rooms = [room_for(each.n_bytes) for each in opened]
+        return [each.message(body) for each, body in zip(opened, bodies, strict=True)]
+
+    def _packed(self, message, room):
+        """Head and body in buffers, the body at least as long as the room."""
+        link = self._link
+        layout = [_Layout(x.shape, x.dtype.str) for x in message.arrays]
+        text = pickle.dumps((message.text, layout), pickle.HIGHEST_PROTOCOL)
+        in_head = HEAD_BYTES - _LENGTHS.size
+        tail = text[in_head:]
+        offsets, n_bytes = _offsets(len(tail), layout)
+        head, body = link.empty(HEAD_BYTES), link.empty(max(n_bytes, room))
+        link.write(head, _LENGTHS.pack(len(text), n_bytes) + text[:in_head])
+        if tail:
+            link.write(body[: len(tail)], tail)
+        for x, offset, one in zip(message.arrays, offsets, layout, strict=True):
+            link.view(body, offset, *one)[...] = x
+        return _Packed(link, n_bytes, offsets, layout), head, body
+
+    def abort(self) -> None:
+        """End it, from any thread."""
+        self._link.abort()
+
+    def close(self) -> None:
+        """End it."""
+        self._link.abort()
+
+
+class _Layout(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class _Packed(NamedTuple):
+    link: Link
+    n_bytes: int
+    offsets: list[int]
+    layout: list[_Layout]
+
+    def arrays(self, body):
+        pairs = zip(self.offsets, self.layout, strict=True)
+        return [self.link.view(body, offset, *one) for offset, one in pairs]
+
+
+class _Opened:
+    """What the head of a message tells about its body."""
+
+    def __init__(self, link: Link, head: bytes):
+        self._link = link
+        self._n_text, self.n_bytes = _LENGTHS.unpack_from(head)
+        self._text = head[_LENGTHS.size : _LENGTHS.size + self._n_text]
+
+    def message(self, body: Array) -> Message:
+        """The message, with arrays that are views of its body."""
+        n_tail = self._n_text - len(self._text)
+        tail = self._link.read(body[:n_tail]) if n_tail else b""
+        text, layout = pickle.loads(self._text + tail)
+        offsets, _ = _offsets(n_tail, layout)
+        return Message(text, _Packed(self._link, self.n_bytes, offsets, layout).arrays(body))
+
+
+def _offsets(start, layout):
+    """Where arrays stand in a body, after some bytes of text, and the length of the body."""
+    offsets = []
+    for shape, dtype in layout:
+        start = -(-start // ALIGNMENT) * ALIGNMENT
+        offsets.append(start)
+        start += math.prod(shape) * np.dtype(dtype).itemsize
+    return offsets, start
+
+
+def _longer(link, body, n_bytes):
+    longer = link.empty(n_bytes)
+    longer[: body.size] = body
+    return longer
+
+
+def room_for(n_bytes: int) -> int:
+    """Bytes that are transferred at once after a body of `n_bytes`."""
+    return min(LARGEST_ROOM, max(SMALLEST_ROOM, 1 << max(0, n_bytes - 1).bit_length()))

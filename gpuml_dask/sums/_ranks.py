@@ -1,0 +1,311 @@
+"""Ranks of a communicator: rank 0 drives, the others serve.
+
+Whoever drives wants sums over all rows. Each of its commands, a function with arguments, goes to
+every rank; each rank calls the function on the pieces that it holds, and the results come to rank
+0. What is combined, and in which order, follows from the positions of the pieces alone, so that
+results are the same to the last bit for any number of ranks and however pieces are dealt to them.
+
+Nothing here knows of Dask, and how messages travel is a `Transport`'s business.
+"""
+
+import operator
+import sys
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gpuml.data import Place
+from gpuml.divided import moved
+from gpuml_dask.sums._messages import Message, Transport, decode, encode
+
+# ---------------------------------------------------------------- a fixed tree over pieces
+
+# Results known for runs of neighbouring pieces, by first piece and the one after the last.
+Runs = dict[tuple[int, int], Any]
+
+
+def fold(known: Runs, start: int, stop: int, combine: Callable[[Any, Any], Any]) -> Runs:
+    """The fewest runs within some pieces that follow from known ones by the fixed tree.
+
+    The tree combines neighbours two by two, level after level, as `gpuml.divided.tree` does. A
+    rank that holds neighbours can so combine them before it sends anything, and the outcome is
+    the same as if nobody had.
+    """
+    if (start, stop) in known or stop - start < 2:
+        return {(start, stop): known[start, stop]} if (start, stop) in known else {}
+    # The largest power of two below the number of pieces: the left branch is complete.
+    middle = start + (1 << (stop - start - 1).bit_length() - 1)
+    parts = fold(known, start, middle, combine) | fold(known, middle, stop, combine)
+    if (start, middle) in parts and (middle, stop) in parts:
+        return {(start, stop): combine(parts[start, middle], parts[middle, stop])}
+    return parts
+
+
+# ---------------------------------------------------------------- what every rank does
+
+
+class Order(NamedTuple):
+    """A command of rank 0: what to do with which pieces."""
+
+    kind: str
+    function: Any = None
+    args: tuple = ()
+    source: int = 0
+    target: int = 0
+    each_with: Sequence[Any] | None = None
+    combine: Any = None
+    n_pieces: int = 0
+    forget: Sequence[int] = ()
+
+
+class Reply(NamedTuple):
+    """What came of a command on one rank: a result, or the error of the first piece that failed."""
+
+    result: Any = None
+    error: BaseException | None = None
+    failed_at: int = -1
+
+
+class _PieceFailed(Exception):
+    def __init__(self, position):
+        self.position = position
+
+
+class Rank:
+    """The pieces that one rank holds, and what it makes of them on command.
+
+    Parameters
+    ----------
+    pieces : mapping of int to object
+        By position among the pieces of all ranks.
+    place : Place
+        Where results are to be.
+    """
+
+    def __init__(self, pieces: Mapping[int, Any], place: Place):
+        self.stopped = False
+        self._place = place
+        self._held = {0: dict(sorted(pieces.items()))}
+
+    def obey(self, message: Message) -> Reply:
+        """What comes of a command; errors are an outcome too, also one in reading it."""
+        try:
+            order = decode(message)
+            for name in order.forget:
+                self._held.pop(name, None)
+            return Reply(_KINDS[order.kind](self, order))
+        except _PieceFailed as failure:
+            return Reply(error=failure.__cause__, failed_at=failure.position)
+        except Exception as error:
+            return Reply(error=error, failed_at=sys.maxsize)
+
+    def _results(self, order) -> Iterator[tuple[int, Any]]:
+        for position, piece in self._held[order.source].items():
+            own = () if order.each_with is None else (order.each_with[position],)
+            try:
+                yield position, order.function(piece, *order.args, *own)
+            except Exception as error:
+                raise _PieceFailed(position) from error
+
+    def _positions(self, order):
+        return list(self._held[order.source])
+
+    def _map(self, order):
+        self._held[order.target] = dict(self._results(order))
+
+    def _each(self, order):
+        return {i: moved(result, self._place) for i, result in self._results(order)}
+
+    def _total(self, order):
+        known = {(i, i + 1): moved(result, self._place) for i, result in self._results(order)}
+        return fold(known, 0, order.n_pieces, order.combine)
+
+    def _stop(self, order):
+        self._held.clear()
+        self.stopped = True
+
+
+_KINDS: dict[str, Callable[[Rank, Order], Any]] = {
+    "positions": Rank._positions,
+    "map": Rank._map,
+    "each": Rank._each,
+    "total": Rank._total,
+    "stop": Rank._stop,
+}
+
+
+def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
+    """Do what rank 0 says until it says stop.
+
+    Parameters
+    ----------
+    transport : Transport
+    pieces : mapping of int to object
+        Pieces that this rank holds, by position among the pieces of all ranks.
+
+    Raises
+    ------
+    RankLost
+        If the communicator was ended meanwhile.
+    """
+    rank = Rank(pieces, transport.place)
+    try:
+        while not rank.stopped:
+            reply = rank.obey(transport.broadcast())
+            transport.gather(_encoded(reply, transport))
+            del reply  # what it holds may be large
+    except BaseException:
+        transport.abort()
+        raise
+
+
+def _encoded(reply, transport):
+    if reply.error is None:
+        try:
+            return encode(reply, transport.carries)
+        except Exception as error:  # a result that cannot be pickled
+            reply = Reply(error=error, failed_at=sys.maxsize)
+    return encode(reply._replace(error=_portable(reply.error, transport)), transport.carries)
+
+
+def _portable(error, transport):
+    """An error as it can be sent, with a note of where it was raised."""
+    where = "".join(traceback.format_exception(error))
+    try:
+        copy = decode(encode(error, transport.carries))
+    except Exception:
+        copy = RuntimeError(f"{type(error).__name__}: {error}")
+    copy.add_note(f"On rank {transport.rank}:\n{where}")
+    return copy
+
+
+# ---------------------------------------------------------------- what rank 0 sees
+
+
+class Driver:
+    """Pieces of all ranks, as rank 0 sees them: `gpuml.data.Holders`.
+
+    To be used in a ``with`` block, at whose end the other ranks stop serving.
+
+    Parameters
+    ----------
+    transport : Transport
+        Of rank 0. All other ranks are to `serve`.
+    pieces : mapping of int to object
+        Pieces that rank 0 holds, by position among the pieces of all ranks.
+
+    Raises
+    ------
+    ValueError
+        If the pieces of all ranks are not numbered 0, 1, 2, ...
+    """
+
+    def __init__(self, transport: Transport, pieces: Mapping[int, Any]):
+        self._ranks = _Ranks(transport, Rank(pieces, transport.place))
+        self._name = 0
+        found = self._ranks.command(Order("positions"))
+        positions = sorted(position for each in found for position in each)
+        self._n_pieces = len(positions)
+        if positions != list(range(self._n_pieces)):
+            self._ranks.stop()
+            raise ValueError(f"Pieces must be numbered 0, 1, 2, ...; got {positions}.")
+
+    @property
+    def place(self) -> Place:
+        """Where results come to."""
+        return self._ranks.transport.place
+
+    def __len__(self) -> int:
+        return self._n_pieces
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._ranks.stop()
+
+    def map(
+        self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
+    ) -> "Driver":
+        """What a function makes of every piece; it stays on the rank that holds the piece."""
+        if each_with is not None and len(each_with) != len(self):
+            raise ValueError(f"{len(self)} pieces, but each_with has {len(each_with)} elements.")
+        target = self._ranks.new_name()
+        own = None if each_with is None else list(each_with)
+        self._command("map", function, args, target=target, each_with=own)
+        mapped = object.__new__(type(self))
+        mapped._ranks, mapped._name, mapped._n_pieces = self._ranks, target, self._n_pieces
+        weakref.finalize(mapped, self._ranks.forget.append, target)
+        return mapped
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Results of a function of every piece, in the order of the pieces."""
+        by_position: dict[int, Any] = {}
+        for results in self._command("each", function, args):
+            by_position |= results
+        return [by_position[i] for i in range(len(self))]
+
+    def total(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        combine: Callable[[Any, Any], Any] = operator.add,
+    ) -> Any:
+        """Results of a function of every piece, combined by a fixed tree over the pieces."""
+        if len(self) == 0:
+            raise ValueError("There are no pieces to combine results of.")
+        runs: Runs = {}
+        for known in self._command("total", function, args, combine=combine):
+            runs |= known
+        return fold(runs, 0, len(self), combine)[0, len(self)]
+
+    def _command(self, kind, function, args, **settings):
+        order = Order(kind, function, args, self._name, n_pieces=self._n_pieces, **settings)
+        return self._ranks.command(order)
+
+
+class _Ranks:
+    """All ranks, as rank 0 commands them."""
+
+    def __init__(self, transport, own):
+        self.transport = transport
+        self.forget: list[int] = []
+        self._own = own
+        self._names = 0
+        self._stopped = False
+
+    def new_name(self):
+        self._names += 1
+        return self._names
+
+    def command(self, order) -> list[Any]:
+        """Results of all ranks.
+
+        Rank 0 takes its order from the message too: whatever a trip does to arguments, it does to
+        those of all ranks.
+        """
+        if self._stopped:
+            raise RuntimeError("The ranks no longer serve: the block of their driver has ended.")
+        n_forgotten = len(self.forget)
+        order = order._replace(forget=self.forget[:n_forgotten])
+        message = encode(order, self.transport.carries)
+        del self.forget[:n_forgotten]
+        try:
+            own = self._own.obey(self.transport.broadcast(message))
+            answers = self.transport.gather(Message(b""))
+        except BaseException:
+            # The others wait for something else than what would come next.
+            self._stopped = True
+            self.transport.abort()
+            raise
+        replies = [own, *map(decode, answers)]
+        failed = [reply for reply in replies if reply.error is not None]
+        if failed:
+            raise min(failed, key=lambda reply: reply.failed_at).error
+        return [reply.result for reply in replies]
+
+    def stop(self):
+        if not self._stopped:
+            self.command(Order("stop"))
+            self._stopped = True

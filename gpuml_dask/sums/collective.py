@@ -1,0 +1,402 @@
+"""GPU workers of a cluster that sum over their rows together, without Dask between the steps.
+
+An iterative solver needs a sum over all rows at each step, some thousand times, and a Dask task
+takes longer than the sum. So one task per worker is enough for a whole fit: that of rank 0 drives
+the solver, the others serve it, and between them goes NCCL. The communicator is kept for as long as
+the client lives and the workers stay the same.
+
+A worker may die at any moment. Then the client, which looks at the workers while it waits, cancels
+the tasks of the others; each of them watches whether it was cancelled and ends its part of the
+communicator, from a thread of its own, since the thread of the task waits for the rank that is
+gone. The same happens when the client is gone, because its tasks are then cancelled by Dask.
+"""
+
+import contextlib
+import pickle
+import queue
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dask.typing import Key
+from distributed import Client, Future, KilledWorker, Lock, get_worker
+from distributed.core import Status
+
+from gpuml.data import Place
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.sums._messages import Alone, RankLost, Transport
+from gpuml_dask.sums._nccl import NcclTransport
+from gpuml_dask.sums._ranks import Driver, serve
+
+__all__ = ["Collective", "RankLost", "collective_of"]
+
+# How often the client looks whether all workers are there, and a task whether it was cancelled.
+LOOK_SECONDS = 0.25
+# How long tasks of a run that is over may take to end.
+END_SECONDS = 10.0
+LOCK_SECONDS = 5.0
+# Ahead of ordinary tasks: ranks wait for each other.
+PRIORITY = 10
+LOCK_NAME = "gpuml-collective"
+
+_collectives: dict[str, "Collective"] = {}
+
+
+def collective_of(client: Client) -> "Collective":
+    """The collective of GPU workers of a client, which is kept until the client is closed."""
+    for key, known in list(_collectives.items()):
+        if known.client.status == "closed":
+            del _collectives[key]
+    if client.id not in _collectives:
+        _collectives[client.id] = Collective(client)
+    return _collectives[client.id]
+
+
+class Collective:
+    """Workers that work on their rows together, one rank each.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Not an asynchronous one.
+    transport : class, default=NcclTransport
+        How messages travel: a `Transport` with the static methods ``invite()`` and ``here()`` and
+        the class method ``join(invitation, rank, size)``. The default needs a GPU in each worker.
+
+    Examples
+    --------
+    >>> from gpuml_dask.sums.collective import collective_of
+    >>> collective = collective_of(client)  # doctest: +SKIP
+    >>> pieces = {address: {0: first, 1: second}}  # doctest: +SKIP
+    >>> collective.run(fit, pieces, penalty)  # doctest: +SKIP
+    """
+
+    def __init__(self, client: Client, transport: Any = NcclTransport):
+        self.client = client
+        self._transport = transport
+        self._one_at_a_time = threading.Lock()
+        # Kept, because a lock that is collected stops renewing what it holds.
+        self._lock = Lock(LOCK_NAME, scheduler_rpc=client.scheduler, loop=client.loop)
+        self._workers: list[str] = []
+        self._members: list[Future] = []
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        pieces_by_worker: Mapping[str, Mapping[int, Future]],
+        *args: Any,
+    ) -> Any:
+        """Call ``function(holders, *args)`` on one of the workers, while the others serve it.
+
+        Only one run at a time is under way on a cluster; others wait.
+
+        Parameters
+        ----------
+        function : callable
+            Is given `gpuml.data.Holders` of the pieces, which are good until it returns.
+        pieces_by_worker : mapping of str to mapping of int to Future
+            For the address of each worker that takes part: its pieces, by position among all
+            pieces. Pieces that are on another worker are copied there.
+        *args : object
+
+        Returns
+        -------
+        result : object
+            What the function returns.
+
+        Raises
+        ------
+        RankLost
+            If a worker that takes part is gone or goes, or one of the pieces is lost. The next run
+            makes a new communicator.
+        Exception
+            What the function raises, or what functions that it passes on raise on any worker.
+        """
+        with self._alone_on_the_cluster():
+            workers = self._in_order(pieces_by_worker)
+            members = self._joined(workers)
+            label = f"{getattr(function, '__name__', 'run')}-{uuid.uuid4().hex}"
+            tasks = []
+            for rank, (worker, member) in enumerate(zip(workers, members, strict=True)):
+                own = sorted(pieces_by_worker[worker].items())
+                part = _Part(rank, [position for position, _ in own], self._transport)
+                held = [piece for _, piece in own]
+                if rank == 0:
+                    what: tuple = (_drive, part, member, held, function, args)
+                    key = f"drive-{label}"
+                else:
+                    what = (_serve, part, member, held)
+                    key = f"serve-rank-{rank}-{label}"
+                tasks.append(self._submit(*what, key=key, worker=worker))
+            return self._outcome(tasks, workers, [m for m in members if m is not None])
+
+    def close(self) -> None:
+        """End the communicator; the next run makes a new one."""
+        self._workers, self._members = [], []
+
+    # ------------------------------------------------------------ who takes part
+
+    @contextlib.contextmanager
+    def _alone_on_the_cluster(self) -> Iterator[None]:
+        """Two runs that got some workers each would wait for each other forever."""
+        with self._one_at_a_time:
+            while not _bounded(self._lock.acquire, timeout=LOCK_SECONDS):
+                pass  # an error ends this when the client is closed
+            try:
+                yield
+            finally:
+                with contextlib.suppress(Exception):  # the lease ends by itself
+                    _bounded(self._lock.release)
+
+    def _in_order(self, addresses) -> list[str]:
+        """Workers by host, name and address, so that ranks do not depend on who came first."""
+        known = _bounded(self.client.scheduler_info, n_workers=-1)["workers"]
+        missing = sorted(set(addresses) - set(known))
+        if missing:
+            raise RankLost(f"No such workers: {', '.join(missing)}.")
+        return sorted(addresses, key=lambda a: (known[a]["host"], str(known[a]["name"]), a))
+
+    def _joined(self, workers) -> Sequence[Future | None]:
+        """A membership on each worker: the ones there are, or those of a new communicator."""
+        if len(workers) == 1:
+            return [None]
+        alive = all(member.status == "finished" for member in self._members)
+        if workers != self._workers or not alive:
+            self.close()
+            self._members = self._join(workers)
+            self._workers = workers
+        return self._members
+
+    def _join(self, workers):
+        token = uuid.uuid4().hex
+        invite = self._submit(
+            self._transport.invite, key=f"invite-ranks-{token}", worker=workers[0]
+        )
+        invitation = self._outcome([invite], workers[:1])
+        members = [
+            self._submit(
+                *(_join, self._transport, invitation, rank, len(workers)),
+                key=f"join-rank-{rank}-{token}",
+                worker=address,
+            )
+            for rank, address in enumerate(workers)
+        ]
+        try:
+            self._wait(members, workers)
+            for member in members:
+                if member.status != "finished":
+                    _raise_error_of(member)
+        except Exception:
+            self._give_up(members)
+            raise
+        return members
+
+    # ------------------------------------------------------------ tasks and their ends
+
+    def _submit(self, function, *args, key: Key, worker: str) -> Future:
+        return self.client.submit(
+            function,
+            *args,
+            key=key,
+            workers=[worker],
+            allow_other_workers=False,
+            priority=PRIORITY,
+            pure=False,
+            retries=0,
+        )
+
+    def _outcome(self, tasks, workers, members=()):
+        """The result of the first of several tasks, when all have ended."""
+        first, others = tasks[0], tasks[1:]
+        try:
+            self._wait([first], workers, [*others, *members])
+            if first.status == "error":
+                _raise_error_of(first)
+            result = first.result(timeout=END_SECONDS)
+        except Exception as error:
+            if isinstance(error, RankLost) or not _all_ended_well(others):
+                self._give_up(tasks)
+            raise
+        if not _all_ended_well(others):
+            self._give_up(others)
+        return result
+
+    def _wait(self, tasks, workers, others=()):
+        """Wait for some tasks as long as nothing happens to any worker or to other tasks."""
+        while pending := [task for task in tasks if task.status == "pending"]:
+            # Comes back when the task has ended, with or without an error of its own.
+            with contextlib.suppress(Exception):
+                pending[0].exception(timeout=LOOK_SECONDS)
+            if pending[0].status == "pending":
+                self._look(workers)
+            for task in others:
+                if task.status == "error":
+                    _raise_error_of(task)
+            for task in (*tasks, *others):
+                if task.status in ("cancelled", "lost"):
+                    raise RankLost(f"The task {task.key} is {task.status}.")
+
+    def _look(self, workers):
+        if self.client.status in ("closing", "closed"):
+            raise ClusterError("The client was closed during a collective run.")
+        missing = sorted(set(workers) - set(_bounded(self.client.nthreads)))
+        if missing:
+            raise RankLost(f"Workers were lost during a collective run: {', '.join(missing)}.")
+
+    def _give_up(self, tasks):
+        """Make all ranks end: tasks that are cancelled end their part of the communicator."""
+        for task in tasks:
+            task.release()  # nobody else has them, so Dask cancels them
+        self.close()
+
+
+def _bounded(call, **settings):
+    """What a call to the scheduler returns, which could wait forever for a client that closes."""
+    results: queue.SimpleQueue = queue.SimpleQueue()
+
+    def ask():
+        try:
+            results.put((call(**settings), None))
+        except Exception as error:
+            results.put((None, error))
+
+    threading.Thread(target=ask, name="ask-scheduler", daemon=True).start()
+    try:
+        result, error = results.get(timeout=END_SECONDS)
+    except queue.Empty:
+        raise ClusterError("The scheduler does not answer; is the client closed?") from None
+    if error is not None:
+        raise error
+    return result
+
+
+def _raise_error_of(task):
+    error = task.exception(timeout=END_SECONDS)
+    if isinstance(error, KilledWorker):
+        raise RankLost(f"The task {task.key} was lost: {error}") from error
+    # A copy: Dask keeps the original, and what is raised keeps everybody's futures.
+    try:
+        copy = pickle.loads(pickle.dumps(error))
+    except Exception:
+        copy = RuntimeError(f"{type(error).__name__}: {error}")
+    raise copy.with_traceback(task.traceback(timeout=END_SECONDS))
+
+
+def _all_ended_well(tasks):
+    deadline = time.monotonic() + END_SECONDS
+    try:
+        return all(
+            t.exception(timeout=max(0.1, deadline - time.monotonic())) is None for t in tasks
+        )
+    except Exception:  # took too long, or is lost
+        return False
+
+
+# ---------------------------------------------------------------- on the workers
+
+
+class Member:
+    """The rank of a worker, as a result that Dask holds there and lets go with the client."""
+
+    def __init__(self, transport: Transport | None):
+        self.transport = transport
+        if transport is not None:
+            weakref.finalize(self, _close_aside, transport).atexit = False
+
+    def __reduce__(self):
+        # Taken to another worker, or to disk, it is a rank no more.
+        return Member, (None,)
+
+
+def _close_aside(transport):
+    # Dask lets go of results on its event loop, which may not wait for a GPU.
+    threading.Thread(target=transport.close, name="close-rank", daemon=True).start()
+
+
+def _join(transport: Any, invitation: Any, rank: int, size: int) -> Member:
+    """Become a rank. In a thread, because nothing can end a wait for ranks that never come."""
+    cancelled = _cancellation()
+    joined: list[Transport | Exception] = []
+    given_up = threading.Event()
+
+    def join():
+        try:
+            joined.append(transport.join(invitation, rank, size))
+        except Exception as error:
+            joined.append(error)
+        if given_up.is_set() and not isinstance(joined[0], Exception):
+            joined[0].close()
+
+    thread = threading.Thread(target=join, name=f"join-rank-{rank}", daemon=True)
+    thread.start()
+    while not cancelled():
+        thread.join(LOOK_SECONDS)
+        if joined:
+            if isinstance(joined[0], Exception):
+                raise joined[0]
+            return Member(joined[0])
+    given_up.set()
+    raise RankLost(f"Rank {rank} of {size} was told to stop waiting for the others.")
+
+
+class _Part:
+    """What a worker needs to know of a run."""
+
+    def __init__(self, rank: int, positions: list[int], transport: Any):
+        self.rank = rank
+        self.positions = positions
+        self.here: Callable[[], Place] = transport.here
+
+    def transport(self, member: Member | None) -> Transport:
+        if member is None:
+            return Alone(self.here())
+        if member.transport is None:
+            raise RankLost(f"Rank {self.rank} is not on this worker any more.")
+        return member.transport
+
+
+def _drive(part, member, pieces, function, args):
+    own = dict(zip(part.positions, pieces, strict=True))
+    with _watched(part.transport(member)) as transport, Driver(transport, own) as driver:
+        return function(driver, *args)
+
+
+def _serve(part, member, pieces):
+    with _watched(part.transport(member)) as transport:
+        serve(transport, dict(zip(part.positions, pieces, strict=True)))
+
+
+@contextlib.contextmanager
+def _watched(transport: Transport) -> Iterator[Transport]:
+    """Ends the communicator when the task that this is in is cancelled."""
+    cancelled, over = _cancellation(), threading.Event()
+
+    def watch():
+        while not over.wait(LOOK_SECONDS):
+            if cancelled():
+                transport.abort()
+                return
+
+    thread = threading.Thread(target=watch, name="watch-rank", daemon=True)
+    thread.start()
+    try:
+        yield transport
+    finally:
+        over.set()
+        thread.join(END_SECONDS)
+
+
+def _cancellation() -> Callable[[], bool]:
+    """A function that tells whether the current task was cancelled, to be called in any thread."""
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def cancelled() -> bool:
+        task = worker.state.tasks.get(key)
+        gone = task is None or task.state in ("cancelled", "resumed", "released", "forgotten")
+        return gone or worker.status in (Status.closing, Status.closed, Status.failed)
+
+    return cancelled
