@@ -1,7 +1,7 @@
 # Needs GNU make and Python >= 3.11. Everything is installed into $(VENV); nothing else is touched.
 #
-#   make demo     searches over Ridge, LogisticRegression and a pipeline on real data; tables on
-#                 the screen, pictures in out/
+#   make demo     searches over Ridge, LogisticRegression and a pipeline on real data, and on a
+#                 cluster of this machine; tables on the screen, pictures in out/
 #   make test     lint, types, tests and doctests
 #   make lint     ruff and mypy only
 #   make bench    this library and its rivals, timed in one run; results in out/
@@ -15,6 +15,7 @@ PYTHON ?= $(shell for p in python3 python python3.14 python3.13 python3.12 pytho
 VENV ?= .venv
 OUT ?= out
 EXTRAS ?=
+JOBS ?= auto
 
 comma := ,
 MORE := $(if $(EXTRAS),$(comma)$(EXTRAS))
@@ -33,6 +34,7 @@ demo: $(EXAMPLES)
 	$(BIN)/python examples/grid_search_ridge.py --output $(OUT)
 	$(BIN)/python examples/classification_search.py --output $(OUT)
 	$(BIN)/python examples/pipeline_search.py --output $(OUT)
+	$(BIN)/python examples/cluster_search.py --output $(OUT)
 
 test: lint pytest
 
@@ -41,9 +43,15 @@ lint: $(TEST)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# scikit-learn's array-API checks run only if SciPy was told so before its import.
+# One process for each core, up to eight (JOBS=0: everything in one process, as a debugger needs
+# it), each with one thread: with more they are slower than a single process. scikit-learn's
+# array-API checks run only if SciPy was told so before its import.
+pytest: export SCIPY_ARRAY_API = 1
+pytest: export OMP_NUM_THREADS = 1
+pytest: export OPENBLAS_NUM_THREADS = 1
+pytest: export MKL_NUM_THREADS = 1
 pytest: $(TEST)
-	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal $(PYTEST_ARGS)
 
 bench: $(EXAMPLES)
 	mkdir -p $(OUT)

@@ -18,6 +18,7 @@ come from the client. README.md beside this file says how it is measured.
 """
 
 import argparse
+import sys
 import time
 import warnings
 from contextlib import contextmanager
@@ -55,27 +56,33 @@ SEED = 0
 
 def made(client, n_rows, device, kind):
     """Rows and targets as dask arrays on the workers: standard normal float32 features."""
-    n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
-    size = n_rows // (n_workers * CHUNKS_PER_WORKER)
-    sizes = [size] * (n_rows // size)
-    sizes[-1] += n_rows - sum(sizes)
+    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    n_chunks = len(workers) * CHUNKS_PER_WORKER
     rows, targets = [], []
-    for i, size in enumerate(sizes):
-        both = dask.delayed(_chunk, nout=2)(i, size, device, kind)
-        meta = _meta(device)
-        rows.append(da.from_delayed(both[0], (size, FEATURES), meta=meta))
-        targets.append(da.from_delayed(both[1], (size,), meta=meta.reshape(-1)))
+    for i in range(n_chunks):
+        size = n_rows // n_chunks
+        # As many chunks on each worker, whoever is the first to be free.
+        both = client.submit(_chunk, i, size, device, kind, workers=[workers[i % len(workers)]])
+        X, y = (dask.delayed(_part)(both, j) for j in (0, 1))
+        rows.append(da.from_delayed(X, (size, FEATURES), meta=_meta(device, 2, "float32")))
+        dtype = "float32" if kind == "regression" else "int32"
+        targets.append(da.from_delayed(y, (size,), meta=_meta(device, 1, dtype)))
     X, y = client.persist([da.concatenate(rows), da.concatenate(targets)])
     wait([X, y])
     return X, y
 
 
-def _meta(device):
-    if device == "cpu":
-        return np.empty((0, 0), dtype=np.float32)
+def _part(both, number):
+    return both[number]
+
+
+def _meta(device, ndim, dtype):
+    """An empty array of the kind that chunks are."""
+    if device == "cpu" or not harness.has_gpu():
+        return np.empty((0,) * ndim, dtype=dtype)
     import cupy
 
-    return cupy.empty((0, 0), dtype=np.float32) if harness.has_gpu() else np.empty((0, 0), "f4")
+    return cupy.empty((0,) * ndim, dtype=dtype)
 
 
 def _chunk(number, n_rows, device, kind):
@@ -113,7 +120,8 @@ def scaling(bench):
                         ).fit(X, y)
 
                 first = harness.seconds_of(search)
-                report.append(
+                _tell(
+                    report,
                     {
                         "search": name,
                         "workers": n_workers,
@@ -121,9 +129,15 @@ def scaling(bench):
                         "first": first,
                         **harness.timing(search, bench.repeats),
                         "plan": str(search().plan_),
-                    }
+                    },
                 )
     return report
+
+
+def _tell(report, row):
+    """Add a row to a report, and show it at once: some take minutes."""
+    report.append(row)
+    print(_cells(row), file=sys.stderr, flush=True)
 
 
 def efficiencies(report):
@@ -175,14 +189,15 @@ def fits(bench):
             for who, make in contenders.items():
                 run = partial(_fit, make, X, y)
                 first = harness.seconds_of(run)
-                report.append(
+                _tell(
+                    report,
                     {
                         "estimator": name,
                         "of": who,
                         "rows": X.shape[0],
                         "first": first,
                         **harness.timing(run, bench.repeats),
-                    }
+                    },
                 )
     return report
 
@@ -214,14 +229,15 @@ def generic(bench):
             search = GridSearchCV(bench.forest(), grid, cv=FOLDS, refit=False, client=client)
             run = partial(search.fit, table.X, y)
             first = harness.seconds_of(run)
-            report.append(
+            _tell(
+                report,
                 {
                     "search": "forests, 12 x 5",
                     "workers": n_workers,
                     "rows": n_rows,
                     "first": first,
                     **harness.timing(run, 2),
-                }
+                },
             )
     return report
 
@@ -242,9 +258,9 @@ def rivals(bench):
                 first = harness.seconds_of(run)
                 again = harness.timing(run, 3 if who == "gpuml_dask" else 1)
             except Exception as error:  # a rival that fails is a result too
-                report.append({"search": who, "rows": n_rows, "error": repr(error)[:200]})
+                _tell(report, {"search": who, "rows": n_rows, "error": repr(error)[:200]})
                 continue
-            report.append({"search": who, "rows": n_rows, "first": first, **again})
+            _tell(report, {"search": who, "rows": n_rows, "first": first, **again})
     return report
 
 

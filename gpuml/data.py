@@ -101,8 +101,9 @@ class Holders(Protocol):
     A piece is what the last `map` made of it. Functions are of a module, so that they can travel.
     """
 
-    # Where results come to, and where those who ask go on with them.
-    place: Place
+    @property
+    def place(self) -> Place:
+        """Where results come to, and where those who ask go on with them."""
 
     def __len__(self) -> int:
         """Number of pieces."""

@@ -121,6 +121,10 @@ def make_cluster(
     if device not in DEVICES:
         raise ValueError(f"device must be one of {DEVICES}, got {device!r}.")
     options = {"protocol": protocol, "dashboard_address": dashboard_address, **kwargs}
+    if dashboard_address is None:
+        # Given None, Dask opens the port 8787 all the same, and warns if it is taken.
+        options["dashboard_address"] = "127.0.0.1:0"
+        options["scheduler_kwargs"] = {"dashboard": False, **kwargs.get("scheduler_kwargs", {})}
     options["preload"] = [*kwargs.get("preload", ()), "gpuml_dask.on_start"]
     if memory_limit != "auto":
         options["memory_limit"] = memory_limit
@@ -312,6 +316,10 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
 
     if options["protocol"] is None and importlib.util.find_spec("distributed_ucxx"):
         options["protocol"] = "ucx"
+    if options["protocol"] == "ucx":
+        # Otherwise every process spins for messages in its event loop, beside the thread that works
+        # for a GPU and wants the interpreter too. It is read when UCX starts, here and in workers.
+        os.environ.setdefault("UCXPY_PROGRESS_MODE", "thread")
     options.setdefault("resources", {"GPU": 1})
     options["device_memory_limit"] = "default" if spill is True else (spill or None)
     if rmm_pool_size is not None:

@@ -32,7 +32,7 @@ class PCA(Transforms, FitsOnWorkers, one_device.PCA):
     >>> from distributed import Client
     >>> from gpuml_dask.decomposition import PCA
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     step = PCA(2).fit(X)
     ...     step.transform(X).compute().shape
     (300, 2)
@@ -94,7 +94,7 @@ class TruncatedSVD(Transforms, FitsOnWorkers, one_device.TruncatedSVD):
     >>> from distributed import Client
     >>> from gpuml_dask.decomposition import TruncatedSVD
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     step = TruncatedSVD(2).fit(X)
     ...     step.transform(X).compute().shape
     (300, 2)

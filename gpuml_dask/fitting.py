@@ -6,12 +6,13 @@ NumPy arrays, so that it is cloned, pickled and used like any other.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from numbers import Number
 from typing import Any
+from uuid import uuid4
 
-import dask
 import numpy as np
-from distributed import Client, Future
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
@@ -21,32 +22,10 @@ from gpuml.divided import HOST, DividedRows, moved
 from gpuml.model_selection.divided import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask.cluster import the_client
-from gpuml_dask.rows.placement import Placed, Table, place
+from gpuml_dask.rows.lazy import client_of, lives_on_workers
+from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.warned import recorded, tell
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
-
-
-def lives_on_workers(x: Any) -> bool:
-    """Whether rows are on a cluster, or are going to be: collections, futures, placed arrays.
-
-    >>> import dask.array as da
-    >>> lives_on_workers(da.ones((4, 2))), lives_on_workers([[1.0, 2.0]])
-    (True, False)
-    """
-    if isinstance(x, list | tuple) and len(x):
-        return isinstance(x[0], Future) or dask.is_dask_collection(x[0])
-    return isinstance(x, Future | Placed) or dask.is_dask_collection(x)
-
-
-def client_of(*arrays: Any) -> Client | None:
-    """The client that has some of the arrays already; None for whichever is the current one."""
-    for x in arrays:
-        if isinstance(x, Placed):
-            return x.rows.client
-        first = x[0] if isinstance(x, list | tuple) and len(x) else x
-        if isinstance(first, Future) and first.client is not None:
-            return first.client
-    return None
 
 
 class FitsOnWorkers:
@@ -61,16 +40,41 @@ class FitsOnWorkers:
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        columns = {} if sample_weight is None else {"sample_weight": sample_weight}
-        if np.ndim(sample_weight) == 0 and isinstance(sample_weight, int | float | np.number):
-            columns = {}
+        scalar = isinstance(sample_weight, Number)
+        columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
         with (
             the_client(client_of(X, y, sample_weight)) as client,
             place(X, y, columns, client=client) as table,
+            _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
+            _check_names(table.columns_names)
             fitted = fit_table(_bare(self), table)
         vars(self).update(fitted)
         return self
+
+
+def _weighted(table: Table, weight: Any) -> Table:
+    """The rows of a table, all of one weight."""
+    weights = np.full(table.n_rows, weight, dtype=np.float64)
+    return place(table.X, table.y, {"sample_weight": weights}, client=table.client)
+
+
+def _check_names(names: Sequence[Any] | None) -> None:
+    """Complain of names of columns as scikit-learn does: several of one, or not all strings."""
+    if names is None:
+        return
+    several = sorted({str(name) for name in names if list(names).count(name) > 1})
+    if several:
+        raise ValueError(f"Names of columns must be unique, got several of {several}.")
+    kinds = sorted({type(name).__name__ for name in names})
+    if len(kinds) > 1 and any(isinstance(name, str) for name in names):
+        raise TypeError(
+            "Feature names are only supported if all input features have string names, but your "
+            f"input has {kinds} as feature name / column name types. If you want feature names to "
+            "be stored and validated, you must convert them all to strings, by using X.columns = "
+            "X.columns.astype(str) for example. Otherwise you can remove feature / column names "
+            "from your input data, or convert them all to a non-string data type."
+        )
 
 
 def _bare(estimator):
@@ -93,7 +97,11 @@ def fit_table(estimator: Any, table: Table) -> dict[str, Any]:
         fitted, found = run_divided(
             table, _fit_rows, estimator, weight is not None, filters, label=label, weight=weight
         )
-    except NeedsAllRows:
+    except (NeedsAllRows, ValueError) as error:
+        # Sums over rows take no missing values, but some estimators do.
+        takes_nan = get_tags(estimator).input_tags.allow_nan
+        if not (takes_nan or isinstance(error, NeedsAllRows)):
+            raise
         fitted, found = repeated(table, _fit_whole, estimator, table, label)
     tell(found, set())
     return fitted
@@ -115,7 +123,7 @@ def _fit_whole(estimator, table: Table, label: str):
         get_config(),
         list(warnings.filters),
         *columns,
-        key=f"fit-{label}".replace(" ", "-") + f"-{id(columns)}",
+        key=f"fit-{label}".replace(" ", "-") + f"-{uuid4().hex}",
         pure=False,
     )
     return fetch(table.client, [task])[0]
@@ -130,7 +138,11 @@ def _fit_one(estimator, names, settings: Mapping, filters, *columns):
     return moved(fitted, HOST), found
 
 
-class Predicts:
+# The class that a mixin is put before: mypy need not know which.
+_Model: Any = object
+
+
+class Predicts(_Model):
     """`predict` and `score` of rows on workers, block by block; a mixin."""
 
     def predict(self, X):
@@ -139,7 +151,7 @@ class Predicts:
 
     def score(self, X, y, sample_weight=None):
         """The score of gpuml's class of this name; of rows on workers from sums of their blocks."""
-        if lives_on_workers(X):
+        if any(map(lives_on_workers, (X, y, sample_weight))):
             return blockwise.score(self, X, y, sample_weight)
         return super().score(X, y, sample_weight)
 
@@ -154,7 +166,7 @@ class Classifies(Predicts):
         return super().decision_function(X)
 
 
-class Transforms:
+class Transforms(_Model):
     """`transform` of rows on workers, block by block; a mixin."""
 
     def transform(self, X, *args, **kwargs):

@@ -36,7 +36,7 @@ class LinearRegression(Predicts, FitsOnWorkers, one_device.LinearRegression):
     >>> from gpuml_dask.linear_model import LinearRegression
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
     >>> y = X @ [1.0, 2.0, 3.0]
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = LinearRegression().fit(X, y)
     ...     round(model.score(X, y), 2)
     1.0
@@ -65,7 +65,7 @@ class LinearRegression(Predicts, FitsOnWorkers, one_device.LinearRegression):
         gpuml_dask.errors.ClusterError
             If the cluster has no workers, or rows were lost that nobody can make again.
         """
-        if lives_on_workers(X):
+        if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
         return super().fit(X, y, sample_weight)
 
@@ -100,7 +100,7 @@ class Ridge(Predicts, FitsOnWorkers, one_device.Ridge):
     >>> from gpuml_dask.linear_model import Ridge
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
     >>> y = X @ [1.0, 2.0, 3.0]
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = Ridge(alpha=0.1).fit(X, y)
     ...     round(model.score(X, y), 2)
     1.0
@@ -129,7 +129,7 @@ class Ridge(Predicts, FitsOnWorkers, one_device.Ridge):
         gpuml_dask.errors.ClusterError
             If the cluster has no workers, or rows were lost that nobody can make again.
         """
-        if lives_on_workers(X):
+        if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
         return super().fit(X, y, sample_weight)
 
@@ -163,7 +163,7 @@ class Lasso(Predicts, FitsOnWorkers, one_device.Lasso):
     >>> from gpuml_dask.linear_model import Lasso
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
     >>> y = X @ [1.0, 2.0, 3.0]
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = Lasso(alpha=0.001).fit(X, y)
     ...     round(model.score(X, y), 2)
     1.0
@@ -192,7 +192,7 @@ class Lasso(Predicts, FitsOnWorkers, one_device.Lasso):
         gpuml_dask.errors.ClusterError
             If the cluster has no workers, or rows were lost that nobody can make again.
         """
-        if lives_on_workers(X):
+        if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
         return super().fit(X, y, sample_weight)
 
@@ -228,7 +228,7 @@ class ElasticNet(Predicts, FitsOnWorkers, one_device.ElasticNet):
     >>> from gpuml_dask.linear_model import ElasticNet
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
     >>> y = X @ [1.0, 2.0, 3.0]
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = ElasticNet(alpha=0.001).fit(X, y)
     ...     round(model.score(X, y), 2)
     1.0
@@ -257,7 +257,7 @@ class ElasticNet(Predicts, FitsOnWorkers, one_device.ElasticNet):
         gpuml_dask.errors.ClusterError
             If the cluster has no workers, or rows were lost that nobody can make again.
         """
-        if lives_on_workers(X):
+        if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
         return super().fit(X, y, sample_weight)
 
@@ -293,7 +293,7 @@ class LogisticRegression(Classifies, FitsOnWorkers, one_device.LogisticRegressio
     >>> from gpuml_dask.linear_model import LogisticRegression
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
     >>> y = (X[:, 0] > 0.5).astype(int)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = LogisticRegression(C=100).fit(X, y)
     ...     model.predict_proba(X).compute().shape
     (300, 2)
@@ -322,7 +322,7 @@ class LogisticRegression(Classifies, FitsOnWorkers, one_device.LogisticRegressio
         gpuml_dask.errors.ClusterError
             If the cluster has no workers, or rows were lost that nobody can make again.
         """
-        if lives_on_workers(X):
+        if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
         return super().fit(X, y, sample_weight)
 

@@ -4,6 +4,7 @@ Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cu
 """
 
 import pickle
+from contextlib import nullcontext
 from typing import Any
 
 import array_api_compat
@@ -16,9 +17,17 @@ from dask.array.utils import meta_from_array
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.scores import score_blocks
 
-__all__ = ["decision_function", "predict", "predict_proba", "score", "transform"]
+__all__ = [
+    "decision_function",
+    "predict",
+    "predict_log_proba",
+    "predict_proba",
+    "score",
+    "transform",
+]
 
 
 def predict(model: Any, X: Any) -> Any:
@@ -30,7 +39,9 @@ def predict(model: Any, X: Any) -> Any:
         Fitted; anything with the method ``predict``. It goes to a worker once, not with each block.
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
         Blocks may be NumPy, CuPy, sparse, pandas or cuDF, and their numbers of rows unknown.
-        Several chunks of columns are joined. Local rows are handed to the model as they are.
+        Several chunks of columns are joined. Futures and `Delayed` objects (one, or a list of one
+        per block) and handles of `gpuml_dask.place` are blocks too. Local rows are handed to the
+        model as they are.
 
     Returns
     -------
@@ -91,6 +102,29 @@ def predict_proba(model: Any, X: Any) -> Any:
         As for `predict`.
     """
     return _apply(model, "predict_proba", X)
+
+
+def predict_log_proba(model: Any, X: Any) -> Any:
+    """Predict logarithms of the probabilities of the classes for rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `predict`; it must have ``predict_log_proba``.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        As for `predict`.
+
+    Returns
+    -------
+    logarithms : dask array of shape (n_samples, n_classes)
+        As for `predict`; columns are one chunk.
+
+    Raises
+    ------
+    NotFittedError, AttributeError, ValueError
+        As for `predict`.
+    """
+    return _apply(model, "predict_log_proba", X)
 
 
 def decision_function(model: Any, X: Any) -> Any:
@@ -185,10 +219,14 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     >>> bool(np.isclose(score(model, *blocks), model.score(X, y)))
     True
     """
-    if not _is_collection(X):
+    if not any(map(lives_on_workers, (X, y, sample_weight))):
         return model.score(X, y, sample_weight=sample_weight)
     predictions = predict(model, X)
-    return score_blocks(model, predictions, y, sample_weight)
+    if not _is_collection(predictions):
+        predictions = da.from_array(predictions, chunks=-1)
+    client = client_of(X, y, sample_weight)
+    with client.as_current() if client is not None else nullcontext():
+        return score_blocks(model, predictions, y, sample_weight)
 
 
 # ---------------------------------------------------------------- blocks
@@ -200,9 +238,12 @@ def _is_collection(x):
 
 def _apply(model, method, X):
     """A method of a model over the blocks of X."""
-    if not _is_collection(X):
+    if not lives_on_workers(X):
         return getattr(model, method)(X)
     check_is_fitted(model)
+    X = as_collection(X, getattr(model, "n_features_in_", np.nan))
+    if not _is_collection(X):
+        raise TypeError(f"{type(X).__name__} has no rows; pass a dask array or a dask dataframe.")
     getattr(model, method)  # as scikit-learn: AttributeError, with the reason
     _check_features(model, X)
     meta = _result_of_a_row(model, method, X)
@@ -263,8 +304,8 @@ def _check_features(model, X):
 
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
-    row = _made_up_row(X, getattr(model, "n_features_in_", None))
     try:
+        row = _made_up_row(X, getattr(model, "n_features_in_", None))
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
@@ -313,6 +354,6 @@ def _guessed_width(model, method):
             "before a block is computed. Use X.map_blocks(model.transform, ...), which takes it "
             "from you."
         )
-    if method == "predict_proba":
+    if method in ("predict_proba", "predict_log_proba"):
         return len(classes)
     return len(classes) if method == "decision_function" and len(classes) > 2 else None

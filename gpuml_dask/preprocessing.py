@@ -32,7 +32,7 @@ class StandardScaler(Transforms, FitsOnWorkers, one_device.StandardScaler):
     >>> from distributed import Client
     >>> from gpuml_dask.preprocessing import StandardScaler
     >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     step = StandardScaler().fit(X)
     ...     step.transform(X).compute().shape
     (300, 3)
@@ -62,6 +62,6 @@ class StandardScaler(Transforms, FitsOnWorkers, one_device.StandardScaler):
         gpuml_dask.errors.ClusterError
             If the cluster has no workers, or rows were lost that nobody can make again.
         """
-        if lives_on_workers(X):
+        if lives_on_workers(X) or lives_on_workers(sample_weight):
             return self._fit_on_workers(X, None, sample_weight)
         return super().fit(X, y, sample_weight)

@@ -18,6 +18,8 @@ from dask import delayed
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.exceptions import UndefinedMetricWarning
 
+from gpuml_dask.rows.lazy import as_collection
+
 BLOCKS_AT_ONCE = 32
 OURS_AND_CUML = ("gpuml", "gpuml_dask", "cuml")
 
@@ -82,6 +84,7 @@ def _blocks(x):
 
 def _aligned(x, predictions, name):
     """The blocks of `x` that belong to those of the predictions."""
+    x = as_collection(x)
     sizes = predictions.chunks[0]
     known = not any(size != size for size in sizes)
     if isinstance(x, dd.DataFrame | dd.Series):
@@ -89,7 +92,7 @@ def _aligned(x, predictions, name):
         return x.to_delayed()
     if not isinstance(x, da.Array):
         x = x if array_api_compat.is_array_api_obj(x) else np.asarray(x)
-        if not known:
+        if not known and len(sizes) > 1:
             raise ValueError(
                 f"{name} is a local array, but the rows of X are in blocks of unknown sizes. Call "
                 "X.compute_chunk_sizes() first, or give targets in the same blocks."
@@ -109,7 +112,10 @@ def _aligned(x, predictions, name):
 
 def _check_numbers_of_blocks(number, predictions, name):
     if number != predictions.numblocks[0]:
-        raise ValueError(f"{name} has {number} blocks of rows, X has {predictions.numblocks[0]}.")
+        raise ValueError(
+            f"{name} has {number} blocks of rows, X has {predictions.numblocks[0]}. Give both in "
+            f"the same blocks, or place them together: with gpuml_dask.place(X, {name}) as table."
+        )
 
 
 # ---------------------------------------------------------------- on workers

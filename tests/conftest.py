@@ -9,10 +9,19 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 import importlib
 import sys
 
+import joblib
 import numpy as np
 import pytest
 
 from gpuml.testing import array_libraries
+
+MOST_PROCESSES = 8
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Number of processes for ``-n auto``: pytest-xdist counts cores that we may not use, too."""
+    return min(joblib.cpu_count(), MOST_PROCESSES)
 
 
 @pytest.fixture(params=array_libraries())

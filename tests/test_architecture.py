@@ -264,10 +264,14 @@ THEIRS = (
 )
 
 
+# As users start it: with SCIPY_ARRAY_API set SciPy imports more, and without bytecode on disk each
+# import compiles gpuml, while scikit-learn was compiled when it was installed.
+NOT_OF_USERS = ("PYTHONDONTWRITEBYTECODE", "SCIPY_ARRAY_API")
+
+
 def in_fresh_process(code):
     """What a new interpreter prints as JSON."""
-    # As users start it: with SCIPY_ARRAY_API set, SciPy imports more.
-    environment = {name: x for name, x in os.environ.items() if name != "SCIPY_ARRAY_API"}
+    environment = {name: x for name, x in os.environ.items() if name not in NOT_OF_USERS}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
     )
@@ -282,12 +286,17 @@ def test_an_import_loads_no_heavy_package():
 
 @pytest.mark.slow
 def test_an_import_takes_little_longer_than_that_of_scikit_learn():
-    code = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
+    # Without the garbage collector: where its full runs fall is chance, and one takes as long as
+    # gpuml. Computing time, as several test processes may share the cores.
+    code = (
+        "import gc, time; gc.disable(); start = time.process_time(); import {}; "
+        "print(time.process_time() - start)"
+    )
     ours, theirs = [], []
     # Other work on the machine comes and goes: the two take turns, and the best of each counts.
     for turn in range(12):
         ours.append(in_fresh_process(code.format(OURS)))
         theirs.append(in_fresh_process(code.format(THEIRS)))
-        if turn >= 2 and min(ours) <= 1.3 * min(theirs):
+        if turn >= 2 and min(ours) <= 1.2 * min(theirs):
             break
-    assert min(ours) <= 1.3 * min(theirs)
+    assert min(ours) <= 1.2 * min(theirs)

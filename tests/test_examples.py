@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "grid_search_ridge.py"
 CLASSIFICATION = ROOT / "examples" / "classification_search.py"
 PIPELINES = ROOT / "examples" / "pipeline_search.py"
+CLUSTER = ROOT / "examples" / "cluster_search.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
 PIPELINE_BENCHMARK = ROOT / "benchmarks" / "pipeline_search.py"
@@ -84,6 +85,21 @@ def test_pipeline_search_prints_tables_and_draws_pictures(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
+@needs_examples
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs distributed")
+def test_cluster_search_gives_the_same_table_when_a_worker_is_killed(tmp_path):
+    options = ("--rows", 20_000, "--workers", 2, "--device", "cpu", "--output", tmp_path / "new")
+    done = run(CLUSTER, *options)
+    assert done.returncode == 0, done.stderr
+    for text in ("20,000 x 147", "workers: 2", "50 fits in 1 pass", "bit for bit"):
+        assert text in done.stdout
+    table = next(line for line in done.stdout.splitlines() if "the same table" in line)
+    assert table.count("yes") == 2
+    path = tmp_path / "new" / "cluster_search.png"
+    assert str(path) in done.stdout
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def module_of(path):
     """A script as a module, under its name for as long as somebody uses it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -111,6 +127,12 @@ def classification():
 @pytest.fixture(scope="module")
 def pipelines():
     yield from module_of(PIPELINES)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    pytest.importorskip("distributed", reason="needs gpuml[dask]")
+    yield from module_of(CLUSTER)
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +192,19 @@ def test_pipeline_search_fails_where_the_libraries_differ(pipelines, shift):
     pipelines.complain_if_different(compare(search(1e-9)))
     with pytest.raises(SystemExit, match="gpuml and scikit-learn differ by up to"):
         pipelines.complain_if_different(compare(search(shift)))
+
+
+@pytest.mark.parametrize("shift", [1e-16, np.nan], ids=["other scores", "no score"])
+def test_cluster_search_fails_where_a_death_changes_the_table(cluster, shift):
+    def run_of(shift):
+        table = {"split0_test_score": np.array([0.125, 0.125 + shift])}
+        search = SimpleNamespace(n_splits_=1, cv_results_=table, best_params_={"alpha": 1.0})
+        return cluster.Run(search, began=0.0, seconds=1.0, tasks=[])
+
+    undisturbed = run_of(0.0)
+    cluster.complain_if_different([cluster.Comparison("toy:", undisturbed, run_of(0.0))])
+    with pytest.raises(SystemExit, match="toy: Scores differ by up to"):
+        cluster.complain_if_different([cluster.Comparison("toy:", undisturbed, run_of(shift))])
 
 
 def test_ridge_search_benchmark_reports_machine_times_and_agreement(tmp_path):

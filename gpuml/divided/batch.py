@@ -107,6 +107,8 @@ def _at(classes, place):
 
 
 def _check_share(share: Share, estimator, settings, first):
+    if hasattr(share.X, "tocsr"):
+        raise NeedsAllRows("Sparse rows are fitted in one place.")
     # Shares may be looked at by several threads, and each notes what it sees on its own copy.
     estimator = copy(estimator)
     weight = as_array(share.weight)
@@ -156,11 +158,10 @@ def _agreed(facts: Sequence[_Facts]) -> _Facts:
         if len(set(found)) > 1:
             some = ", ".join(sorted(map(str, set(found))))
             raise ValueError(f"Parts of the rows have different {what}: {some}.")
-    totals = [each.total_weight for each in facts]
-    if None in totals:
-        if set(totals) != {None}:
-            raise ValueError("Some parts of the rows have weights and others have none.")
-    elif not sum(totals) > 0:
+    totals = [each.total_weight for each in facts if each.total_weight is not None]
+    if 0 < len(totals) < len(facts):
+        raise ValueError("Some parts of the rows have weights and others have none.")
+    if totals and not sum(totals) > 0:
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return one._replace(y_dtype=np.result_type(*(each.y_dtype for each in facts)))
 

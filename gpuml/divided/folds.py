@@ -42,12 +42,15 @@ def divided_folds(
     holders = batch.holders
     if holders is None:
         raise ValueError("The rows of this batch are not divided.")
+    partitions: tuple[Partition, ...]
     dealt = [split for split in splits if isinstance(split, DealtSplit)]
     if dealt:
         deal, held_out = dealt[0].deal, [split.fold for split in dealt]
         # Which rows a fold has, only the pieces know; how many it has is known here.
         partitions = (_hold_out(held_out, [slice(0, int(n)) for n in deal.counts]),)
-        before = list(deal.before)
+        # Pieces need not be the shares whose labels were counted.
+        counts = np.stack([to_host(each) for each in holders.each(_class_counts)])
+        before = list(counts.cumsum(axis=0) - counts)
         holders = holders.map(_with_dealt_folds, deal.ends, held_out, each_with=before)
     else:
         plain = [_on_host(split) for split in splits if not isinstance(split, DealtSplit)]
@@ -171,7 +174,8 @@ class PieceSplit:
     def _rows(self, counts):
         """The rows in order; those that a splitter repeats, so many times."""
         times = zip(self.partition.atoms, counts[self.number].tolist(), strict=True)
-        chosen = [atom for atom, count in times for _ in range(count) if count_rows(atom) > 0]
+        repeated: Any = (atom for atom, count in times for _ in range(count))
+        chosen = [atom for atom in repeated if count_rows(atom) > 0]
         if all(isinstance(atom, slice | tuple) for atom in chosen):
             runs = [r for atom in chosen for r in ((atom,) if isinstance(atom, slice) else atom)]
             return _as_rows(sorted(runs, key=lambda run: run.start))
@@ -185,6 +189,12 @@ def _hold_out(held_out, folds):
     """A partition whose atoms are folds, of which each split holds out one."""
     test = np.eye(len(folds), dtype=int)[held_out]
     return Partition(0, tuple(folds), 1 - test, test)
+
+
+def _class_counts(piece: Folds) -> np.ndarray:
+    """Rows of each class in a piece."""
+    batch = piece.batch
+    return np.asarray([rows.shape[0] for rows in rows_by_class(batch.codes, batch.n_classes)])
 
 
 def _with_dealt_folds(

@@ -28,12 +28,9 @@ class Deal:
     ----------
     ends : ndarray (k, S)
         Rows of class c up to number ``ends[c, f]`` among its rows are in the folds up to f.
-    before : ndarray (P, k)
-        Rows of each class in the pieces before each piece.
     """
 
     ends: np.ndarray
-    before: np.ndarray
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -157,5 +154,4 @@ def _deal(n_splits: int, found: Sequence[Any]) -> Deal | None:
     order = np.lexsort((first_seen[piece, np.arange(len(classes))], piece))
     dealt = np.empty((len(classes), n_splits), dtype=np.int64)
     dealt[order] = dealt_rows(total[order], n_splits)
-    before = np.concatenate([np.zeros((1, len(classes)), dtype=np.int64), counts.cumsum(axis=0)])
-    return Deal(dealt.cumsum(axis=1), before[:-1])
+    return Deal(dealt.cumsum(axis=1))

@@ -149,8 +149,7 @@ class BracketRun:
             wanted = self.bracket.rungs[self._rung][1]
             on_the_way = [e for e in self.alive if not e.stopped and e.n_calls < wanted]
             if on_the_way:
-                step = self.patience or wanted
-                return [(e, min(e.n_calls + step, wanted)) for e in on_the_way]
+                return [(e, min(e.n_calls + self._step(e), wanted)) for e in on_the_way]
             if self._rung + 1 == len(self.bracket.rungs):
                 return []
             self._rung += 1
@@ -168,6 +167,12 @@ class BracketRun:
     def best(self) -> Entry:
         """The best of those that came to the last rung; of equal ones the first."""
         return max(self.alive, key=lambda e: (or_least(e.score), -e.number))
+
+    def _step(self, entry):
+        """Calls until a model is scored at the latest; what follows is compared with the first."""
+        if not self.patience:
+            return self.bracket.rungs[-1][1]
+        return self.patience if entry.records else 1
 
     def _keep(self, n_models):
         ranked = sorted(self.alive, key=lambda e: (-or_least(e.score), e.number))

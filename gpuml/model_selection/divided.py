@@ -22,7 +22,6 @@ class DividedEvaluator(Evaluator):
 
     def __init__(self, job: Job):
         super().__init__(job)
-        self.refusal: str | None = None
 
     def _folds_for(self, estimator):
         job, kind = self.job, kind_of(estimator)

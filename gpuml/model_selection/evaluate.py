@@ -87,10 +87,13 @@ class Evaluator:
         What was done so far.
     n_done : int
         Number of candidates evaluated so far.
+    refusals : list of str
+        Why groups were not fitted at once.
     """
 
     def __init__(self, job: Job):
         self.job = job
+        self.refusals: list[str] = []
         self.steps: list[Step] = []
         self._known: dict[type, Known] = {}
         self._folds: dict[type, Folds] = {}
@@ -155,7 +158,7 @@ class Evaluator:
                 known[key] = () if together is None else together.multifit_params
             return known[key]
 
-        return group_candidates(candidates, may_vary)
+        return [g for g in group_candidates(candidates, may_vary) if may_vary(g.shared)]
 
     # ------------------------------------------------------------ at once
 
@@ -178,8 +181,9 @@ class Evaluator:
             scored = score_stack(
                 stack, folds, self._model_scores(estimator, group, stack), job.task
             )
-        except (ValueError, TypeError, np.linalg.LinAlgError):
+        except (ValueError, TypeError, np.linalg.LinAlgError) as error:
             # One model at a time tells which of them fails, and how.
+            self.refusals.append(f"{type(error).__name__}: {error}")
             return []
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
         known = self._known[kind_of(estimator)].batch
@@ -244,14 +248,9 @@ class Evaluator:
 
     def _fit_one_by_one(self, positions: list[int], candidates: Sequence[Mapping]) -> list[Results]:
         """Results of each candidate; those that need their rows in one place go together."""
-        job = self.job
-        by_place: dict[int, tuple[Residence, list[int]]] = {}
-        for position in positions:
-            rows = self._rows.of(configured(job.estimator, candidates[position]))
-            by_place.setdefault(id(rows), (rows, []))[1].append(position)
-            self._alone[self.n_done + position] = candidates[position]
         found: dict[int, Results] = {}
-        for rows, some in by_place.values():
+        self._alone.update({self.n_done + p: candidates[p] for p in positions})
+        for rows, some in self._by_place(positions, candidates):
             params = [candidates[position] for position in some]
             found.update(zip(some, self._fit_on(rows, params), strict=True))
         return [found[position] for position in positions]
@@ -260,11 +259,7 @@ class Evaluator:
         """Results of some candidates on one split, fitted one by one in this thread."""
         job = self.job
         found: dict[int, dict[str, Any]] = {}
-        by_place: dict[int, tuple[Residence, list[int]]] = {}
-        for position, candidate in enumerate(params):
-            rows = self._rows.of(configured(job.estimator, candidate))
-            by_place.setdefault(id(rows), (rows, []))[1].append(position)
-        for rows, some in by_place.values():
+        for rows, some in self._by_place(range(len(params)), params):
             order = [some[i] for i in chunk_order(job.estimator, [params[i] for i in some])]
             work = [
                 (params[i] or None, Progress(split, len(rows.splits), i, len(params)))
@@ -275,6 +270,14 @@ class Evaluator:
             )
             found.update(zip(order, results, strict=True))
         return [found[position] for position in range(len(params))]
+
+    def _by_place(self, positions, candidates):
+        """Rows in each place where some candidates need them, and positions of those."""
+        found: dict[int, tuple[Residence, list[int]]] = {}
+        for position in positions:
+            rows = self._rows.of(configured(self.job.estimator, candidates[position]))
+            found.setdefault(id(rows), (rows, []))[1].append(position)
+        return list(found.values())
 
     def _fit_on(self, rows: Residence, params: list[Mapping[str, Any]]) -> list[Results]:
         job, n_splits = self.job, len(rows.splits)
@@ -319,14 +322,20 @@ class Evaluator:
 
     def _refit_alone(self, candidate):
         """The model of a candidate on all rows where those were moved for it, else None."""
-        if candidate not in self._alone:
+        params = self._alone.get(candidate)
+        if params is None or self._rows.to_refit(configured(self.job.estimator, params)) is None:
             return None
-        model = configured(self.job.estimator, self._alone[candidate])
-        rows = self._rows.to_refit(model)
-        if rows is None:
-            return None
-        X, y, fit_params = rows
+        return self.fit_all(params)
+
+    def fit_all(self, params: Mapping[str, Any]) -> Any:
+        """The model of a candidate on all rows, fitted by itself to those where it needs them."""
+        job, model = self.job, configured(self.job.estimator, params)
+        X, y, fit_params = self._rows.to_refit(model) or (job.X, job.y, job.task.fit_params)
         return model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
+
+    def place_for(self, params: Mapping[str, Any]) -> str:
+        """Where the rows are for a candidate that is fitted by itself."""
+        return self._rows.of(configured(self.job.estimator, params)).place
 
 
 def kind_of(estimator: Any) -> type:

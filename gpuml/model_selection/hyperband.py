@@ -59,8 +59,9 @@ class HyperbandSearchCV(OnePassSearch):
         One model in so many goes on to the next rung, for so many times the training.
     patience : bool or int, default=False
         A model gets no more training when its scores of the last `patience` calls have not risen by
-        more than `tol`; and it is scored after so many calls at the latest. True is ``max_iter //
-        aggressiveness``. Other numbers below that interfere with Hyperband, and warn.
+        more than `tol`; and it is scored after the first call, and then after so many at the
+        latest. True is ``max_iter // aggressiveness``. Other numbers below that interfere with
+        Hyperband, and warn.
     tol : float or None, default=1e-3
         None and nan let no model stop.
     test_size : float or None, default=None
@@ -95,7 +96,8 @@ class HyperbandSearchCV(OnePassSearch):
         (`bracket`) and the calls after which models are compared (`decisions`): as planned, and as
         they came about, which differ where models stop early.
     history_ : list of dicts
-        What was known each time that a model was scored: `model_id`, `params`, `bracket`,
+        What was known each time that a model was scored, in that order: `model_id`, `params`,
+        `bracket`,
         `partial_fit_calls`, `score`, `partial_fit_time`, `score_time`, `elapsed_wall_time`.
     model_history_ : dict of lists
         The same by `model_id`.
@@ -307,7 +309,8 @@ class HyperbandSearchCV(OnePassSearch):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
         self.cv_results_ = results_of(entries)
         self.model_history_ = {e.records[0]["model_id"]: e.records for e in entries}
-        self.history_ = [record for entry in entries for record in entry.records]
+        records = [record for entry in entries for record in entry.records]
+        self.history_ = sorted(records, key=lambda record: record["elapsed_wall_time"])
         self.scorer_ = scorer
         self.n_splits_ = 1
         self.multimetric_ = False

@@ -74,8 +74,8 @@ def fit_pipelines(
     results : list of dict
         In the order of the candidates.
     """
-    tree, unshared = _plant(estimator, candidates, fold.fit_params)
-    visit = _Visit(fold, task, PrefixCache(current_settings().cache_bytes))
+    tree, unshared = plant(estimator, candidates, fold.fit_params)
+    visit = Visit(fold, task, PrefixCache(current_settings().cache_bytes))
     visit.down(tree)
     for position in unshared:
         params, where = candidates[position]
@@ -86,7 +86,7 @@ def fit_pipelines(
 def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
     """Positions of candidates such that those with a common prefix are neighbours."""
     placed = [(params, None) for params in candidates]
-    tree, unshared = _plant(estimator, placed, {}, tails=False)
+    tree, unshared = plant(estimator, placed, {}, tails=False)
     return [*(leaf.position for leaf in _leaves(tree)), *unshared]
 
 
@@ -124,7 +124,7 @@ class _Leaf:
         found = steps._iter(with_final=False)
         return [(name, step, steps._log_message(i)) for i, name, step in found if i < last]
 
-    def member(self, prefix: "_Prefix") -> Member:
+    def member(self, prefix: "Prefix") -> Member:
         """The last steps, to be fitted to the rows of a prefix."""
         steps, n_last = self.pipeline, self.n_last
         name, model = steps.steps[-1][0], steps._final_estimator
@@ -137,12 +137,12 @@ class _Leaf:
 
 
 @dataclass(eq=False)
-class _Prefix:
+class Prefix:
     """The first steps of some candidates, the last of them in particular.
 
     Attributes
     ----------
-    parent : _Prefix or None
+    parent : Prefix or None
         The steps before; None for the fold's rows as they are.
     name : str
     step : transformer or None
@@ -161,12 +161,12 @@ class _Prefix:
         What each candidate that is not done yet has to bear.
     """
 
-    parent: "_Prefix | None" = None
+    parent: "Prefix | None" = None
     name: str = ""
     step: Any = None
     routed: Mapping[str, Any] = field(default_factory=dict)
     message: str | None = None
-    children: dict[Hashable, "_Prefix"] = field(default_factory=dict)
+    children: dict[Hashable, "Prefix"] = field(default_factory=dict)
     leaves: list[_Leaf] = field(default_factory=list)
     n_left: int = 0
     fitted: Any = None
@@ -179,14 +179,20 @@ class _Prefix:
         """Whether its rows are needed more than once."""
         return len(self.children) + bool(self.leaves) > 1
 
-    def branch(self) -> "list[_Prefix]":
+    def branch(self) -> "list[Prefix]":
         """The prefix and all shorter ones, without the root."""
         return [] if self.parent is None else [*self.parent.branch(), self]
 
 
-def _plant(estimator, candidates, fit_params, *, tails=True):
+def plant(
+    estimator: Any,
+    candidates: Sequence[tuple[Mapping[str, Any] | None, Any]],
+    fit_params: Mapping[str, Any],
+    *,
+    tails: bool = True,
+) -> tuple[Prefix, list[int]]:
     """The tree of all candidates, and positions of those that are not for it."""
-    root, unshared = _Prefix(), []
+    root, unshared = Prefix(), []
     for position, (params, where) in enumerate(candidates):
         pipeline = clone(estimator).set_params(**clone(params or {}, safe=False))
         try:
@@ -243,7 +249,7 @@ def _child(prefix, name, step, routed, message):
     # Metadata needs no place in the key: who takes what is a part of the step.
     key = name, value_key(step)
     if key not in prefix.children:
-        prefix.children[key] = _Prefix(prefix, name, step, routed, message)
+        prefix.children[key] = Prefix(prefix, name, step, routed, message)
     return prefix.children[key]
 
 
@@ -268,18 +274,18 @@ def _leaves(prefix):
 # ---------------------------------------------------------------- fits
 
 
-class _PrefixError(Exception):
+class PrefixError(Exception):
     """A step failed; `args` holds the text of its error."""
 
 
-class _Visit:
+class Visit:
     """Fits along the tree, and the results by position."""
 
     def __init__(self, fold: Fold, task: Task, cache: PrefixCache):
         self.fold, self.task, self.cache = fold, task, cache
         self.results: dict[int, dict[str, Any]] = {}
 
-    def down(self, prefix: _Prefix) -> None:
+    def down(self, prefix: Prefix) -> None:
         """Fit and score all candidates of a prefix, then those of longer ones."""
         if prefix.leaves:
             self._fit_leaves(prefix)
@@ -294,11 +300,11 @@ class _Visit:
         members = [leaf.member(prefix) for leaf in prefix.leaves]
         rows: dict[str, Any] = {}
         try:
-            rows["fit"] = self._rows(prefix, "fit")
-        except _PrefixError as failed:
+            rows["fit"] = self.rows(prefix, "fit")
+        except PrefixError as failed:
             results = {i: self._failure(each, str(failed)) for i, each in enumerate(members)}
         else:
-            rows.update(self._seen(prefix))
+            rows.update(self.seen(prefix))
             seen = {part: kept for part, kept in rows.items() if part != "fit"}
             results = fit_members(members, Stage(self.fold, rows["fit"], seen), self.task)
         for i, (leaf, member) in enumerate(zip(prefix.leaves, members, strict=True)):
@@ -322,18 +328,18 @@ class _Visit:
         announce_start(member.params, member.where, self.task)
         return failed_result(member.assemble(member.model), error, self.fold, self.task, 0.0)
 
-    def _seen(self, prefix):
+    def seen(self, prefix: Prefix) -> dict[str, Any]:
         """Rows that are scored, transformed; without those whose transformation fails."""
         seen = {}
         parts = ("test", "train") if self.task.return_train_score else ("test",)
         for part in parts if asks_for_predictions_only(self.task) else ():
             try:
-                seen[part] = self._rows(prefix, part)
+                seen[part] = self.rows(prefix, part)
             except Exception:
                 continue  # scores of the whole pipeline tell what is wrong
         return seen
 
-    def _rows(self, prefix, part):
+    def rows(self, prefix: Prefix, part: str) -> Any:
         """Rows as a prefix makes them: "fit" as its fit gives them, "test" and "train" as later.
 
         A fit of it includes fits of shorter prefixes whose rows were not kept.
@@ -341,11 +347,11 @@ class _Visit:
         if prefix.parent is None:
             return self.fold.X_test if part == "test" else self.fold.X_train
         if prefix.error is not None:
-            raise _PrefixError(prefix.error)
+            raise PrefixError(prefix.error)
         rows = self.cache.get((prefix, part))
         if rows is not None:
             return rows
-        X = private_rows(self._rows(prefix.parent, part), prefix.step)
+        X = private_rows(self.rows(prefix.parent, part), prefix.step)
         started = time.perf_counter()
         rows = read_only(self._fit(prefix, X) if part == "fit" else prefix.fitted.transform(X))
         finish(rows)
@@ -373,5 +379,5 @@ class _Visit:
                 raise
             prefix.fit_seconds += (time.perf_counter() - started) / max(1, prefix.n_left)
             prefix.error = format_exc()
-            raise _PrefixError(prefix.error) from None
+            raise PrefixError(prefix.error) from None
         return rows

@@ -144,7 +144,7 @@ class Residences:
             return HOST if any(map(is_foreign, _arrays_of(self._given))) else None
         if self._given.task.return_estimator and returns_kind_of_fit(estimator):
             return None
-        return _device_for(estimator, self._given.X)
+        return device_for(estimator, self._given.X)
 
     def _at(self, place):
         given = self._given
@@ -182,7 +182,7 @@ def reads_host_only(estimator: Any) -> bool:
     another estimator around estimators does if one of those does. Of anybody else's it is not
     assumed.
     """
-    inner = list(_inner(estimator))
+    inner = list(inner_estimators(estimator))
     if any(map(reads_host_only, inner)):
         return True
     if inner and _is_pipeline(estimator):
@@ -204,7 +204,7 @@ def computes_on_gpu(estimator: Any) -> bool:
         params = estimator.get_params(deep=False)
         if params.get("sparse_output") or callable(params.get("func")):
             return False
-    inner = list(_inner(estimator))
+    inner = list(inner_estimators(estimator))
     if inner:
         outer = _is_pipeline(estimator) or _root(type(estimator)) in ("cuml", "gpuml")
         return outer and all(map(computes_on_gpu, inner))
@@ -220,11 +220,11 @@ def configured(estimator: Any, params: Mapping[str, Any]) -> Any:
 
 def returns_kind_of_fit(estimator: Any) -> bool:
     """Whether fitted attributes are promised to be of the library that X was in: gpuml's are."""
-    inner = list(_inner(estimator))
+    inner = list(inner_estimators(estimator))
     return any(map(returns_kind_of_fit, inner)) or _root(type(estimator)) == "gpuml"
 
 
-def _inner(estimator: Any) -> Iterator[Any]:
+def inner_estimators(estimator: Any) -> Iterator[Any]:
     """Estimators that an estimator is made of, one level down."""
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
         return
@@ -246,7 +246,7 @@ def _root(thing):
     return (getattr(thing, "__module__", None) or "").partition(".")[0]
 
 
-def _device_for(estimator, X):
+def device_for(estimator: Any, X: Any) -> Place | None:
     """The GPU where host rows are worth being brought to it for an estimator, else None."""
     setting = current_settings().device
     numbers = is_numpy(X) and X.ndim == 2 and X.dtype.kind in "fiub"

@@ -1,8 +1,8 @@
 """How a search is spread over workers: decided before it begins, from sizes alone.
 
 Nothing here knows Dask or looks at data. For each way to place the rows, `make_plan` estimates the
-seconds of the search by the table in `gpuml_dask.planning.costs`, and takes the cheapest way that fits
-memory. `docs/scaling.md` has the formulas.
+seconds of the search by the table in `gpuml_dask.planning.costs`, and takes the cheapest way that
+fits memory. `docs/scaling.md` has the formulas.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sklearn.metrics._scorer import _PassthroughScorer
+
 from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.evaluate import Job
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
@@ -95,7 +97,7 @@ class Checkpoints:
             candidates=token_of([dict(each) for each in candidates]),
             data=self._data,
             splits=token_of(list(job.splits)),
-            scoring=token_of([task.scorer, task.error_score, task.return_train_score]),
+            scoring=token_of([_scoring(task.scorer), task.error_score, task.return_train_score]),
             random_state=self._random_state,
         )
         checkpoint = Checkpoint(self.url, key=f"round-{self._n_rounds}")
@@ -104,3 +106,10 @@ class Checkpoints:
 
 def _content(x):
     return x.content_token() if isinstance(x, Remote) else x
+
+
+def _scoring(scorer):
+    """A scorer without the estimator whose own score it is, which has a token of its own."""
+    if isinstance(scorer, _PassthroughScorer):
+        return ["the estimator's", repr(getattr(scorer, "_metadata_request", None))]
+    return scorer

@@ -1,7 +1,8 @@
 """What users pass as rows becomes one of three sources of blocks on workers.
 
 Rows in this process are cut and sent, collections of Dask are computed where the workers are, and
-tasks or futures are blocks already. Nothing is sent or computed here: see `gpuml_dask.rows.placement`.
+tasks or futures are blocks already. Nothing is sent or computed here: that is done in
+`gpuml_dask.rows.placement`.
 """
 
 from collections.abc import Sequence

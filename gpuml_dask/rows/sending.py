@@ -53,7 +53,7 @@ def gpu_resources(client: Client) -> dict[str, float] | None:
 def _workers(client):
     try:
         return client.scheduler_info(n_workers=-1)["workers"]
-    except (OSError, AttributeError) as error:  # no scheduler; a client that closes meanwhile
+    except (OSError, AttributeError, KeyError) as error:  # no scheduler; a client that closes
         raise ClusterError(f"The scheduler does not answer: {error}.") from error
 
 
@@ -191,7 +191,7 @@ def answers(client: Client, futures: Sequence[Future]) -> list[Any]:
     check_client(client)
     last_work = time.monotonic()
     try:
-        while not _are_done(futures):
+        while not _are_done(client, futures):
             check_client(client)
             if any(client.processing().values()):
                 last_work = time.monotonic()
@@ -212,9 +212,10 @@ def answers(client: Client, futures: Sequence[Future]) -> list[Any]:
         release(futures)
 
 
-def _are_done(futures):
+def _are_done(client, futures):
     try:
-        wait(futures, timeout=TICK_S)
+        with client.as_current():
+            wait(futures, timeout=TICK_S)
     except TimeoutError:
         return False
     return True

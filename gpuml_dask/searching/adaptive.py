@@ -86,7 +86,7 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
     >>> from gpuml_dask.searching.adaptive import HalvingGridSearchCV
     >>> X, y = load_diabetes(return_X_y=True)
     >>> grid = {"alpha": np.logspace(-3, 3, 9)}
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     search = HalvingGridSearchCV(Ridge(), grid, random_state=0, client=client).fit(X, y)
     >>> search.n_candidates_, search.n_resources_
     ([9, 3, 1], [49, 147, 441])
@@ -164,7 +164,7 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
     >>> from gpuml.linear_model import Ridge
     >>> from gpuml_dask.searching.adaptive import HalvingRandomSearchCV
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     search = HalvingRandomSearchCV(
     ...         Ridge(),
     ...         {"alpha": loguniform(1e-3, 1e3)},
@@ -270,7 +270,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     >>> from gpuml_dask.searching.adaptive import HyperbandSearchCV
     >>> X, y = load_digits(return_X_y=True)
     >>> draws = {"alpha": loguniform(1e-6, 1e1), "average": [True, False]}
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     X, y = da.from_array(X / 16, chunks=(600, -1)), da.from_array(y, chunks=600)
     ...     search = HyperbandSearchCV(
     ...         SGDClassifier(), draws, max_iter=9, random_state=0, client=client

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import dask
 import numpy as np
@@ -18,18 +18,31 @@ from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job, at_once, fit_weight
 from gpuml.model_selection.one_by_one import Task
-from gpuml_dask.planning.plan import Data, GroupWork, Plan, SinglesWork, Work, Worker, make_plan
+from gpuml_dask.planning.needs import placing_of
+from gpuml_dask.planning.plan import (
+    Chunks,
+    Data,
+    GroupWork,
+    Plan,
+    SinglesWork,
+    Work,
+    Worker,
+    make_plan,
+)
 from gpuml_dask.planning.words import number
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.sent import Remote
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.searching.warned import Warned, recorded
-from gpuml_dask.sums.divided import run_divided
+from gpuml_dask.sums.divided import piece_bytes, run_divided
 
 Results = list[dict[str, Any]]
 
 # Dask's setting for those who know better than the plan: "whole", "rows" or "both".
 FORCED_PLAN = "gpuml.plan"
+# By data alone, so that results do not depend on how many workers there are: sums over pieces round
+# otherwise than sums over all rows.
+DIVIDED_FROM_BYTES = 2**26
 # Passes that an iterative solver is taken to need.
 USUAL_ROUNDS = 30
 # Of a GPU that does not say.
@@ -67,11 +80,14 @@ class ByRows:
     job : Job
         Its rows are here, or `Remote`.
     client : Client
+    sizes : sequence of ints
+        Rows of each piece, where they have to be sent.
     """
 
-    def __init__(self, job: Job, client: Client):
-        self.job, self.client = job, client
+    def __init__(self, job: Job, client: Client, sizes: Sequence[int]):
+        self.job, self.client, self._sizes = job, client, list(sizes)
         self._own: Table | None = None
+        self._holders: set[str] = set()
         self._best: dict[int, Any] = {}
 
     def fit(self, groups: Sequence[Group], label: str, *, refit: int | str | None) -> Found:
@@ -84,7 +100,8 @@ class ByRows:
         )
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
-        where = number(len(_holders_of(table)), "worker")
+        self._holders = _holders_of(table)
+        where = number(len(self._holders), "worker")
         steps = [
             replace(step, place=f"{where} ({step.place})", why=f"{step.why}, rows divided")
             for step in found.steps
@@ -101,7 +118,7 @@ class ByRows:
 
     def workers(self) -> str:
         """Addresses of the workers that have rows."""
-        return ", ".join(sorted(_holders_of(self._table()[0])))
+        return ", ".join(sorted(self._holders))
 
     def close(self) -> None:
         """Let go of what was sent for this."""
@@ -120,7 +137,7 @@ class ByRows:
             return job.X.table, None if weight is None else weight.name
         if self._own is None:
             columns = {} if weight is None else {"weight": weight}
-            self._own = place(job.X, job.y, columns, client=self.client)
+            self._own = place(job.X, job.y, columns, client=self.client, chunks=self._sizes)
         return self._own, name
 
 
@@ -218,18 +235,27 @@ def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) ->
     """
     n_splits = len(job.splits)
     by_rows = can_be_divided(job)
+    host_only = placing_of(job.estimator).kind == "cpu"
     rounds = USUAL_ROUNDS if hasattr(_last(job.estimator), "predict_proba") else 1
     work = Work(
         [
             GroupWork(f"x{len(g.positions)}", len(g.positions), n_splits, by_rows, rounds)
             for g in groups
         ],
-        SinglesWork(f"x{n_alone}", n_alone, n_splits) if n_alone else None,
+        SinglesWork(f"x{n_alone}", n_alone, n_splits, host_only) if n_alone else None,
     )
-    force = dask.config.get(FORCED_PLAN, None)
-    if force in ("rows", "both") and not (groups and by_rows):
-        force = None
-    return make_plan(_data_of(job), work, _workers_of(client), force=force)
+    data, workers = _data_of(job), _workers_of(client)
+    divisible = bool(groups) and by_rows
+    chosen = dask.config.get(FORCED_PLAN, None)
+    if chosen is not None and (chosen == "whole" or divisible):
+        return make_plan(data, work, workers, force=chosen, piece_bytes=piece_bytes())
+    try:
+        large = data.whole_bytes >= DIVIDED_FROM_BYTES
+        mode: Any = "rows" if divisible and large else "whole"
+        return make_plan(data, work, workers, force=mode, piece_bytes=piece_bytes())
+    except ValueError:
+        # Rows that fit nowhere in one piece.
+        return make_plan(data, work, workers, piece_bytes=piece_bytes())
 
 
 def can_be_divided(job: Job) -> bool:
@@ -240,6 +266,7 @@ def can_be_divided(job: Job) -> bool:
     return (
         found is not None
         and hasattr(found, "multifit_piece")
+        and not hasattr(job.X, "nnz")
         and not job.task.return_estimator
         and all(batch_scorer(each) is not None for each in scorers)
     )
@@ -256,9 +283,13 @@ def _data_of(job):
     n_bytes = None
     if hasattr(X, "nnz"):
         n_bytes = int(X.nnz) * 12
-    lives = "workers" if isinstance(X, Remote) else "client"
+    lives: Literal["client", "workers"] = "workers" if isinstance(X, Remote) else "client"
     n_features = shape[1] if len(shape) > 1 else 1
-    return Data(_num_samples(X), n_features, itemsize, lives=lives, n_bytes=n_bytes)
+    chunks = None
+    if isinstance(X, Remote):
+        sizes = np.asarray(X.table.sizes)
+        chunks = Chunks(sizes, sizes * n_features * itemsize)
+    return Data(_num_samples(X), n_features, itemsize, 1, chunks, lives, n_bytes)
 
 
 def _workers_of(client: Client) -> list[Worker]:

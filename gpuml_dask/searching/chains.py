@@ -307,7 +307,7 @@ class LessonInputs:
         self._held_out = None
 
     def _submit(self, title, function, number):
-        chunks = [self._table.futures(name)[number] for name in self._names]
+        chunks = [self._table.blocks(name)[number] for name in self._names]
         key = f"{title}-{uuid.uuid4().hex}", number
         recipe = self._blocks.recipe(number)
         return self._client.submit(function, self.lesson, self._names, recipe, *chunks, key=key)

@@ -1,9 +1,15 @@
 """What a search did, drawn as Dask draws task graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dask
+
+
+def graph_of(names: Iterable[str]) -> dict[str, list[str]]:
+    """What was done, each with what it needed."""
+    units = list(names)
+    return {"rows": [], **{name: ["rows"] for name in units}, "table of scores": units}
 
 
 def draw(graph: Mapping[str, Sequence[str]], **options: Any) -> Any:

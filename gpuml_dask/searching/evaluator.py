@@ -15,14 +15,18 @@ import gpuml
 from gpuml.model_selection.candidates import Group, Plan, Step
 from gpuml.model_selection.evaluate import Evaluator, Job, progress_bar
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.needs import Placing
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.sending import patience as default_patience
 from gpuml_dask.searching.by_rows import ByRows, plan_for
+from gpuml_dask.searching.kinds import Placer, kinds_of
 from gpuml_dask.searching.rounds import Round, model_words
-from gpuml_dask.searching.running import Killed, Runner, workers_of
+from gpuml_dask.searching.running import Killed, workers_of
 from gpuml_dask.searching.sent import Remote, SearchInputs, send_rows
-from gpuml_dask.searching.tasks import Done, RefitUnit, Spec, run_unit
+from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
+from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.searching.warned import Warned, tell
+from gpuml_dask.sums.holders import WorkersDied
 
 Results = list[dict[str, Any]]
 
@@ -30,9 +34,9 @@ Results = list[dict[str, Any]]
 class ClusterEvaluator:
     """Evaluates candidates of a job on the workers of a cluster, round after round.
 
-    Every worker that gets work gets all rows, once. Units of work are groups of candidates, each
-    fitted at once and never cut, and candidates one by one on a split. So results are those of one
-    machine, bit for bit, whoever does what.
+    Units of work are groups of candidates, each fitted at once and never cut, and candidates one by
+    one on a split. A worker that gets units gets all rows, once, and results are those of one
+    machine, bit for bit. Groups of much data are fitted with the rows divided (`ByRows`).
 
     Parameters
     ----------
@@ -98,14 +102,16 @@ class ClusterEvaluator:
             return []
         workers = workers_of(self.client, self.patience)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
-        round_ = Round(self.job, candidates, self.n_done, sum(workers.values()), finished)
+        placer = Placer(self.job, kinds_of(self.client))
+        n_threads = sum(workers.values())
+        round_ = Round(self.job, candidates, self.n_done, n_threads, finished, placer)
         groups = self._groups_of(candidates)
         plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), self.client)
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":
-            groups = self._fit_by_rows(round_, groups)
-        self._run_round(round_, groups, list(workers))
+            groups = self._fit_by_rows(round_, groups, np.diff(plan.bounds).tolist())
+        self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
         self.steps.extend(round_.steps())
@@ -121,7 +127,11 @@ class ClusterEvaluator:
             model = self._divided.refit(candidate, group, title)
             if model is not None:
                 return model
-        unit = RefitUnit(title, "all rows", candidate, params, group)
+        placing = Placer(self.job, kinds_of(self.client)).placing(params)
+        if group is not None:
+            placing = Placing(placing.kind)  # its models are there already
+        kind = StagedRefit if placing.first else RefitUnit
+        unit = kind(title, "all rows", candidate, params, group, placing)
         ((_, done),) = self._run([unit], [worker] if worker else [])
         if isinstance(done, Killed):
             raise ClusterError(
@@ -145,12 +155,12 @@ class ClusterEvaluator:
             for group in self._planner.groups(candidates)
         ]
 
-    def _run_round(self, round_, groups, workers):
+    def _run_round(self, round_, groups):
         units = round_.units(groups)
         self._note(units)
         if not units:
             return
-        self._sent().spread(workers[: len(units)])
+        self._sent().spread(readers(units, kinds_of(self.client)))
         text = f"{len(round_.params)} candidates x {len(self.job.splits)} splits"
         enabled = gpuml.get_config()["progress"]
         runner = self._runner()
@@ -160,12 +170,14 @@ class ClusterEvaluator:
         ):
             for unit, done in results:
                 missing = round_.n_fits
-                runner.add(round_.take(unit, done))
+                round_.take(unit, done)
                 bar.advance(missing - round_.n_fits)
                 self._tell(done)
+        # Groups that could not be fitted at once, all together: what they share is fitted once.
+        self._run_round(round_, [])
 
     def _runner(self):
-        return Runner(self.client, run_unit, self._sent(), patience=self.patience)
+        return PlacedRunner(self.client, self._sent(), patience=self.patience)
 
     def _run(self, units, workers):
         self._note(units)
@@ -200,24 +212,40 @@ class ClusterEvaluator:
 
     # ------------------------------------------------------------ rows divided over workers
 
-    def _fit_by_rows(self, round_: Round, groups: Sequence[Group]) -> list[Group]:
+    def _fit_by_rows(
+        self, round_: Round, groups: Sequence[Group], sizes: Sequence[int]
+    ) -> list[Group]:
         """Fit groups with the rows divided; those that need them in one place are left."""
         missing = [group for group in groups if not round_.find_group(group)]
         if not missing:
-            return list(groups)
+            return []
         if self._divided is None:
-            self._divided = ByRows(self.job, self.client)
-        label = f"{model_words(self.job.estimator)} x{_size_of(missing)}"
+            self._divided = ByRows(self.job, self.client, sizes)
+        # With a checkpoint, what is finished must not wait for what is not.
+        together = [[group] for group in missing] if self._checkpoints else [missing]
+        left: list[Group] = []
+        for part in together:
+            left += self._fit_part_by_rows(round_, part, missing)
+        return left
+
+    def _fit_part_by_rows(self, round_, groups, all_groups):
+        """Fit groups at one time; those that are left."""
+        divided: Any = self._divided
+        label = f"{model_words(self.job.estimator)} x{_size_of(groups)}"
         self.names.append(f"fit {label} by rows")
-        found = self._divided.fit(missing, label, refit="best" if self._refits else None)
+        refit = "best" if self._refits and len(groups) == len(all_groups) else None
+        try:
+            found = divided.fit(groups, label, refit=refit)
+        except WorkersDied:
+            # Fit by fit it will be seen which of them ends its worker, if it is a fit.
+            return groups
         tell(found.warned, self._told)
-        left = round_.take_divided(missing, found, self._divided.workers())
+        left = round_.take_divided(groups, found, divided.workers())
         self._by_rows.update(found.results)
         round_.groups.update(
-            {n: (group, None) for group in missing for n in group.positions if n in found.results}
+            {n: (group, None) for group in groups for n in group.positions if n in found.results}
         )
-        done = {id(group) for group in missing} - {id(group) for group in left}
-        return [group for group in groups if id(group) not in done]
+        return left
 
 
 def _size_of(groups: Sequence[Group]) -> int:

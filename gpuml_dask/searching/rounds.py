@@ -16,8 +16,10 @@ from gpuml_dask.planning.words import number
 from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.chunks import cut_families, families
+from gpuml_dask.searching.kinds import Kinds, Placer, Spot
 from gpuml_dask.searching.running import Killed
-from gpuml_dask.searching.tasks import Done, GroupUnit, SplitUnit, Unit
+from gpuml_dask.searching.staged import split_unit
+from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
 
 TOGETHER, ALONE = "all candidates together", "one by one"
 
@@ -35,6 +37,8 @@ class Round:
         Of all workers.
     finished : Finished, default=None
         What is known already.
+    placer : Placer, default=None
+        Says which kind of worker does what; None is for workers of one kind.
 
     Attributes
     ----------
@@ -51,9 +55,11 @@ class Round:
         first: int,
         n_threads: int,
         finished: Finished | None = None,
+        placer: Placer | None = None,
     ):
         self.job, self.n_threads = job, n_threads
         self._finished = Finished() if finished is None else finished
+        self._placer = Placer(job, Kinds({})) if placer is None else placer
         self._n_found = 0
         self._families: dict[tuple[int, int], list[int]] = {}
         self._killed: set[tuple[int, int]] = set()
@@ -88,25 +94,31 @@ class Round:
 
     def _group_unit(self, group):
         title = f"fit {model_words(self.job.estimator)} x{len(group.positions)}"
-        return GroupUnit(title, "all folds", group, len(self.job.splits))
+        placing = self._placer.placing({**group.shared, **group.varying[0]})
+        return GroupUnit(title, "all folds", group, len(self.job.splits), placing)
 
     def _split_units(self, numbers):
-        estimator, n_splits = self.job.estimator, len(self.job.splits)
+        spots = self._placer.spots({number: self.params[number] for number in numbers})
+        return [unit for spot in spots for unit in self._units_of(spot)]
+
+    def _units_of(self, spot: Spot):
+        estimator, n_splits, numbers = self.job.estimator, len(self.job.splits), spot.candidates
         params = [self.params[number] for number in numbers]
         together = [[numbers[i] for i in family] for family in families(estimator, params)]
-        title, sharing = f"fit {model_words(estimator)}", shares_prefixes(estimator, params)
+        sharing = shares_prefixes(estimator, params)
         units = []
         for split in range(n_splits):
             missing = [family for family in together if not self._find_family(split, family)]
             for part in cut_families(missing, n_splits, self.n_threads, sharing=sharing):
                 label = f"x{sum(map(len, part))} fold {split + 1}"
-                units.append(self._split_unit(title, label, split, part))
+                units.append(self._split_unit(label, split, part, spot))
         return units
 
-    def _split_unit(self, title, label, split, part):
-        numbers = [number for family in part for number in family]
+    def _split_unit(self, label, split, part, spot):
+        title = f"fit {model_words(self.job.estimator)}"
+        params = {number: self.params[number] for family in part for number in family}
         self._families.update({(split, family[0]): family for family in part})
-        return SplitUnit(title, label, split, numbers, [self.params[n] for n in numbers])
+        return split_unit(title, label, split, params, spot.placing, spot.candidates)
 
     # ------------------------------------------------------------ what is finished already
 
@@ -143,15 +155,15 @@ class Round:
 
     # ------------------------------------------------------------ results
 
-    def take(self, unit: Any, done: Done | Killed) -> list[Unit]:
-        """Enter the results of a unit; units for what could not be fitted at once."""
+    def take(self, unit: Any, done: Done | Killed) -> None:
+        """Enter the results of a unit; a group that could not be fitted at once has none."""
         if isinstance(done, Killed):
             for candidate in unit.candidates:
                 self._killed.add((candidate, unit.split))
                 self._enter(candidate, unit.split, self._result_of(candidate, unit.split, done), {})
-            return []
+            return
         if done.value is None:
-            return self._split_units(unit.candidates)
+            return
         where = {"worker": done.worker, "device": done.device}
         for candidate, split, result in done.value:
             self._enter(candidate, split, result, where)
@@ -159,7 +171,6 @@ class Round:
             self.groups.update(dict.fromkeys(unit.candidates, (unit.group, done.worker)))
         self._done[done.step.why, done.step.place].append(done)
         self._keep(unit)
-        return []
 
     def _enter(self, candidate, split, result, where):
         self.table[candidate][split] = {**result, "worker": "", "device": "", **where}

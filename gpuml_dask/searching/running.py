@@ -148,8 +148,15 @@ class Runner:
             # Dask groups tasks by what stands before the token.
             number = len(self._submitted) + len(keys) + 1
             keys.append((f"{unit.title}-{self._token}", f"{unit.label} #{number}"))
+        futures = self._submit(units, keys, workers)
+        for unit, future in zip(units, futures, strict=True):
+            self._running[future.key] = unit, future
+            self._submitted[future.key] = unit
+        self._wait_on(futures)
+
+    def _submit(self, units, keys, workers):
         where: dict = {"workers": list(workers), "allow_other_workers": True} if workers else {}
-        futures = self.client.map(
+        return self.client.map(
             self.function,
             [cloudpickle.dumps(unit) for unit in units],
             key=keys,
@@ -157,10 +164,6 @@ class Runner:
             **where,
             **self._inputs.arguments(),
         )
-        for unit, future in zip(units, futures, strict=True):
-            self._running[future.key] = unit, future
-            self._submitted[future.key] = unit
-        self._wait_on(futures)
 
     # ------------------------------------------------------------ results
 

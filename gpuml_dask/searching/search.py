@@ -18,9 +18,10 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.search import OnePassSearch
 from gpuml_dask import predict
 from gpuml_dask.resuming.rounds import Checkpoints
-from gpuml_dask.searching.drawing import draw
+from gpuml_dask.rows.lazy import lives_on_workers
+from gpuml_dask.searching.drawing import draw, graph_of
 from gpuml_dask.searching.sent import Remote
-from gpuml_dask.searching.session import Session, client_for, computed, is_remote, score_there
+from gpuml_dask.searching.session import Session, client_for, computed, score_there
 
 IID = (
     "iid= has no effect and will be refused one day: means of scores give every fold the same "
@@ -76,7 +77,9 @@ class ClusterSearch(OnePassSearch):
                     raise ValueError(NO_CHECKPOINT)
                 rows = computed(X, self.scheduler), computed(y, self.scheduler)
                 params = {name: computed(value, self.scheduler) for name, value in params.items()}
-                return super().fit(*rows, **params)
+                super().fit(*rows, **params)
+                self.dask_graph_ = graph_of(map(str, self.plan_.steps))
+                return self
             with Session(client, self._checkpoints()) as session:
                 X, y, params = session.take(self, X, y, params)
                 self._session = session
@@ -100,7 +103,9 @@ class ClusterSearch(OnePassSearch):
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
         session = vars(self).get("_session")
-        if session is not None and isinstance(y, Remote) and is_classifier(self.estimator):
+        given = any(value is not None for value in params.values())
+        there = isinstance(y, Remote) and is_classifier(self.estimator)
+        if session is not None and there and not given:
             return session.splits(cv, y)
         return super()._split(cv, X, y, params)
 
@@ -165,14 +170,16 @@ class ClusterSearch(OnePassSearch):
         R2 and accuracy (``scoring=None``) are computed block by block; for others the rows are
         brought together on one worker.
         """
-        if not is_remote(X):
+        if not any(map(lives_on_workers, (X, y, *params.values()))):
             return super().score(X, y, **params)
         check_is_fitted(self)
         if self.scoring is None and y is not None and is_dask_collection(X):
             return predict.score(self.best_estimator_, X, y, **params)
         with client_for(self.client, self.scheduler) as client:
             if client is None:
-                return super().score(computed(X, self.scheduler), computed(y, self.scheduler))
+                X, y = computed(X, self.scheduler), computed(y, self.scheduler)
+                params = {name: computed(value, self.scheduler) for name, value in params.items()}
+                return super().score(X, y, **params)
             return score_there(client, self, X, y, params)
 
     @available_if(_search_estimator_has("predict"))
@@ -185,6 +192,11 @@ class ClusterSearch(OnePassSearch):
         """Probabilities of classes by the best model; as `predict`."""
         return self._of_rows("predict_proba", X)
 
+    @available_if(_search_estimator_has("predict_log_proba"))
+    def predict_log_proba(self, X):
+        """Logarithms of probabilities of classes by the best model; as `predict`."""
+        return self._of_rows("predict_log_proba", X)
+
     @available_if(_search_estimator_has("decision_function"))
     def decision_function(self, X):
         """Decision values of the best model; as `predict`."""
@@ -196,7 +208,7 @@ class ClusterSearch(OnePassSearch):
         return self._of_rows("transform", X)
 
     def _of_rows(self, method, X):
-        if not is_dask_collection(X):
+        if not lives_on_workers(X):
             return getattr(super(), method)(X)
         check_is_fitted(self)
         return getattr(predict, method)(self.best_estimator_, X)
@@ -214,9 +226,11 @@ class GridSearchCV(ClusterSearch, sk.GridSearchCV):
     """Exhaustive search over a grid of parameters, on the workers of a Dask cluster.
 
     Parameters, attributes and results are those of scikit-learn's class of this name; scores are
-    those of `gpuml.model_selection.GridSearchCV`, bit for bit, whoever does what and whatever dies
-    meanwhile. Candidates that an estimator can fit together are one unit of work; other units are
-    candidates on one split. Every worker that gets work gets all rows, once for the search.
+    those of `gpuml.model_selection.GridSearchCV`. Candidates that an estimator can fit together are
+    one unit of work; other units are candidates on one split. A worker that gets units gets all
+    rows, once for the search. From 64 MiB on, rows of what can be fitted from sums over rows stay
+    divided instead, and scores may differ from those of one device by rounding. Either way they
+    are the same to the last bit whoever does what and whatever dies meanwhile.
 
     Arguments of dask-ml's class of this name are taken too.
 

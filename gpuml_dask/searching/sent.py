@@ -12,7 +12,7 @@ from distributed import Client, Future, wait
 from sklearn.utils.validation import _is_arraylike, _num_samples
 
 from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.one_by_one import Task, is_foreign
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching.tasks import Column, Spec, touch, unpacked
@@ -42,7 +42,8 @@ class Sent:
     def __init__(self, client: Client, value: Any, title: str):
         self._client, self._value, self._title = client, value, title
         self.n_bytes = sizeof(value)
-        self._homes = Homes(client, [self.n_bytes], on_gpu=False)
+        # Another library's arrays may be a GPU's, and a worker without one could not read them.
+        self._homes = Homes(client, [self.n_bytes], on_gpu=is_foreign(value))
         self.future = self._sent()
 
     def revive(self) -> bool:
@@ -160,7 +161,8 @@ class SearchInputs:
             for i, worker in enumerate(workers)
         ]
         try:
-            wait(touched, timeout=SEND_SECONDS)
+            with self._client.as_current():
+                wait(touched, timeout=SEND_SECONDS)
         except Exception:
             return  # whatever was lost: the units will notice
 

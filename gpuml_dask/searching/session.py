@@ -1,7 +1,7 @@
 """What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -18,14 +18,17 @@ from gpuml.model_selection.evaluate import Job
 from gpuml_dask.cluster import the_client
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
+from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.rows.sending import answers
+from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.searching.sent import Remote
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
 
-# Names that dask-ml's searches take for work on this machine alone.
+# Names that dask-ml's searches take for the current client, and for work on this machine alone.
+CURRENT = ("distributed", "dask.distributed")
 LOCAL_SCHEDULERS = (
     *("sync", "synchronous", "single-threaded", "threads", "threading"),
     *("processes", "multiprocessing"),
@@ -68,9 +71,10 @@ class Session:
         if not (is_remote(X) or is_remote(y) or remote):
             return X, y, params
         there = y if is_remote(y) else None
-        table = place(X, there, remote, client=self.client, numeric=False)
-        self._table = table
-        params.update({name: Remote(table, name) for name in remote})
+        table = self._table = place(X, there, client=self.client, numeric=False)
+        if remote:
+            params.update(self._params(table, remote))
+            table = self._table
         if there is not None:
             y = Remote(table, "y")
             classifier = is_classifier(search.estimator)
@@ -82,13 +86,41 @@ class Session:
                 y = here
         return Remote(table, "X"), y, params
 
+    def _params(self, X: Table, remote: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters with one value a row, as columns of the table; others, brought here."""
+        params: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for name, value in remote.items():
+                try:
+                    column = place(value, client=self.client, numeric=False)
+                except ValueError:  # no rows
+                    params[name] = host_copy(self._value(value))
+                    continue
+                stack.enter_context(column)
+                if column.n_rows == X.n_rows:
+                    columns[name] = column.X
+                else:
+                    params[name] = self._values(column, "X")
+            if columns:
+                table = place(X.X, X.y, columns, client=self.client, numeric=False)
+                stack.enter_context(X)  # to be closed
+                self._table = table
+                params.update({name: Remote(table, name) for name in columns})
+        return params
+
     def splits(self, cv: Any, y: Remote) -> Sequence[Any]:
         """Stratified splits of labels that are on workers; only how many there are comes here."""
         table = y.table
-        keys = [f"labels-{uuid4().hex}-{i}" for i in range(table.n_chunks)]
-        shares = self.client.map(_labels, table.futures(y.name), key=keys, pure=False)
-        holders = TaskHolders(self.client, shares, partial(fetch, self.client), "labels")
-        return repeated(table, partial(divided_splits, classifier=True), cv, holders, table.sizes)
+
+        def found():
+            # Futures that were lost stay so: each attempt asks for them anew.
+            keys = [f"labels-{uuid4().hex}-{i}" for i in range(table.n_chunks)]
+            shares = self.client.map(_labels, table.futures(y.name), key=keys, pure=False)
+            holders = TaskHolders(self.client, shares, partial(fetch, self.client), "labels")
+            return divided_splits(cv, holders, table.sizes, classifier=True)
+
+        return repeated(table, found)
 
     def evaluator(self, job: Job, *, refits: bool = False) -> ClusterEvaluator:
         """An evaluator on this cluster, closed with the session."""
@@ -105,8 +137,7 @@ class Session:
 
     def graph(self) -> dict[str, list[str]]:
         """What was done, each with what it needed."""
-        units = [name for evaluator in self.evaluators for name in evaluator.names]
-        return {"rows": [], **{name: ["rows"] for name in units}, "table of scores": units}
+        return graph_of(name for evaluator in self.evaluators for name in evaluator.names)
 
     def close(self) -> None:
         """Let go of everything on workers that was put there for this fit."""
@@ -120,6 +151,11 @@ class Session:
 
     def __exit__(self, *exc_info):
         self.close()
+
+    def _value(self, x):
+        future = twin(x) if isinstance(x, Future) else self.client.compute(x)
+        (value,) = answers(self.client, [future])
+        return value
 
     def _values(self, table, name):
         (values,) = answers(self.client, [self.client.submit(host_copy, table.whole(name))])
@@ -185,7 +221,8 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
         For anything else.
     """
     chosen = scheduler if client is None else client
-    if chosen is None:
+    chosen = chosen.lower() if isinstance(chosen, str) and ":" not in chosen else chosen
+    if chosen is None or chosen in CURRENT:
         chosen = _current_client()
     if chosen is None or chosen in LOCAL_SCHEDULERS or _is_get(chosen):
         yield None

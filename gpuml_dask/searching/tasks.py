@@ -7,7 +7,8 @@ search ends, or when its client is gone, however that came about.
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from gpuml.divided import located_splits
 from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
-from gpuml.model_selection.residence import configured, place_name
+from gpuml.model_selection.residence import place_name
+from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.warned import Warned, recorded
 
 Results = list[dict[str, Any]]
@@ -121,6 +123,7 @@ class GroupUnit:
     label: str
     group: Group
     n_splits: int
+    placing: Placing = ANYWHERE
 
     @property
     def candidates(self) -> list[int]:
@@ -136,7 +139,7 @@ class GroupUnit:
         """The same work in its smallest parts."""
         params = [{**self.group.shared, **varying} for varying in self.group.varying]
         return [
-            _single(self.title, s, position, each)
+            SplitUnit(self.title, _of_one(s, position), s, [position], [each], self.placing)
             for s in range(self.n_splits)
             for position, each in zip(self.group.positions, params, strict=True)
         ]
@@ -160,6 +163,7 @@ class SplitUnit:
     split: int
     candidates: Sequence[int]
     params: Sequence[Mapping[str, Any]]
+    placing: Placing = ANYWHERE
 
     @property
     def n_fits(self) -> int:
@@ -170,15 +174,18 @@ class SplitUnit:
         """The same work in its smallest parts; none if this is one."""
         if len(self.candidates) == 1:
             return []
-        pairs = zip(self.candidates, self.params, strict=True)
-        return [_single(self.title, self.split, position, each) for position, each in pairs]
+        return [
+            replace(self, label=_of_one(self.split, position), candidates=[position], params=[each])
+            for position, each in zip(self.candidates, self.params, strict=True)
+        ]
 
     def run(self, kept: Kept) -> tuple[Any, Step]:
         """Fit and score on a worker."""
         evaluator = kept.evaluator
         results = evaluator.fit_split(self.split, self.params)
         value = [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)]
-        return value, Step(self.n_fits, self.n_fits, place_name(evaluator.job.X), "one by one")
+        place = evaluator.place_for(self.params[0])
+        return value, Step(self.n_fits, self.n_fits, place, "one by one")
 
 
 @dataclass(frozen=True)
@@ -190,6 +197,7 @@ class RefitUnit:
     candidate: int
     params: Mapping[str, Any]
     group: Group | None
+    placing: Placing = ANYWHERE
 
     n_fits = 1
 
@@ -204,25 +212,22 @@ class RefitUnit:
 
     def run(self, kept: Kept) -> tuple[Any, Step]:
         """Fit on a worker; the group's models are fitted again where it does not have them."""
-        evaluator, job = kept.evaluator, kept.evaluator.job
-        model = None
+        evaluator, model = kept.evaluator, None
         if self.group is not None:
             with kept.lock:
                 model = evaluator.refit(self.candidate)
                 if model is None and evaluator.fit_group(self.group):
                     model = evaluator.refit(self.candidate)
         if model is None:
-            model = configured(job.estimator, self.params)
-            target = () if job.y is None else (job.y,)
-            model.fit(job.X, *target, **job.task.fit_params)
-        return model, Step(1, 1, place_name(job.X), "refit")
+            model = evaluator.fit_all(self.params)
+        return model, Step(1, 1, evaluator.place_for(self.params), "refit")
 
 
 Unit = GroupUnit | SplitUnit | RefitUnit
 
 
-def _single(title, split, position, params):
-    return SplitUnit(title, f"fold {split + 1} candidate {position}", split, [position], [params])
+def _of_one(split, position):
+    return f"fold {split + 1} candidate {position}"
 
 
 def _by_split(found):
@@ -252,12 +257,24 @@ def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
         `X`, `y` where there is one, and the columns that the spec names.
     """
     unit = cloudpickle.loads(packed)
+    with as_user(spec) as warned:
+        value, step = unit.run(spec.kept(rows))
+    return done(value, step, warned)
+
+
+@contextmanager
+def as_user(spec: Spec) -> Iterator[list[Warned]]:
+    """The user's settings, for a ``with`` block; yields the warnings that are raised in it."""
     with (
         gpuml.config_context(**{**spec.settings, "progress": False}),
         sklearn.config_context(**spec.sklearn_settings),
         recorded(spec.filters) as warned,
     ):
-        value, step = unit.run(spec.kept(rows))
+        yield warned
+
+
+def done(value: Any, step: Step, warned: Sequence[Warned]) -> Done:
+    """What a unit came to on this worker."""
     return Done(value, step, get_worker().address, _device(step.place), tuple(warned))
 
 

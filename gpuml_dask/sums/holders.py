@@ -1,12 +1,16 @@
 """Pieces of rows that are Dask futures: `gpuml.data.Holders` whose sums are a tree of tasks.
 
 Who asks works in this process; what is asked travels to the workers that have the pieces, and sums
-come back. Tasks are pure, so the scheduler makes again what a lost worker had.
+come back. Tasks are pure, so the scheduler makes again what a lost worker had. What it cannot make,
+because it rests on rows that were sent, is asked for again here: those pieces alone, and the sum
+that was waited for.
 """
 
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from dask.sizeof import sizeof
@@ -17,9 +21,44 @@ from distributed import Client, Future
 from gpuml.data import Absent, Batch, Folds
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
+from gpuml_dask.errors import ClusterError
 
 # Results that a task combines. A power of two: then the sums are those of `gpuml.divided.tree`.
 ARITY = 8
+# Times that workers may die while they work on one sum, which is more than Dask's number for tasks.
+MOST_LOSSES = 6
+
+# Makes the pieces at some positions again, when they were lost.
+Make = Callable[[Sequence[int]], list[Future]]
+
+
+class Lost(Exception):
+    """Something that pieces are made of was lost with its worker, and can be made again."""
+
+
+class WorkersDied(ClusterError):
+    """Workers died whenever they did something: it may be what ends them."""
+
+
+class Futures:
+    """All futures of some work, to be let go when it is over, however it ends.
+
+    Errors keep frames, and frames keep futures, so that dropping them is not enough.
+    """
+
+    def __init__(self) -> None:
+        # By identity: futures of one key are equal.
+        self._alive: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
+
+    def add(self, futures: list[Future]) -> list[Future]:
+        """The same futures, noted."""
+        self._alive.update((id(future), future) for future in futures)
+        return futures
+
+    def release(self) -> None:
+        """Let go of those that are still held."""
+        for future in list(self._alive.values()):
+            future.release()
 
 
 @dataclass(frozen=True)
@@ -29,8 +68,8 @@ class TaskHolders:
     Attributes
     ----------
     client : Client
-    pieces : sequence of Futures
-        In the order of the rows.
+    pieces : list of Futures
+        In the order of the rows; lost ones are replaced.
     fetch : callable ``(list of Futures) -> list``
         Waits for results in bounded time.
     label : str
@@ -39,14 +78,20 @@ class TaskHolders:
         Dask resources that tasks need.
     place : Place
         Where results come to: the memory of this process.
+    make : callable, optional
+        Makes pieces again that were lost with rows that were sent. Without it, that is an error.
+    futures : Futures
+        Notes what is made.
     """
 
     client: Client
-    pieces: Sequence[Future]
+    pieces: list[Future]
     fetch: Callable[[list[Future]], list[Any]]
     label: str
     resources: dict[str, float] = field(default_factory=dict)
     place: Place = HOST
+    make: Make | None = None
+    futures: Futures = field(default_factory=Futures)
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -55,11 +100,16 @@ class TaskHolders:
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "TaskHolders":
         """What a function makes of every piece, where that is."""
-        return replace(self, pieces=self._submit(_result, function, args, each_with))
+        # Only how pieces are made is kept, not the pieces that they are made of: workers may forget
+        # those.
+        bare = replace(self, pieces=[])
+        submit = partial(bare._submit, _result, function, args, each_with)
+        make = None if self.make is None else partial(_made_again, self.make, submit)
+        return replace(self, pieces=submit(self.pieces, range(len(self))), make=make)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Results of a function of every piece, on the host."""
-        return self.fetch(self._submit(_host_result, function, args, None))
+        return self._answers(lambda: self._host_results(function, args))
 
     def total(
         self,
@@ -68,31 +118,66 @@ class TaskHolders:
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
         """Results of a function of every piece, combined by a tree of tasks, on the host."""
-        left = self._submit(_host_result, function, args, None)
+        return self._answers(lambda: self._combined(self._host_results(function, args), combine))[0]
+
+    def _answers(self, ask: Callable[[], list[Future]]) -> list[Any]:
+        """Results of tasks, which are asked for again where pieces were lost."""
+        for _ in range(MOST_LOSSES):
+            try:
+                return self.fetch(ask())
+            except Lost:
+                if self.make is None:
+                    raise
+                self._make_lost()
+        raise WorkersDied(
+            f"Workers died {MOST_LOSSES} times while one sum over the rows was computed "
+            f"({self.label}). Look at their logs: something ends them, or takes their memory."
+        )
+
+    def _make_lost(self):
+        lost = [i for i, future in enumerate(self.pieces) if future.cancelled()]
+        # Also without any: rows are then seen to, and what was asked is asked again.
+        assert self.make is not None
+        made = self.make(lost)
+        pieces = dict(zip(lost, made, strict=True))
+        self.pieces[:] = [pieces.get(i, future) for i, future in enumerate(self.pieces)]
+
+    def _host_results(self, function, args):
+        return self._submit(_host_result, function, args, None, self.pieces, range(len(self)))
+
+    def _combined(self, left, combine):
         while len(left) > 1:
             groups = [left[i : i + ARITY] for i in range(0, len(left), ARITY)]
             name = f"sum-{self.label}"
             keys = [f"{name}-{tokenize(group[0].key, len(left))}" for group in groups]
-            left = self.client.map(_combined, groups, key=keys, combine=combine, pure=False)
-        return self.fetch(left)[0]
+            made = self.client.map(_combined, groups, key=keys, combine=combine, pure=False)
+            left = self.futures.add(made)
+        return left
 
-    def _submit(self, task, function, args, each_with):
+    def _submit(self, task, function, args, each_with, pieces, positions):
+        if not pieces:
+            return []
         name = f"{funcname(function).strip('_').replace('_', ' ')} of {self.label}"
         name = name.replace(" ", "-")
-        own = [()] * len(self) if each_with is None else [(item,) for item in each_with]
+        own = [()] * len(pieces) if each_with is None else [(each_with[i],) for i in positions]
+        # Never the same key twice: one that was cancelled stays so.
         token = tokenize(object())
-        keys = [f"{name}-{token}-{i}" for i in range(len(self))]
-        options = {"resources": self.resources} if self.resources else {}
-        return self.client.map(
+        options: dict[str, Any] = {"resources": self.resources} if self.resources else {}
+        made = self.client.map(
             task,
-            self.pieces,
+            pieces,
             own,
-            key=keys,
+            key=[f"{name}-{token}-{i}" for i in positions],
             function=function,
             args=args,
             pure=False,
             **options,
         )
+        return self.futures.add(made)
+
+
+def _made_again(make: Make, submit: Callable[..., list[Future]], lost: Sequence[int]):
+    return submit(make(lost), lost)
 
 
 def _result(piece, own, *, function, args):

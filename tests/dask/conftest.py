@@ -3,14 +3,18 @@
 import gc
 import sys
 import time
+from multiprocessing import forkserver
 from pathlib import Path
 
+import dask
 import pytest
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 ROOT = Path(__file__).parents[2]
 N_WORKERS = 4
 SECONDS_TO_TIDY = 10
+IMPORTED_BY_WORKERS = ["dask.array", "dask.dataframe", "distributed", "gpuml_dask.model_selection"]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -22,8 +26,39 @@ def importable():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_workers(importable):
+    """Let workers start and end in a moment, as tests start hundreds.
+
+    They are forked from a process that has imported what they need, as in Dask's own tests, where
+    users' workers take seconds to import it; and they end as those of `make_cluster` do.
+    """
+    settings = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        "distributed.worker.preload": ["gpuml_dask.on_start"],
+    }
+    with dask.config.set(settings):
+        get_mp_context().set_forkserver_preload(IMPORTED_BY_WORKERS)
+        forkserver.ensure_running()  # now: tests compare the processes before and after
+        yield
+
+
+@pytest.fixture
+def spawned():
+    """Let workers start as users' do."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "spawn"}):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def gpu_workers_are_spawned(request):
+    """CUDA's environment variables have to be there when a process starts."""
+    if request.node.get_closest_marker("gpu"):
+        request.getfixturevalue("spawned")
+
+
 @pytest.fixture(scope="session")
-def cluster4(importable, tmp_path_factory):
+def cluster4(quick_workers, tmp_path_factory):
     """Four worker processes with one thread each. Tests that kill workers make a cluster of theirs."""
     with LocalCluster(
         n_workers=N_WORKERS,

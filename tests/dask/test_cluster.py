@@ -19,6 +19,7 @@ from gpuml_dask.cluster import local_client, make_cluster, the_client
 from gpuml_dask.errors import ClusterError
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("spawned")
 
 
 def children():
@@ -112,6 +113,15 @@ def test_the_scheduler_listens_on_this_machine_only():
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
         assert "127.0.0.1" in cluster.dashboard_link
         assert {address.ip for address in _listening() - before} <= {"127.0.0.1", "::1"}
+
+
+def test_without_a_dashboard_its_usual_port_is_left_alone():
+    before = _listening()
+    # Dask warns, which is an error here, where it wants the port and another process has it.
+    with make_cluster(0, device="cpu", dashboard_address=None):
+        opened = _listening() - before
+    assert {address.ip for address in opened} <= {"127.0.0.1", "::1"}
+    assert 8787 not in {address.port for address in opened}
 
 
 def _listening():

@@ -6,16 +6,20 @@ import threading
 import time
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import FitFailedWarning
 
-from gpuml.linear_model import Ridge
+import gpuml_dask.linear_model
+from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV
+from gpuml_dask.rows.placement import place
+from gpuml_dask.searching import running
 
 N_WORKERS = 4
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -158,7 +162,21 @@ def test_the_only_holders_of_the_rows_are_killed(fragile, client, rows):
     assert np.array_equal(search.cv_results_[name], expected.cv_results_[name])
 
 
-def test_a_fit_that_ends_its_process_gets_error_score(client, rows):
+@pytest.fixture
+def quick_blame(client, monkeypatch):
+    """One death is enough for a suspicion: each takes a second or two."""
+
+    def allow(n, dask_scheduler=None):
+        before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, n
+        return before
+
+    monkeypatch.setattr(running, "MOST_DEATHS", 0)
+    before = client.run_on_scheduler(allow, 0)
+    yield
+    client.run_on_scheduler(allow, before)
+
+
+def test_a_fit_that_ends_its_process_gets_error_score(client, rows, quick_blame):
     grid = {"a": [0.0, 1.0, 2.0]}
     expected = OneDevice(Slow(seconds=0), grid, cv=2).fit(*rows)
     search = GridSearchCV(Slow(seconds=0.05, fatal=1.0), grid, cv=2, client=client)
@@ -172,7 +190,7 @@ def test_a_fit_that_ends_its_process_gets_error_score(client, rows):
     assert np.array_equal(found[[0, 2]], expected.cv_results_["mean_test_score"][[0, 2]])
 
 
-def test_a_fit_that_ends_its_process_is_an_error_if_asked_for(client, rows):
+def test_a_fit_that_ends_its_process_is_an_error_if_asked_for(client, rows, quick_blame):
     search = GridSearchCV(Slow(fatal=1.0), {"a": [1.0]}, cv=2, client=client, error_score="raise")
     with pytest.raises(ClusterError, match="'a': 1.0"):
         search.fit(*rows)
@@ -246,3 +264,234 @@ def test_an_interrupted_search_leaves_nothing_behind(client, rows):
     while any(client.has_what().values()) or any(client.processing().values()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+# ---------------------------------------------------------------- rows divided over workers
+
+
+class SlowPieces(Ridge):
+    """Ridge that takes its time with every piece of the rows.
+
+    With `fatal`, the id of the client's process, it ends any other one that it works in.
+    """
+
+    def __init__(self, alpha=1.0, *, seconds=0.05, fatal=None, fit_intercept=True):
+        super().__init__(alpha, fit_intercept=fit_intercept)
+        self.seconds, self.fatal = seconds, fatal
+
+    def multifit_piece(self, X, y, weight):
+        self._end_process()
+        time.sleep(self.seconds)
+        return super().multifit_piece(X, y, weight)
+
+    def multifit(self, folds, candidates, advance=None):
+        self._end_process()
+        return super().multifit(folds, candidates, advance)
+
+    def _validate_params(self):
+        self._end_process()
+        super()._validate_params()
+
+    def _end_process(self):
+        if self.fatal not in (None, os.getpid()):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+PIECES = {"gpuml.plan": "rows", "gpuml.piece-bytes": "12 kB"}  # 16 of them
+BY_ROWS = {
+    "ridge": (SlowPieces(), {"alpha": [0.1, 1.0, 10.0]}),
+    "several groups": (SlowPieces(), {"alpha": [0.1, 1.0], "fit_intercept": [True, False]}),
+    "logistic": (LogisticRegression(), {"C": [0.01, 1.0, 100.0]}),
+}
+FORMS = ["local", "dask"]
+
+
+def in_form(form, X, y):
+    """Rows in chunks, that were sent or that Dask can make again."""
+    if form == "dask":
+        return da.from_array(X, chunks=(400, -1)), da.from_array(y, chunks=400)
+    return X, y
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Rows from here in eight chunks."""
+    monkeypatch.setattr("gpuml_dask.rows.inputs.CHUNK_BYTES", 3000 * 64 // 8)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(fragile, rows):
+    """Searches by rows that nothing happens to, each once."""
+    known = {}
+
+    def search(client, name, form):
+        if (name, form) not in known:
+            estimator, grid = BY_ROWS[name]
+            y = labels(rows) if name == "logistic" else rows[1]
+            with dask.config.set(PIECES):
+                found = GridSearchCV(estimator, grid, cv=3, client=client)
+                known[name, form] = found.fit(*in_form(form, rows[0], y))
+                assert "rows divided" in str(found.plan_)
+        return known[name, form]
+
+    return search
+
+
+def labels(rows):
+    return np.digitize(rows[1], [-1.0, 1.0])
+
+
+def assert_same_scores(found, expected):
+    for name, values in expected.cv_results_.items():
+        if name.startswith("split"):
+            assert np.array_equal(found.cv_results_[name], values), name
+
+
+def check_kills_by_rows(cluster, client, rows, expected, name, form, n_kills, seed):
+    rng = np.random.default_rng(seed)
+    X, y = in_form(form, rows[0], labels(rows) if name == "logistic" else rows[1])
+    estimator, grid = BY_ROWS[name]
+    search = GridSearchCV(estimator, grid, cv=3, client=client)
+    with dask.config.set(PIECES):
+        times = rng.uniform(0, 1.0, n_kills)
+        fit_meanwhile(search, X, y, lambda: kill_one(cluster, rng), times)
+    assert_same_scores(search, expected)
+    assert np.array_equal(search.predict(rows[0]), expected.predict(rows[0]))
+    assert "rows divided" in str(search.plan_)
+
+
+@pytest.mark.parametrize(("name", "form", "n_kills"), [
+    ("ridge", "local", 1), ("several groups", "local", 3), ("logistic", "dask", 1),
+])  # fmt: skip
+def test_killed_workers_change_no_score_by_rows(
+    fragile, client, rows, small_chunks, undisturbed, name, form, n_kills
+):
+    expected = undisturbed(client, name, form)
+    check_kills_by_rows(fragile, client, rows, expected, name, form, n_kills, n_kills)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_ROWS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n_kills", [1, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_workers_change_no_score_by_rows_many_times(
+    fragile, client, rows, small_chunks, undisturbed, name, form, n_kills, seed
+):
+    expected = undisturbed(client, name, form)
+    check_kills_by_rows(fragile, client, rows, expected, name, form, n_kills, 100 + seed)
+
+
+def test_the_holder_of_the_only_copy_of_a_chunk_is_killed(
+    fragile, client, rows, small_chunks, undisturbed
+):
+    expected = undisturbed(client, "ridge", "local")
+    killed = []
+
+    def kill_holder():
+        holders = client.who_has()
+        chunk = next(key for key in holders if str(key[0]).startswith("X-"))
+        assert len(holders[chunk]) == 1
+        kill(fragile, lambda address: address in holders[chunk])
+        killed.append(chunk)
+
+    search = GridSearchCV(*BY_ROWS["ridge"], cv=3, client=client)
+    with dask.config.set(PIECES):
+        fit_meanwhile(search, *rows, kill_holder, [0.2])
+    assert killed
+    assert_same_scores(search, expected)
+
+
+ESTIMATORS = {
+    "ridge": gpuml_dask.linear_model.Ridge(),
+    "logistic": gpuml_dask.linear_model.LogisticRegression(tol=1e-10, max_iter=500),
+}
+
+
+def check_estimators(cluster, client, rows, name, n_kills, seed):
+    rng = np.random.default_rng(seed)
+    X, y = in_form("dask", rows[0], labels(rows) if name == "logistic" else rows[1])
+    with dask.config.set(PIECES):
+        expected = clone(ESTIMATORS[name]).fit(X, y)
+        model, times = clone(ESTIMATORS[name]), rng.uniform(0, 0.3, n_kills)
+        fit_meanwhile(model, X, y, lambda: kill_one(cluster, rng), times)
+    assert np.array_equal(model.coef_, expected.coef_)
+    assert np.array_equal(model.intercept_, expected.intercept_)
+
+
+@pytest.mark.parametrize(("name", "n_kills"), [("ridge", 1), ("logistic", 3)])
+def test_killed_workers_change_no_model(fragile, client, rows, name, n_kills):
+    check_estimators(fragile, client, rows, name, n_kills, n_kills)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("n_kills", [1, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_workers_change_no_model_many_times(fragile, client, rows, name, n_kills, seed):
+    check_estimators(fragile, client, rows, name, n_kills, 100 + seed)
+
+
+def test_a_model_that_ends_processes_by_rows_is_found_out(client, rows, quick_blame, monkeypatch):
+    monkeypatch.setattr("gpuml_dask.sums.holders.MOST_LOSSES", 2)
+    model = SlowPieces(fatal=os.getpid())
+    search = GridSearchCV(model, {"alpha": [1.0, 2.0]}, cv=2, client=client)
+    with (
+        dask.config.set(PIECES),
+        pytest.raises(ValueError, match=r"All the 4 fits failed(.|\n)*'alpha': 2\.0"),
+    ):
+        search.fit(*rows)
+
+
+# ---------------------------------------------------------------- whoever waits, waits in bounds
+
+
+def fit_by_rows(client, rows):
+    search = GridSearchCV(SlowPieces(seconds=3.0), {"alpha": [1.0, 2.0]}, cv=3, client=client)
+    search.fit(*rows)
+
+
+def fit_estimator(client, rows):
+    # Each chunk takes a while to be made.
+    X = da.from_array(rows[0], chunks=(400, -1)).map_blocks(_slowly, meta=np.empty((0, 0)))
+    with place(X, rows[1], client=client) as table:
+        gpuml_dask.linear_model.LogisticRegression(tol=1e-12).fit(table.X, labels(rows))
+
+
+def _slowly(block):
+    time.sleep(0.5)
+    return block
+
+
+FITS = [fit_by_rows, fit_estimator]
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_by_rows_a_client_that_is_closed_meanwhile_is_an_error(fragile, rows, fit):
+    client = Client(fragile, set_as_default=False)
+    closer = threading.Timer(0.7, client.close)
+    closer.start()
+    with dask.config.set(PIECES), pytest.raises(ClusterError, match="closed|went away"):
+        fit(client, rows)
+    closer.join()
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("what", ["workers", "scheduler"])
+def test_by_rows_a_cluster_that_goes_away_is_an_error_in_time(rows, fit, what):
+    settings = {"gpuml.patience": "1s", "distributed.comm.timeouts.connect": "2s"}
+    with dask.config.set({**settings, **PIECES}):
+        cluster = LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS
+        )
+        client = Client(cluster, set_as_default=False, timeout="2s")
+        go = cluster.close if what == "scheduler" else lambda: cluster.scale(0)
+        closer = threading.Timer(0.7, go)
+        closer.start()
+        began = time.monotonic()
+        with pytest.raises(ClusterError):
+            fit(client, rows)
+        assert time.monotonic() - began < 20
+        closer.join()
+        client.close()
+        cluster.close()

@@ -475,7 +475,7 @@ def test_a_plan_for_a_thousand_workers_is_made_at_once(work, memory):
     needs_whole = work.singles is not None
     seconds = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         if needs_whole and memory == 80 * GB:
             with pytest.raises(ValueError, match="cannot be placed"):
                 make_plan(data, work, workers)
@@ -484,5 +484,5 @@ def test_a_plan_for_a_thousand_workers_is_made_at_once(work, memory):
             assert plan.tree.depth <= 5
             assert plan.n_pieces <= MANY_PIECES + 1
             assert len(str(plan)) < 3000
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.process_time() - started)
     assert min(seconds) < 1.0

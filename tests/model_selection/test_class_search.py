@@ -36,7 +36,7 @@ def problems(rng):
     yield "three classes", *blobs(rng)
     yield "strings", X, np.asarray(["no", "yes"])[y]
     yield "separable", X, (X[:, 0] + 2 * X[:, 1] > 0).astype(int)
-    fifty = blobs(rng, n=1500, p=8, k=50, noise=0.3)
+    fifty = blobs(rng, n=1500, p=5, k=50, noise=0.3)
     kept = np.isin(fifty[1], np.flatnonzero(np.bincount(fifty[1]) >= 5))
     yield "fifty classes", fifty[0][kept], fifty[1][kept]
     yield "collinear", np.hstack([X, X[:, :2] @ rng.normal(size=(2, 3))]), y

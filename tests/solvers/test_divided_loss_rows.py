@@ -104,13 +104,16 @@ def test_sums_over_pieces_and_samples_are_those_of_all_rows(
             whole, pieces = whole.every(step), pieces.every(step)
             assert isinstance(pieces, LossRows) == gathered
             assert pieces.n_rows == whole.n_rows
-        here = W if place == HOST else library.asarray(W)
+        found = sums(pieces, W if place == HOST else library.asarray(W))
         for name, expected in sums(whole, library.asarray(W)).items():
-            found = library.to_numpy(sums(pieces, here)[name])
             expected = library.to_numpy(expected)
             scale = np.abs(expected).max()
             np.testing.assert_allclose(
-                found, expected, rtol=1e-11, atol=1e-11 * scale, err_msg=name
+                library.to_numpy(found[name]),
+                expected,
+                rtol=1e-11,
+                atol=1e-11 * scale,
+                err_msg=name,
             )
 
 

@@ -1,0 +1,135 @@
+"""Which kind of worker an estimator needs, and where a pipeline changes workers."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sklearn
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+import gpuml
+from gpuml.model_selection.residence import computes_on_gpu, inner_estimators
+from gpuml_dask.planning.sizes import Kind
+from gpuml_dask.planning.steps import place_steps
+
+Need = Literal["gpu", "cpu", "any"]
+
+# How estimators of others say that they compute on a GPU: xgboost, LightGBM, skorch; CatBoost.
+DEVICE_PARAMETERS = ("device", "device_type", "task_type")
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where a candidate is fitted.
+
+    Attributes
+    ----------
+    kind : {"gpu", "cpu"} or None
+        Of the worker that fits the model; None is any.
+    first : tuple of str
+        Names of first steps, which a CPU worker does before.
+    """
+
+    kind: Kind | None = None
+    first: tuple[str, ...] = ()
+
+
+ANYWHERE = Placing()
+
+
+def need_of(estimator: Any) -> Need:
+    """Which kind of worker an estimator needs.
+
+    Parameters
+    ----------
+    estimator : estimator, None or str
+        A step of a pipeline may be None or "passthrough".
+
+    Returns
+    -------
+    need : {"gpu", "cpu", "any"}
+        "gpu" for gpuml's and cuML's estimators, for others with a parameter such as
+        ``device="cuda"``, and for estimators around one of those. "any" for those that compute
+        where their rows are: they have the tag ``array_api_support`` (scikit-learn's need its
+        setting ``array_api_dispatch`` besides). "cpu" for all others, and for gpuml's where the
+        setting is ``device="cpu"`` or only the host has a use for what they make.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml_dask.planning.needs import need_of
+    >>> need_of(Ridge()), need_of(SVC())
+    ('gpu', 'cpu')
+    """
+    if estimator is None or isinstance(estimator, str):
+        return "any"
+    if must_have_gpu(estimator):
+        return "gpu"
+    on_gpu = gpuml.get_config()["device"] != "cpu" and computes_on_gpu(estimator)
+    inner = list(inner_estimators(estimator))
+    if on_gpu or "gpu" in map(need_of, inner):
+        return "gpu"
+    return "any" if not inner and _follows_rows(estimator) else "cpu"
+
+
+def must_have_gpu(estimator: Any) -> bool:
+    """Whether an estimator, or one inside it, computes nowhere else than on a GPU."""
+    if estimator is None or isinstance(estimator, str):
+        return False
+    if _root(estimator) == "cuml" or any(map(must_have_gpu, inner_estimators(estimator))):
+        return True
+    params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    if _root(estimator) == "gpuml":
+        return False
+    return any(
+        str(params.get(name)).lower().startswith(("cuda", "gpu")) for name in DEVICE_PARAMETERS
+    )
+
+
+def placing_of(estimator: Any) -> Placing:
+    """Where an estimator is fitted in a cluster with both kinds of workers.
+
+    A pipeline goes to a GPU worker from its first step on that needs one; steps before that need
+    none are done by a CPU worker. If its model needs no GPU, and its other steps can do without,
+    all of it is done by a CPU worker.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import HashingVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml_dask.planning.needs import placing_of
+    >>> placing_of(make_pipeline(HashingVectorizer(), LogisticRegression()))
+    Placing(kind='gpu', first=('hashingvectorizer',))
+    """
+    if type(estimator) is not Pipeline or not estimator.steps:
+        need = need_of(estimator)
+        return Placing(None if need == "any" else need)
+    needs = [need_of(step) for _, step in estimator.steps]
+    if set(needs) == {"any"}:
+        return ANYWHERE
+    steps = list(zip([name for name, _ in estimator.steps], needs, strict=True))
+    placed = place_steps(steps)
+    if placed[-1].kind == "cpu" and not must_have_gpu(estimator):
+        return Placing("cpu")
+    first = []
+    for step, (_, transformer) in zip(placed, estimator.steps, strict=True):
+        if step.kind == "gpu":
+            break
+        if transformer is not None and transformer != "passthrough":
+            first.append(step.name)
+    return Placing("gpu", tuple(first))
+
+
+def _follows_rows(estimator):
+    with suppress(Exception):  # of what is no estimator of scikit-learn's kind
+        if _root(estimator) == "sklearn" and not sklearn.get_config()["array_api_dispatch"]:
+            return False
+        return _root(estimator) != "gpuml" and get_tags(estimator).array_api_support
+    return False
+
+
+def _root(estimator):
+    return type(estimator).__module__.partition(".")[0]

@@ -1,0 +1,83 @@
+"""Whatever stands for rows on workers, told apart from rows here and made a collection of Dask."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask import delayed
+from dask.delayed import Delayed
+from distributed import Client, Future
+
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows.inputs import twin
+from gpuml_dask.rows.placement import Placed
+
+
+def lives_on_workers(x: Any) -> bool:
+    """Whether rows are on a cluster, or are going to be: collections, futures, placed arrays.
+
+    >>> import dask.array as da
+    >>> lives_on_workers(da.ones((4, 2))), lives_on_workers([[1.0, 2.0]])
+    (True, False)
+    """
+    if isinstance(x, list | tuple):
+        return len(x) > 0 and all(map(lives_on_workers, x))
+    return isinstance(x, Future | Placed) or dask.is_dask_collection(x)
+
+
+def client_of(*arrays: Any) -> Client | None:
+    """The client that has some of the arrays already; None for whichever is the current one."""
+    for x in arrays:
+        if isinstance(x, Placed):
+            return x.rows.client
+        first = x[0] if isinstance(x, list | tuple) and len(x) else x
+        if isinstance(first, Future) and first.client is not None:
+            return first.client
+    return None
+
+
+def as_collection(x: Any, n_columns: float | None = None) -> Any:
+    """Futures, delayed objects and handles of placed rows as a dask array of chunks of rows.
+
+    Nothing is computed. Chunks hold whatever the tasks return: of handles of frames, frames.
+
+    Parameters
+    ----------
+    x : object
+        Whatever is none of these is returned as it is.
+    n_columns : int or nan, default=None
+        Of rows of which only the workers know what they are; None for one number or label a row.
+    """
+    if isinstance(x, Placed):
+        if not x.rows.is_open:
+            raise ClusterError(f"{x!r}: its table is closed. Place the data again.")
+        # Others than the table's, which are released with it.
+        parts = [twin(future) for future in x.rows.to_be_joined()]
+        dtype = x.dtype if x.dtype.kind != "O" else np.dtype(np.float64)
+        return _chunks(parts, x.rows.sizes, x.shape[1:], dtype, on_gpu=x.rows.facts.on_gpu)
+    parts = list(x) if isinstance(x, list | tuple) else [x]
+    if not parts or not all(isinstance(part, Future | Delayed) for part in parts):
+        return x
+    tail = () if n_columns is None else (n_columns,)
+    return _chunks(parts, [np.nan] * len(parts), tail, np.dtype(np.float64))
+
+
+def _chunks(
+    parts: Sequence[Any],
+    sizes: Sequence[float],
+    tail: Sequence[float],
+    dtype: np.dtype,
+    *,
+    on_gpu: bool = False,
+) -> da.Array:
+    like: Any = np
+    if on_gpu:
+        import cupy as like
+    meta = like.empty((0,) * (1 + len(tail)), dtype=dtype)
+    arrays = [
+        da.from_delayed(delayed(part), shape=(size, *tail), meta=meta)
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)

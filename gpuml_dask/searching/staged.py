@@ -1,0 +1,250 @@
+"""Units in two tasks: first steps of a pipeline on a CPU worker, the others on a GPU worker.
+
+What lies between, the rows as the first steps make them, is the result of a task. The scheduler
+keeps it while units need it, brings it to their workers, and makes it again if it is lost.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cloudpickle
+from distributed import Client, Future
+
+from gpuml.model_selection.candidates import Step
+from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
+from gpuml.model_selection.prefix_cache import rows_nbytes
+from gpuml.model_selection.prepared import (
+    Prepared,
+    fit_prepared,
+    place_of_fits,
+    prepare,
+    refit_prepared,
+)
+from gpuml_dask.planning.needs import Placing
+from gpuml_dask.searching.kinds import Kinds, kinds_of
+from gpuml_dask.searching.running import Inputs, Runner
+from gpuml_dask.searching.tasks import Done, RefitUnit, Spec, SplitUnit, as_user, done, run_unit
+from gpuml_dask.searching.warned import Warned
+
+
+@dataclass(frozen=True)
+class FirstSteps:
+    """First steps of a candidate's pipeline, to be fitted to a split; to all rows if that is None.
+
+    Units share a task if their `prefix` and `split` are equal.
+    """
+
+    prefix: int
+    split: int | None
+    params: Mapping[str, Any]
+    names: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What the dashboard calls all of them."""
+        return f"fit {' and '.join(self.names)}"
+
+    def run(self, spec: Spec, rows: Mapping[str, Any]) -> Prepared:
+        """Fit and transform on a worker."""
+        job = spec.kept(rows).evaluator.job
+        if self.split is not None:
+            split = job.splits[self.split]
+            fold = take_fold(job.estimator, job.X, job.y, split, job.task, shared=True)
+            return prepare(job.estimator, fold, self.params, self.names, job.task)
+        fold = Fold(job.X, job.y, None, None, job.task.fit_params, {}, {}, 0)
+        raising = replace(job.task, error_score="raise")
+        return prepare(job.estimator, fold, self.params, self.names, raising)
+
+
+@dataclass(frozen=True)
+class First:
+    """What became of first steps, and the warnings that were raised."""
+
+    prepared: Prepared
+    warned: Sequence[Warned]
+
+    def __sizeof__(self):
+        # What Dask goes by when it moves results, or writes them to disk.
+        return object.__sizeof__(self) + sum(map(rows_nbytes, self.prepared.rows.values()))
+
+
+@dataclass(frozen=True)
+class StagedUnit(SplitUnit):
+    """Candidates with the same first steps, which are fitted apart from the others.
+
+    `n_sharing` candidates of this unit and others share their seconds.
+    """
+
+    prefix: int = 0
+    n_sharing: int = 1
+
+    @property
+    def first(self) -> FirstSteps:
+        """What has to be done before."""
+        return FirstSteps(self.prefix, self.split, self.params[0], self.placing.first)
+
+    def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Step]:
+        """Fit and score the other steps on a worker."""
+        n = len(self.params)
+        work = [
+            (p, Progress(self.split, len(spec.splits), i, n)) for i, p in enumerate(self.params)
+        ]
+        task = replace(spec.task, verbose=0)
+        results = fit_prepared(
+            spec.estimator, prepared, work, task, spec.settings, n_sharing=self.n_sharing
+        )
+        value = [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)]
+        place = place_of_fits(spec.estimator, prepared, self.params[0])
+        return value, Step(self.n_fits, self.n_fits, place, "one by one")
+
+
+@dataclass(frozen=True)
+class StagedRefit(RefitUnit):
+    """The model of a candidate on all rows, whose first steps are fitted apart from the others."""
+
+    @property
+    def first(self) -> FirstSteps:
+        """What has to be done before."""
+        return FirstSteps(self.candidate, None, self.params, self.placing.first)
+
+    def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Step]:
+        """Fit the other steps on a worker."""
+        model = refit_prepared(spec.estimator, prepared, self.params)
+        return model, Step(1, 1, place_of_fits(spec.estimator, prepared, self.params), "refit")
+
+
+def split_unit(
+    title: str,
+    label: str,
+    split: int,
+    candidates: Mapping[int, Mapping[str, Any]],
+    placing: Placing,
+    sharing: Sequence[int],
+) -> SplitUnit:
+    """A unit of candidates on a split; `sharing` are all that have the same first steps."""
+    what = title, label, split, list(candidates), list(candidates.values()), placing
+    return StagedUnit(*what, sharing[0], len(sharing)) if placing.first else SplitUnit(*what)
+
+
+class PlacedRunner(Runner):
+    """A runner that gives units to workers of the kind that they need.
+
+    Where no worker of a kind is left, its units wait for one as long as `patience` says. Then they
+    go to the others.
+    """
+
+    def __init__(self, client: Client, inputs: Inputs, *, patience: float = 60.0):
+        super().__init__(client, run_unit, inputs, patience=patience)
+        self._demands: dict[Any, frozenset[str]] = {}
+        self._missing_since: dict[str, float] = {}
+
+    def _submit(self, units, keys, workers):
+        kinds = kinds_of(self.client)
+        found: dict[int, Future] = {}
+        alike: dict[Any, list[int]] = defaultdict(list)
+        for i, unit in enumerate(units):
+            staged = isinstance(unit, StagedUnit | StagedRefit)
+            alike["staged" if staged else unit.placing.kind].append(i)
+        for kind, some in alike.items():
+            mine, names = [units[i] for i in some], [keys[i] for i in some]
+            if kind == "staged":
+                futures = self._submit_staged(mine, names, kinds)
+            else:
+                futures = self._submit_whole(mine, names, kind, kinds, workers)
+            found.update(zip(some, futures, strict=True))
+        return [found[i] for i in range(len(units))]
+
+    def _submit_whole(self, units, keys, kind, kinds, workers):
+        there = [worker for worker in workers if worker in kinds.addresses]
+        demand = {} if there else kinds.demand(kind)
+        where: dict[str, Any] = {"resources": demand} if demand else {}
+        if there:
+            where = {"workers": there, "allow_other_workers": True}
+        self._demands.update(dict.fromkeys(keys, frozenset(demand)))
+        packed = [cloudpickle.dumps(unit) for unit in units]
+        return self.client.map(
+            self.function, packed, key=keys, pure=False, **where, **self._inputs.arguments()
+        )
+
+    def _submit_staged(self, units, keys, kinds):
+        """Units, and their first steps once each; nobody else has those, so they go with them."""
+        firsts: dict[Any, Future] = {}
+        arguments, futures = self._inputs.arguments(), []
+        of_first, of_rest = kinds.demand("cpu"), kinds.demand("gpu")
+        for unit, key in zip(units, keys, strict=True):
+            first, number = unit.first, key[1]
+            what = first.prefix, first.split
+            if what not in firsts:
+                firsts[what] = self.client.submit(
+                    run_first,
+                    cloudpickle.dumps(first),
+                    key=(f"{first.title}-{self._token}", number),
+                    resources=of_first or None,
+                    pure=False,
+                    **arguments,
+                )
+                # Who dies with it, dies with the unit.
+                self._submitted[firsts[what].key] = unit
+            futures.append(
+                self.client.submit(
+                    run_rest,
+                    cloudpickle.dumps(unit),
+                    key=key,
+                    resources=of_rest or None,
+                    pure=False,
+                    spec=arguments["spec"],
+                    first=firsts[what],
+                )
+            )
+            self._demands[key] = frozenset((*of_first, *of_rest))
+        return futures
+
+    def _look_at_workers(self):
+        super()._look_at_workers()
+        asked = frozenset().union(*(self._demands.get(key, ()) for key in self._running))
+        if not asked:
+            return
+        kinds, now = kinds_of(self.client), time.monotonic()
+        for name in asked & kinds.resources:
+            self._missing_since.pop(name, None)
+        for name in asked - kinds.resources:
+            self._missing_since.setdefault(name, now)
+        gone = {n for n, since in self._missing_since.items() if now - since > self.patience}
+        waiting = [key for key in self._running if self._demands.get(key, frozenset()) & gone]
+        if waiting:
+            units, futures = zip(*(self._running.pop(key) for key in waiting), strict=True)
+            self._cancel(list(futures))
+            self._missing_since.clear()
+            self.add(units)
+
+
+def readers(units: Sequence[Any], kinds: Kinds) -> list[str]:
+    """Workers that are going to read the rows, as many as there are units for each kind."""
+    found: dict[str, None] = {}
+    for kind in ("gpu", "cpu", None):
+        n_units = sum(_reads_on(unit) == kind for unit in units)
+        found.update(dict.fromkeys(kinds.workers(kind)[:n_units]))
+    return list(found)
+
+
+def _reads_on(unit):
+    return "cpu" if unit.placing.first else unit.placing.kind
+
+
+def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
+    """Fit first steps on this worker, with the user's settings."""
+    first = cloudpickle.loads(packed)
+    with as_user(spec) as warned:
+        prepared = first.run(spec, rows)
+    return First(prepared, tuple(warned))
+
+
+def run_rest(packed: bytes, spec: Spec, first: First) -> Done:
+    """Run a unit whose first steps are done."""
+    unit = cloudpickle.loads(packed)
+    with as_user(spec) as warned:
+        value, step = unit.finish(first.prepared, spec)
+    return done(value, step, [*first.warned, *warned])
