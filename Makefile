@@ -43,9 +43,9 @@ lint: $(TEST)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# One process for each core, up to eight (JOBS=0: everything in one process, as a debugger needs
-# it), each with one thread: with more they are slower than a single process. scikit-learn's
-# array-API checks run only if SciPy was told so before its import.
+# About as many processes as cores (JOBS=0: everything in one process, as a debugger needs it), each
+# with one thread: with more they are slower than a single process. scikit-learn's array-API checks
+# run only if SciPy was told so before its import.
 pytest: export SCIPY_ARRAY_API = 1
 pytest: export OMP_NUM_THREADS = 1
 pytest: export OPENBLAS_NUM_THREADS = 1

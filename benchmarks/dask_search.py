@@ -105,33 +105,26 @@ def _chunk(number, n_rows, device, kind):
 def scaling(bench):
     """Weak scaling: n rows on one worker, k n rows on k workers."""
     report = []
-    for name, estimator, grid, kind in (
+    searches = (
         ("Ridge", Ridge(), ALPHAS, "regression"),
         ("LogisticRegression", LogisticRegression(), CS, "classification"),
-    ):
-        for n_workers in (1, bench.n_workers):
-            with bench.cluster(n_workers) as client:
+    )
+    for n_workers in (1, bench.n_workers):
+        with bench.cluster(n_workers) as client:
+            for name, estimator, grid, kind in searches:
                 X, y = made(client, bench.rows * n_workers, bench.device, kind)
+                run = partial(_search, estimator, grid, client, X, y)
+                first = harness.seconds_of(run)
+                row = {"search": name, "workers": n_workers, "rows": X.shape[0], "first": first}
+                times = harness.timing(run, bench.repeats)
+                _tell(report, {**row, **times, "plan": str(run().plan_)})
+                del X, y, run
+    return sorted(report, key=lambda row: row["search"], reverse=True)
 
-                def search(X=X, y=y, client=client, estimator=estimator, grid=grid):
-                    with dask.config.set({"gpuml.plan": "rows"}):
-                        return GridSearchCV(
-                            estimator, grid, cv=FOLDS, refit=False, client=client
-                        ).fit(X, y)
 
-                first = harness.seconds_of(search)
-                _tell(
-                    report,
-                    {
-                        "search": name,
-                        "workers": n_workers,
-                        "rows": bench.rows * n_workers,
-                        "first": first,
-                        **harness.timing(search, bench.repeats),
-                        "plan": str(search().plan_),
-                    },
-                )
-    return report
+def _search(estimator, grid, client, X, y):
+    with dask.config.set({"gpuml.plan": "rows"}):
+        return GridSearchCV(estimator, grid, cv=FOLDS, refit=False, client=client).fit(X, y)
 
 
 def _tell(report, row):

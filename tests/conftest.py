@@ -20,8 +20,11 @@ MOST_PROCESSES = 8
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """Number of processes for ``-n auto``: pytest-xdist counts cores that we may not use, too."""
-    return min(joblib.cpu_count(), MOST_PROCESSES)
+    """Number of processes for ``-n auto``: one more than cores, as tests of clusters wait a lot.
+
+    pytest-xdist itself counts cores that this process may not use.
+    """
+    return min(joblib.cpu_count() + 1, MOST_PROCESSES)
 
 
 @pytest.fixture(params=array_libraries())

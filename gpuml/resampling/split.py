@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils import check_consistent_length
 
 from gpuml._arrays import (
     Array,
@@ -84,6 +85,7 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
         Without any index array where the splitter takes neighbouring rows.
     """
     if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
+        check_consistent_length(range(n_rows), *params.values())
         return _neighbouring_folds(cv.n_splits, n_rows)
     given = [value is not None for value in params.values()]
     if type(cv) is StratifiedKFold and not cv.shuffle and not any(given):

@@ -252,10 +252,17 @@ def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) ->
     try:
         large = data.whole_bytes >= DIVIDED_FROM_BYTES
         mode: Any = "rows" if divisible and large else "whole"
-        return make_plan(data, work, workers, force=mode, piece_bytes=piece_bytes())
+        plan = make_plan(data, work, workers, force=mode, piece_bytes=piece_bytes())
+        return replace(plan, why=_why(divisible, large))
     except ValueError:
         # Rows that fit nowhere in one piece.
         return make_plan(data, work, workers, piece_bytes=piece_bytes())
+
+
+def _why(divisible, large):
+    if not divisible:
+        return "what is fitted needs all rows"
+    return "rows of 64 MiB or more" if large else "rows of less than 64 MiB"
 
 
 def can_be_divided(job: Job) -> bool:
