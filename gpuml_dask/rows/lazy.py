@@ -72,10 +72,11 @@ def _chunks(
     *,
     on_gpu: bool = False,
 ) -> da.Array:
-    like: Any = np
+    meta: Any = np.empty((0,) * (1 + len(tail)), dtype=dtype)
     if on_gpu:
-        import cupy as like
-    meta = like.empty((0,) * (1 + len(tail)), dtype=dtype)
+        import cupy
+
+        meta = cupy.asarray(meta)
     arrays = [
         da.from_delayed(delayed(part), shape=(size, *tail), meta=meta)
         for part, size in zip(parts, sizes, strict=True)

@@ -107,6 +107,7 @@ class Runner:
         self._running: dict[Any, tuple[Any, Future]] = {}
         self._alone: Any = None
         self._suspects: deque = deque()
+        self._later: list[tuple[Sequence[Any], Sequence[str]]] = []
         self._guilty: set[int] = set()
         self._submitted: dict[Any, Any] = {}
         self._workers: set[str] = set()
@@ -129,8 +130,12 @@ class Runner:
         """
         try:
             self.add(units, workers=workers)
-            while self._running or self._suspects:
-                if not self._running:
+            while self._running or self._later or self._suspects:
+                if not self._running and self._later:
+                    later, self._later = self._later, []
+                    for waiting, homes in later:
+                        self._add(waiting, homes)
+                elif not self._running:
                     yield from self._next_suspect()
                 else:
                     yield from self._next_results()
@@ -140,7 +145,13 @@ class Runner:
             self._stop()
 
     def add(self, units: Sequence[Any], *, workers: Sequence[str] = ()) -> None:
-        """Submit units."""
+        """Submit units, as soon as no suspect runs alone."""
+        if any(unit is self._alone for unit, _ in self._running.values()):
+            self._later.append((units, workers))
+        else:
+            self._add(units, workers)
+
+    def _add(self, units, workers=()):
         if not units:
             return
         keys: list = []
@@ -239,7 +250,7 @@ class Runner:
             yield unit, Killed("workers died whenever they ran it on another split")
         else:
             self._alone, self._deaths[id(unit)] = unit, MOST_DEATHS
-            self.add([unit])
+            self._add([unit])
 
     def _judge(self):
         """Take units off workers that have died once too often."""
@@ -288,12 +299,13 @@ class Runner:
                 "workers' logs: something ends them, or takes their memory."
             )
         self._inputs.revive()
-        self.add(units)
+        self._add(units)
 
     def _stop(self):
         """Let go of all tasks and inputs; what runs is told to stop."""
         left = [future for _, future in self._running.values()]
         self._running.clear()
+        self._later.clear()
         self._finished = queue.SimpleQueue()
         self._inputs = None
         self._cancel(left)

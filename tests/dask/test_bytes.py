@@ -206,9 +206,12 @@ def test_an_interrupt_leaves_nothing_on_workers(client, local, plan):
     interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
     with dask.config.set({**plan, "gpuml.piece-bytes": "100 kB"}):
         interrupt.start()
-        with pytest.raises(KeyboardInterrupt) as error:
-            fit_search(client, kind(how="wait"), X, y)
-    interrupt.join()
+        try:
+            with pytest.raises(KeyboardInterrupt) as error:
+                fit_search(client, kind(how="wait"), X, y)
+        finally:  # a signal that comes later would end the whole run
+            interrupt.cancel()
+            interrupt.join()
     assert_nothing_is_left(client)
     del error
 
@@ -218,9 +221,12 @@ def test_an_interrupted_fit_leaves_nothing_on_workers(client):
     X = X.map_blocks(_slowly, meta=np.empty((0, 0)))
     interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
     interrupt.start()
-    with dask.config.set(ROWS), pytest.raises(KeyboardInterrupt) as error:
-        gpuml_dask.linear_model.Ridge().fit(X, y)
-    interrupt.join()
+    try:
+        with dask.config.set(ROWS), pytest.raises(KeyboardInterrupt) as error:
+            gpuml_dask.linear_model.Ridge().fit(X, y)
+    finally:
+        interrupt.cancel()
+        interrupt.join()
     assert_nothing_is_left(client)
     del error
 

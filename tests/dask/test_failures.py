@@ -141,10 +141,10 @@ def test_killed_workers_change_no_score(fragile, client, rows, name, n_kills):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("n_kills", [1, 3])
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_workers_change_no_score_many_times(fragile, client, rows, name, n_kills, seed):
+def test_killed_workers_change_no_score_many_times(fragile, client, rows, n_kills, seed):
+    name = list(SEARCHES)[seed % len(SEARCHES)]
     check_kills(fragile, client, rows, name, n_kills, seed=100 + seed)
 
 
@@ -257,9 +257,12 @@ def test_an_interrupted_search_leaves_nothing_behind(client, rows):
     search = GridSearchCV(Slow(seconds=0.2), {"a": list(range(20))}, client=client)
     interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
     interrupt.start()
-    with pytest.raises(KeyboardInterrupt):
-        search.fit(*rows)
-    interrupt.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            search.fit(*rows)
+    finally:  # a signal that comes later would end the whole run
+        interrupt.cancel()
+        interrupt.join()
     deadline = time.monotonic() + 10
     while any(client.has_what().values()) or any(client.processing().values()):
         assert time.monotonic() < deadline
@@ -371,13 +374,13 @@ def test_killed_workers_change_no_score_by_rows(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BY_ROWS)
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n_kills", [1, 3])
 @pytest.mark.parametrize("seed", range(20))
 def test_killed_workers_change_no_score_by_rows_many_times(
-    fragile, client, rows, small_chunks, undisturbed, name, form, n_kills, seed
+    fragile, client, rows, small_chunks, undisturbed, n_kills, seed
 ):
+    cases = [(name, form) for name in BY_ROWS for form in FORMS]
+    name, form = cases[seed % len(cases)]
     expected = undisturbed(client, name, form)
     check_kills_by_rows(fragile, client, rows, expected, name, form, n_kills, 100 + seed)
 
@@ -425,11 +428,10 @@ def test_killed_workers_change_no_model(fragile, client, rows, name, n_kills):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("n_kills", [1, 3])
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_workers_change_no_model_many_times(fragile, client, rows, name, n_kills, seed):
-    check_estimators(fragile, client, rows, name, n_kills, 100 + seed)
+def test_killed_workers_change_no_model_many_times(fragile, client, rows, seed):
+    name = list(ESTIMATORS)[seed % len(ESTIMATORS)]
+    check_estimators(fragile, client, rows, name, 1 + seed % 3, 100 + seed)
 
 
 def test_a_model_that_ends_processes_by_rows_is_found_out(client, rows, quick_blame, monkeypatch):
