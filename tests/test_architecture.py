@@ -51,7 +51,7 @@ RULES = {
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
         *("gpuml._arrays", "gpuml._labels", "gpuml.data", "gpuml.metrics"),
-        *("sklearn.base", "sklearn.model_selection"),
+        *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (

@@ -188,7 +188,7 @@ class ChainRunner(Runner):
         super().__init__(client, last or score_leg, inputs, patience=patience)
         self._lesson = lesson
 
-    def add(self, units: Sequence[Leg], *, workers: Sequence[str] = ()) -> None:
+    def _add(self, units, workers=()):
         """Submit legs, and what they rest on where it is not there any more."""
         for leg in units:
             title, inputs = leg.title.replace("train", "score", 1), self._inputs
