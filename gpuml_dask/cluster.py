@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import dask
@@ -58,9 +59,9 @@ def make_cluster(
     Parameters
     ----------
     n_workers : int, default=None
-        Number of worker processes. None makes one for each GPU that ``CUDA_VISIBLE_DEVICES``
-        lets this process see; on the CPU it shares out the cores that this process may use (by
-        affinity and cgroup), about as many processes as threads in each.
+        Number of worker processes; 0 to scale the cluster later. None makes one for each GPU that
+        ``CUDA_VISIBLE_DEVICES`` lets this process see; on the CPU it shares out the cores that this
+        process may use (by affinity and cgroup), about as many processes as threads in each.
     threads_per_worker : int, default=None
         Tasks that a worker runs at the same time. None is 1 on a GPU; on the CPU, the cores
         divided by the workers. BLAS and OpenMP get the threads that remain, at least one, unless
@@ -100,7 +101,9 @@ def make_cluster(
     Raises
     ------
     ValueError
-        If `device` is none of the three.
+        If `device` is none of the three, or a number of workers or threads is too small.
+    TypeError
+        If such a number is no integer.
     RuntimeError
         If GPUs are asked for and there are none, or workers cannot be started, for example by a
         script without ``if __name__ == "__main__":``.
@@ -120,6 +123,8 @@ def make_cluster(
     _refuse_in_a_worker_that_starts()
     if device not in DEVICES:
         raise ValueError(f"device must be one of {DEVICES}, got {device!r}.")
+    _check_count("n_workers", n_workers, 0)
+    _check_count("threads_per_worker", threads_per_worker, 1)
     options = {"protocol": protocol, "dashboard_address": dashboard_address, **kwargs}
     if dashboard_address is None:
         # Given None, Dask opens the port 8787 all the same, and warns if it is taken.
@@ -283,6 +288,15 @@ def _refuse_its_own_loop(loop):
 
 
 # ---------------------------------------------------------------- the parts of a cluster
+
+
+def _check_count(name, count, least):
+    if count is None:
+        return
+    if isinstance(count, bool) or not isinstance(count, Integral):
+        raise TypeError(f"{name} must be an integer or None, got {count!r}.")
+    if count < least:
+        raise ValueError(f"{name} must be at least {least}, got {count}.")
 
 
 def _wants_gpus(device):

@@ -15,10 +15,12 @@ import numpy as np
 from dask import delayed
 from dask.array.utils import meta_from_array
 from dask.dataframe.dispatch import meta_nonempty
+from distributed import get_client
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
-from gpuml_dask.scores import score_blocks
+from gpuml_dask.rows.placement import place
+from gpuml_dask.scores import MisalignedError, score_blocks
 
 __all__ = [
     "decision_function",
@@ -185,7 +187,8 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
         As for `predict`.
     y : dask array, dask series or dataframe, or local array, (n_samples,) or (n_samples, n_outputs)
-        Targets, in blocks like those of X, or in others if all sizes are known.
+        Targets, in blocks like those of X, or in others if all sizes are known. Without that, rows
+        are placed together on the workers of the current client.
     sample_weight : same kinds as `y`, of shape (n_samples,), default=None
         Weights of the rows.
 
@@ -198,8 +201,9 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     Raises
     ------
     NotFittedError, ValueError
-        As for `predict`; also if blocks of X, y and sample_weight differ in length, or if the
-        model's score is neither R2 nor accuracy (``scoring=`` of a search, deviances).
+        As for `predict`; also for what scikit-learn's scores refuse (missing values, labels of
+        another kind), if blocks of X, y and sample_weight differ in length, or if the model's score
+        is neither R2 nor accuracy (``scoring=`` of a search, deviances).
 
     Warns
     -----
@@ -221,12 +225,35 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """
     if not any(map(lives_on_workers, (X, y, sample_weight))):
         return model.score(X, y, sample_weight=sample_weight)
-    predictions = predict(model, X)
-    if not _is_collection(predictions):
-        predictions = da.from_array(predictions, chunks=-1)
+    if y is None:
+        raise ValueError("score requires y to be passed, but the target y is None.")
     client = client_of(X, y, sample_weight)
     with client.as_current() if client is not None else nullcontext():
-        return score_blocks(model, predictions, y, sample_weight)
+        try:
+            return score_blocks(model, _predictions(model, X), y, sample_weight)
+        except MisalignedError:
+            client = _current_client(client)
+            if client is None:
+                raise
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        with place(X, y, weights, client=client, numeric=False) as table:
+            columns = [table[name] for name in table.names[1:]]
+            return score_blocks(model, predict(model, table.X), *columns)
+
+
+def _predictions(model, X):
+    predictions = predict(model, X)
+    if _is_collection(predictions):
+        return predictions
+    return da.from_array(_as_array(predictions), chunks=-1)
+
+
+def _current_client(client):
+    """The client, or the current one; None if there is none."""
+    try:
+        return get_client() if client is None else client
+    except ValueError:
+        return None
 
 
 # ---------------------------------------------------------------- blocks
@@ -262,10 +289,17 @@ def _map_array(X, words, options):
     meta = options["meta"]
     X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if meta.ndim == 1:
-        return da.map_blocks(_of_block, X, drop_axis=1, token=words, dtype=meta.dtype, **options)
+        # A row of blocks comes as a list, of one block, which is neither copied nor made an array.
+        return da.blockwise(
+            _of_blocks, "i", X, "ij", concatenate=False, token=words, dtype=meta.dtype, **options
+        )
     columns = (meta.shape[1],)
     chunks = (X.chunks[0], columns)
     return da.map_blocks(_of_block, X, chunks=chunks, token=words, dtype=meta.dtype, **options)
+
+
+def _of_blocks(blocks, model, method, empty):
+    return _of_block(blocks[0], model, method, empty)
 
 
 def _of_block(block, model, method, empty):

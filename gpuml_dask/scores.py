@@ -17,11 +17,17 @@ import numpy as np
 from dask import delayed
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_array
 
 from gpuml_dask.rows.lazy import as_collection
 
 BLOCKS_AT_ONCE = 32
 OURS_AND_CUML = ("gpuml", "gpuml_dask", "cuml")
+
+
+class MisalignedError(ValueError):
+    """Blocks of X and of targets or weights do not belong together one by one."""
 
 
 class Sums(NamedTuple):
@@ -34,7 +40,7 @@ class Sums(NamedTuple):
     residuals: Any  # of a classification: the weight of the rows that are right
 
 
-def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any) -> float:
+def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any = None) -> float:
     """Score predictions in blocks as ``model.score`` would; see `gpuml_dask.predict.score`."""
     sums_of, finish = _kind_of_score(model)
     blocks = [_blocks(predictions)]
@@ -92,8 +98,10 @@ def _aligned(x, predictions, name):
         return x.to_delayed()
     if not isinstance(x, da.Array):
         x = x if array_api_compat.is_array_api_obj(x) else np.asarray(x)
+        if x.ndim == 0:
+            raise ValueError(f"{name} must have one value for each row, got a single value.")
         if not known and len(sizes) > 1:
-            raise ValueError(
+            raise MisalignedError(
                 f"{name} is a local array, but the rows of X are in blocks of unknown sizes. Call "
                 "X.compute_chunk_sizes() first, or give targets in the same blocks."
             )
@@ -112,7 +120,7 @@ def _aligned(x, predictions, name):
 
 def _check_numbers_of_blocks(number, predictions, name):
     if number != predictions.numblocks[0]:
-        raise ValueError(
+        raise MisalignedError(
             f"{name} has {number} blocks of rows, X has {predictions.numblocks[0]}. Give both in "
             f"the same blocks, or place them together: with gpuml_dask.place(X, {name}) as table."
         )
@@ -130,12 +138,31 @@ def _of_library(x, like):
     return array_api_compat.array_namespace(like).asarray(x)
 
 
+def _numbers(x, name):
+    """An array of finite numbers; ValueError as scikit-learn's for anything else."""
+    if array_api_compat.is_numpy_array(x):
+        return check_array(x, ensure_2d=False, allow_nd=True, ensure_min_samples=0, input_name=name)
+    xp = array_api_compat.array_namespace(x)
+    if xp.isdtype(x.dtype, "real floating") and not bool(xp.all(xp.isfinite(x))):
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+    return x
+
+
+def _weights(x):
+    x = _numbers(x, "sample_weight")
+    if x.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array, got {x.ndim}D array.")
+    return x
+
+
 def _prepared(predicted, y, weight):
     """Predictions, targets and weights of a block, of one library and one length."""
     y = _of_library(y, predicted)
+    if y.ndim == 0:
+        raise ValueError("y must have one value for each row, got a single value.")
     if y.ndim == 2 and predicted.ndim == 1 and y.shape[1] == 1:
         y = y[:, 0]
-    weight = None if weight is None else _of_library(weight, predicted)
+    weight = None if weight is None else _weights(_of_library(weight, predicted))
     lengths = [x.shape[0] for x in (predicted, y, weight) if x is not None]
     if len(set(lengths)) > 1:
         raise ValueError(
@@ -149,6 +176,10 @@ def _prepared(predicted, y, weight):
 
 def _hits_of_block(predicted, y, weight=None):
     predicted, y, weight = _prepared(predicted, y, weight)
+    if array_api_compat.is_numpy_array(y) and y.shape[0]:
+        accuracy_score(y, predicted)  # complains of labels that are no labels, or of another kind
+    elif y.shape[0]:
+        y = _numbers(y, "y_true")
     hits = predicted == y
     hits = hits if hits.ndim == 1 else hits.all(axis=1)
     total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
@@ -159,6 +190,7 @@ def _hits_of_block(predicted, y, weight=None):
 
 def _squares_of_block(predicted, y, weight=None):
     predicted, y, weight = _prepared(predicted, y, weight)
+    y = _numbers(y, "y_true")
     y, predicted = (x.reshape(x.shape[0], -1).astype(np.float64) for x in (y, predicted))
     weight = None if weight is None else weight.astype(np.float64)[:, None]
     zero = np.zeros(y.shape[1])
@@ -198,7 +230,13 @@ def _both(a, b):
 # ---------------------------------------------------------------- results
 
 
+def _check_weight_of_all(total):
+    if total.rows and not total.weight:
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+
+
 def _accuracy(total):
+    _check_weight_of_all(total)
     return total.residuals / total.weight if total.weight else float("nan")
 
 
@@ -211,6 +249,7 @@ def _r2(total):
             stacklevel=4,
         )
         return float("nan")
+    _check_weight_of_all(total)
     varies = total.squares > 0
     ratio = total.residuals / np.where(varies, total.squares, 1.0)
     constant = np.where(total.residuals > 0, 0.0, 1.0)

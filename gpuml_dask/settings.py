@@ -5,6 +5,7 @@ from typing import Any
 from distributed import Client, WorkerPlugin, get_client
 
 from gpuml import config_context, get_config, set_config
+from gpuml_dask.rows.sending import check_client
 
 PLUGIN = "gpuml-settings"
 
@@ -42,7 +43,10 @@ def share_settings(client: Client | None = None, **changes) -> None:
     Raises
     ------
     TypeError, ValueError
-        For a setting or a value that `gpuml.set_config` does not take.
+        For a setting or a value that `gpuml.set_config` does not take, and if `client` is no
+        client.
+    ClusterError
+        If the client is closed.
     ValueError
         If there is no client.
 
@@ -63,4 +67,5 @@ def share_settings(client: Client | None = None, **changes) -> None:
     with config_context(**changes):
         settings = get_config()
     client = get_client() if client is None else client
+    check_client(client)
     client.register_plugin(_Settings(settings), name=PLUGIN)

@@ -271,10 +271,11 @@ def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
         if chunks > 0:
             full, rest = divmod(n_rows, int(chunks))
             return (int(chunks),) * full + ((rest,) if rest else ())
-    elif all(isinstance(size, int | np.integer) and size > 0 for size in chunks) and (
-        sum(chunks) == n_rows
-    ):
-        return tuple(int(size) for size in chunks)
+    elif np.iterable(chunks):
+        sizes = list(chunks)
+        positive = all(isinstance(size, int | np.integer) and size > 0 for size in sizes)
+        if positive and sum(sizes) == n_rows:
+            return tuple(int(size) for size in sizes)
     raise ValueError(
         f"chunks must be a number of rows, or positive sizes that make up all {n_rows} rows; got "
         f"{chunks!r}."
@@ -345,6 +346,8 @@ def _remote(x):
 
 
 def _array_rows(x):
+    if x.ndim == 0:
+        raise ValueError("Rows were expected, got a dask array without any axis.")
     if x.ndim > 2:
         return CollectionRows(x, Facts(tail=tuple(x.shape[1:]), dtype=x.dtype))
     if x.ndim == 2 and x.numblocks[1] > 1:

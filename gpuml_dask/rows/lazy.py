@@ -7,7 +7,9 @@ import dask
 import dask.array as da
 import numpy as np
 from dask import delayed
+from dask.base import tokenize
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 from distributed import Client, Future
 
 from gpuml_dask.errors import ClusterError
@@ -77,8 +79,9 @@ def _chunks(
         import cupy
 
         meta = cupy.asarray(meta)
-    arrays = [
-        da.from_delayed(delayed(part), shape=(size, *tail), meta=meta)
-        for part, size in zip(parts, sizes, strict=True)
-    ]
-    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+    tasks = [delayed(part) for part in parts]
+    name = f"rows-{tokenize([task.key for task in tasks])}"
+    # Not `da.concatenate`, which makes arrays of frames.
+    keys: dict = {(name, i, *(0 for _ in tail)): task.key for i, task in enumerate(tasks)}
+    graph = HighLevelGraph.from_collections(name, keys, dependencies=tasks)
+    return da.Array(graph, name, chunks=(tuple(sizes), *((n,) for n in tail)), meta=meta)

@@ -264,7 +264,7 @@ def place(
         For what scikit-learn refuses: lengths that differ, wrong number of axes, text. At once
         where it is known, else when the workers have answered. Or if there is no client.
     TypeError
-        For collections without rows, and for ``np.matrix``.
+        For collections without rows, for ``np.matrix``, and if `client` is no client.
     ClusterError
         If the client is closed, there are no workers, or chunks are lost.
 
@@ -280,6 +280,8 @@ def place(
     """
     client = get_client() if client is None else client
     check_client(client)
+    if taken := {"X", "y"} & set(columns or ()):
+        raise ValueError(f"columns must have other names than X and y, got {sorted(taken)}.")
     given = {"X": X, "y": y, **(columns or {})}
     if X is None:
         raise ValueError("X is None; rows are required.")

@@ -34,7 +34,11 @@ def check_client(client: Client) -> None:
     ------
     ClusterError
         If it is closed, or was called from its own event loop.
+    TypeError
+        If it is no client.
     """
+    if not hasattr(client, "asynchronous"):
+        raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}.")
     if client.asynchronous:
         raise ClusterError(
             "An asynchronous client cannot be waited for in its own event loop. Call from a "

@@ -10,6 +10,7 @@ import cloudpickle
 import dask
 from dask.base import is_dask_collection
 from distributed import Client, Future, default_client
+from distributed.deploy import Cluster
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedKFold
 
@@ -20,7 +21,7 @@ from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed, Table, place
-from gpuml_dask.rows.sending import answers
+from gpuml_dask.rows.sending import answers, release
 from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.searching.sent import Remote
@@ -118,7 +119,11 @@ class Session:
             keys = [f"labels-{uuid4().hex}-{i}" for i in range(table.n_chunks)]
             shares = self.client.map(_labels, table.futures(y.name), key=keys, pure=False)
             holders = TaskHolders(self.client, shares, partial(fetch, self.client), "labels")
-            return divided_splits(cv, holders, table.sizes, classifier=True)
+            try:
+                return divided_splits(cv, holders, table.sizes, classifier=True)
+            finally:
+                holders.futures.release()
+                release(shares)
 
         return repeated(table, found)
 
@@ -221,12 +226,13 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
         For anything else.
     """
     chosen = scheduler if client is None else client
-    chosen = chosen.lower() if isinstance(chosen, str) and ":" not in chosen else chosen
-    if chosen is None or chosen in CURRENT:
-        chosen = _current_client()
-    if chosen is None or chosen in LOCAL_SCHEDULERS or _is_get(chosen):
+    named = isinstance(chosen, str) and ":" not in chosen
+    name = chosen.lower() if named else None
+    if chosen is None or name in CURRENT:
+        chosen, named = _current_client(), False
+    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and _is_get(chosen)):
         yield None
-    elif isinstance(chosen, str) and ":" not in chosen:
+    elif named:
         raise ValueError(
             f"client= (or scheduler=) must be a Client, a cluster, the address of a scheduler such "
             f"as 'tcp://host:8786', or one of {LOCAL_SCHEDULERS}; got {chosen!r}."
@@ -245,7 +251,7 @@ def _current_client():
 
 def _is_get(chosen: Any) -> bool:
     """Whether it is a scheduler as a function, such as ``dask.threaded.get``."""
-    return callable(chosen) and not hasattr(chosen, "scheduler_address")
+    return callable(chosen) and not isinstance(chosen, type | Cluster)
 
 
 def _is_dealt(cv, y, classifier):
