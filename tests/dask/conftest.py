@@ -1,6 +1,7 @@
 """One cluster of worker processes for all tests of gpuml_dask, and a client that checks for litter."""
 
 import gc
+import signal
 import sys
 import time
 from multiprocessing import forkserver
@@ -100,3 +101,11 @@ def _tasks_of_scheduler(dask_scheduler):
 
 def _keys_of_worker(dask_worker):
     return sorted({str(key) for key in (*dask_worker.data, *dask_worker.state.tasks)})
+
+
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C raise KeyboardInterrupt, also where whoever started the tests ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -200,7 +200,7 @@ def test_an_error_leaves_nothing_on_workers_while_it_is_looked_at(client, local,
 
 
 @pytest.mark.parametrize("plan", [WHOLE, ROWS], ids=["whole", "rows"])
-def test_an_interrupt_leaves_nothing_on_workers(client, local, plan):
+def test_an_interrupt_leaves_nothing_on_workers(interruptible, client, local, plan):
     kind = RaisesWhole if plan is WHOLE else Raises
     X, y = local
     interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
@@ -216,7 +216,7 @@ def test_an_interrupt_leaves_nothing_on_workers(client, local, plan):
     del error
 
 
-def test_an_interrupted_fit_leaves_nothing_on_workers(client):
+def test_an_interrupted_fit_leaves_nothing_on_workers(interruptible, client):
     X, y = there()
     X = X.map_blocks(_slowly, meta=np.empty((0, 0)))
     interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))

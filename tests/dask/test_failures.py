@@ -253,7 +253,7 @@ def test_a_scheduler_that_goes_away_is_an_error(rows):
         client.close()
 
 
-def test_an_interrupted_search_leaves_nothing_behind(client, rows):
+def test_an_interrupted_search_leaves_nothing_behind(interruptible, client, rows):
     search = GridSearchCV(Slow(seconds=0.2), {"a": list(range(20))}, client=client)
     interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
     interrupt.start()
