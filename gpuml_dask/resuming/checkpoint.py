@@ -96,6 +96,10 @@ class Checkpoint:
     def __init__(self, url: Any, *, key: str = "search"):
         if not re.fullmatch(r"\w[\w.-]*", key):
             raise ValueError(f"key={key!r}: use letters, digits, '-', '_' and '.'.")
+        if not isinstance(url, str | os.PathLike):
+            raise TypeError(f"A checkpoint is a folder or a URL, got {type(url).__name__}.")
+        if not os.fspath(url):
+            raise ValueError("checkpoint='' names no folder; None keeps nothing.")
         self.url, self.key = os.fspath(url), key
         self._files, folder = fsspec.core.url_to_fs(self.url)
         self._folder = f"{folder.rstrip('/')}/{key}"
