@@ -51,7 +51,8 @@ pytest: export OMP_NUM_THREADS = 1
 pytest: export OPENBLAS_NUM_THREADS = 1
 pytest: export MKL_NUM_THREADS = 1
 pytest: $(TEST)
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal -m "not alone" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m alone tests/test_architecture.py
 
 bench: $(EXAMPLES)
 	mkdir -p $(OUT)

@@ -1,10 +1,10 @@
 """Decompositions of rows that are divided over the workers of a cluster."""
 
 from gpuml import decomposition as one_device
-from gpuml_dask.fitting import FitsOnWorkers, Transforms, lives_on_workers
+from gpuml_dask.fitting import FitsRows, Transforms
 
 
-class PCA(Transforms, FitsOnWorkers, one_device.PCA):
+class PCA(Transforms, FitsRows, one_device.PCA):
     r"""Principal component analysis.
 
     .. math:: \max_{V V' = I} \sum_i |V (x_i - \bar x)|^2
@@ -38,34 +38,8 @@ class PCA(Transforms, FitsOnWorkers, one_device.PCA):
     (300, 2)
     """
 
-    def fit(self, X, y=None):
-        """Fit the model.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : None
-            Without effect.
-
-        Returns
-        -------
-        self : PCA
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if lives_on_workers(X):
-            return self._fit_on_workers(X)
-        return super().fit(X)
-
-
-class TruncatedSVD(Transforms, FitsOnWorkers, one_device.TruncatedSVD):
+class TruncatedSVD(Transforms, FitsRows, one_device.TruncatedSVD):
     r"""Truncated singular value decomposition, without centring.
 
     .. math:: \max_{V V' = I} \sum_i |V x_i|^2
@@ -99,29 +73,3 @@ class TruncatedSVD(Transforms, FitsOnWorkers, one_device.TruncatedSVD):
     ...     step.transform(X).compute().shape
     (300, 2)
     """
-
-    def fit(self, X, y=None):
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : None
-            Without effect.
-
-        Returns
-        -------
-        self : TruncatedSVD
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if lives_on_workers(X):
-            return self._fit_on_workers(X)
-        return super().fit(X)

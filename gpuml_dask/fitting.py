@@ -27,8 +27,11 @@ from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.warned import recorded, tell
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
+# The class that a mixin is put before: mypy need not know which.
+_Model: Any = object
 
-class FitsOnWorkers:
+
+class FitsOnWorkers(_Model):
     """`fit` of rows on a cluster; a mixin before one of gpuml's classes."""
 
     def _fit_on_workers(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -49,8 +52,102 @@ class FitsOnWorkers:
         ):
             _check_names(table.columns_names)
             fitted = fit_table(_bare(self), table)
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
         return self
+
+
+class FitsTargets(FitsOnWorkers):
+    """`fit` of models of targets."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), here or on workers
+            Chunk sizes may be unknown, and columns may be in several chunks.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
+            estimator as it was.
+        gpuml_dask.errors.ClusterError
+            If the cluster has no workers, or rows were lost that nobody can make again.
+        """
+        if any(map(lives_on_workers, (X, y, sample_weight))):
+            return self._fit_on_workers(X, y, sample_weight)
+        return super().fit(X, y, sample_weight)
+
+
+class FitsSparseModels(FitsOnWorkers):
+    """`fit` of models with an l1 penalty."""
+
+    def fit(self, X, y, sample_weight=None, check_input=True):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), here or on workers
+            Chunk sizes may be unknown, and columns may be in several chunks.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights.
+        check_input : bool, default=True
+            As for scikit-learn's class; rows on workers are always checked.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
+            estimator as it was.
+        gpuml_dask.errors.ClusterError
+            If the cluster has no workers, or rows were lost that nobody can make again.
+        """
+        if any(map(lives_on_workers, (X, y, sample_weight))):
+            return self._fit_on_workers(X, y, sample_weight)
+        return super().fit(X, y, sample_weight, check_input)
+
+
+class FitsRows(FitsOnWorkers):
+    """`fit` of transformers that look at rows alone."""
+
+    def fit(self, X, y=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), here or on workers
+            Chunk sizes may be unknown, and columns may be in several chunks.
+        y : None
+            Without effect.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
+            estimator as it was.
+        gpuml_dask.errors.ClusterError
+            If the cluster has no workers, or rows were lost that nobody can make again.
+        """
+        if lives_on_workers(X):
+            return self._fit_on_workers(X)
+        return super().fit(X, y)
 
 
 def _weighted(table: Table, weight: Any) -> Table:
@@ -136,10 +233,6 @@ def _fit_one(estimator, names, settings: Mapping, filters, *columns):
         model = estimator.fit(X, **given) if y is None else estimator.fit(X, y, **given)
     fitted = {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
     return moved(fitted, HOST), found
-
-
-# The class that a mixin is put before: mypy need not know which.
-_Model: Any = object
 
 
 class Predicts(_Model):

@@ -4,10 +4,16 @@ import numpy as np
 
 from gpuml import linear_model as one_device
 from gpuml_dask import predict as blockwise
-from gpuml_dask.fitting import Classifies, FitsOnWorkers, Predicts, lives_on_workers
+from gpuml_dask.fitting import (
+    Classifies,
+    FitsSparseModels,
+    FitsTargets,
+    Predicts,
+    lives_on_workers,
+)
 
 
-class LinearRegression(Predicts, FitsOnWorkers, one_device.LinearRegression):
+class LinearRegression(Predicts, FitsTargets, one_device.LinearRegression):
     r"""Ordinary least squares.
 
     .. math:: \min_{W, b} \sum_i w_i \, |y_i - W x_i - b|^2
@@ -42,35 +48,8 @@ class LinearRegression(Predicts, FitsOnWorkers, one_device.LinearRegression):
     1.0
     """
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : LinearRegression
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
-
-
-class Ridge(Predicts, FitsOnWorkers, one_device.Ridge):
+class Ridge(Predicts, FitsTargets, one_device.Ridge):
     r"""Linear least squares with an l2 penalty.
 
     .. math:: \min_{W, b} \sum_i w_i \, |y_i - W x_i - b|^2 + \sum_k \alpha_k |W_k|^2
@@ -106,35 +85,8 @@ class Ridge(Predicts, FitsOnWorkers, one_device.Ridge):
     1.0
     """
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : Ridge
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
-
-
-class Lasso(Predicts, FitsOnWorkers, one_device.Lasso):
+class Lasso(Predicts, FitsSparseModels, one_device.Lasso):
     r"""Linear least squares with an l1 penalty.
 
     .. math:: \min_{w, b} \frac{1}{2 \sum_i v_i} \sum_i v_i \, (y_i - x_i' w - b)^2 + \alpha |w|_1
@@ -169,35 +121,8 @@ class Lasso(Predicts, FitsOnWorkers, one_device.Lasso):
     1.0
     """
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : Lasso
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
-
-
-class ElasticNet(Predicts, FitsOnWorkers, one_device.ElasticNet):
+class ElasticNet(Predicts, FitsSparseModels, one_device.ElasticNet):
     r"""Linear least squares with an l1 and an l2 penalty.
 
     .. math:: \min_{w, b} \frac{1}{2 \sum_i v_i} \sum_i v_i \, (y_i - x_i' w - b)^2
@@ -234,35 +159,8 @@ class ElasticNet(Predicts, FitsOnWorkers, one_device.ElasticNet):
     1.0
     """
 
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : ElasticNet
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
-
-
-class LogisticRegression(Classifies, FitsOnWorkers, one_device.LogisticRegression):
+class LogisticRegression(Classifies, FitsTargets, one_device.LogisticRegression):
     r"""Logistic regression with l2, l1, elastic-net or no penalty.
 
     .. math:: \min_{W, b} \frac{1}{\sum_i s_i} \Big( \sum_i s_i \, \ell(y_i, W x_i + b)
@@ -298,33 +196,6 @@ class LogisticRegression(Classifies, FitsOnWorkers, one_device.LogisticRegressio
     ...     model.predict_proba(X).compute().shape
     (300, 2)
     """
-
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : LogisticRegression
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
-        gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
-        """
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
 
     def predict_proba(self, X):
         """Probabilities of the classes; of rows on workers lazily, block by block."""

@@ -1,5 +1,6 @@
 """Estimators of rows on workers: the same as on one device, however rows are divided."""
 
+import inspect
 import pickle
 
 import dask
@@ -188,6 +189,15 @@ def test_chunks_of_unknown_size_and_futures(client, regression):
     assert_same(Ridge().fit(chunks, targets), other)
     with gpuml_dask.place(X, y, client=client) as table:
         assert_same(Ridge().fit(table.X, table.y), other)
+
+
+@pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS], ids=str)
+def test_signatures_are_those_of_one_device(model):
+    other = alone(model)
+    for method in ("fit", "predict", "score"):
+        if hasattr(other, method):
+            mine, theirs = (inspect.signature(getattr(m, method)) for m in (model, other))
+            assert list(mine.parameters) == list(theirs.parameters)
 
 
 def test_rows_of_this_process_need_no_cluster(regression, classes):
