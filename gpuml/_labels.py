@@ -9,6 +9,8 @@ from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
 
 # Integers that span no more than this are counted instead of sorted.
 COUNTED_SPAN = 65_536
+# Up to so many values, each is counted by a pass of its own where that is faster: on a GPU.
+FEW_VALUES = 8
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def _counted(y, low, high, xp):
     span = high - low + 1
     # Of small integers NumPy and CuPy count without a copy that is eight times as long.
     offsets = y if low == 0 else xp.astype(y, xp.int64, copy=False) - low
-    per_value = to_host(xp.bincount(xp.astype(offsets, xp.int64, copy=False), minlength=span))
+    per_value = _counts(offsets, span, xp)
     present = np.flatnonzero(per_value)
     values = xp.astype(move(present + low, place_of(y)), y.dtype)
     if len(present) == span:
@@ -74,6 +76,14 @@ def _counted(y, low, high, xp):
         rank[present] = np.arange(len(present))
         codes = xp.take(move(rank, place_of(y)), xp.astype(offsets, xp.int64, copy=False), axis=0)
     return Encoded(codes, values, per_value[present])
+
+
+def _counts(offsets, span, xp):
+    """How many there are of each of 0, 1, ..., on the host."""
+    if span <= FEW_VALUES and not is_numpy(offsets):
+        # A GPU that counts with `bincount` adds to few numbers, one thread after the other.
+        return np.asarray([int(xp.count_nonzero(offsets == value)) for value in range(span)])
+    return to_host(xp.bincount(xp.astype(offsets, xp.int64, copy=False), minlength=span))
 
 
 def is_labels(y: Any) -> bool:

@@ -1,16 +1,16 @@
 """Splits of divided rows: what a splitter has to know of them is all that is brought together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from gpuml._arrays import as_array, is_array, to_host
+from gpuml._arrays import Array, as_array, is_array, namespace, to_host
 from gpuml._labels import encode, is_labels
-from gpuml.data import Elsewhere, FoldLabels, Holders
+from gpuml.data import Elsewhere, FoldLabels
 from gpuml.resampling.split import (
     dealt_folds,
     dealt_rows,
@@ -18,6 +18,9 @@ from gpuml.resampling.split import (
     rows_by_class,
     split_rows,
 )
+
+# Rows among which the first of a class is looked for, before more of them are.
+FIRST_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,15 @@ def located_splits(splits: Sequence[Any], y: Any) -> Sequence[Any]:
     return [by_fold[split.fold] for split in dealt]
 
 
+class Asked(Protocol):
+    """Shares of which one can ask something."""
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Results of a function of every share."""
+
+
 def divided_splits(
-    cv: Any, shares: Holders, sizes: Sequence[int], *, classifier: bool, **params: Any
+    cv: Any, shares: Asked, sizes: Sequence[int], *, classifier: bool, **params: Any
 ) -> Sequence[Any]:
     """Splits of divided rows by a scikit-learn splitter; only its labels come here, if it asks.
 
@@ -89,7 +99,7 @@ def divided_splits(
     Parameters
     ----------
     cv : splitter
-    shares : Holders
+    shares : Holders, or what has their `each`
         Of `Share`s.
     sizes : sequence of ints
         Rows of each.
@@ -129,10 +139,20 @@ def _class_counts(share):
     if y is None or y.ndim != 1 or not is_labels(y):
         return None
     found = encode(y)
-    codes = to_host(found.codes)
-    firsts = np.full(found.n_classes, len(codes))
-    np.minimum.at(firsts, codes, np.arange(len(codes)))
-    return found.host_classes, found.counts, firsts
+    # Labels stay where they are; few rows are looked at to find the first of a class.
+    firsts = [_first_row(found.codes, c) for c in range(found.n_classes)]
+    return found.host_classes, found.counts, np.asarray(firsts, dtype=np.int64)
+
+
+def _first_row(codes: Array, c: int) -> int:
+    """The first row of a class that has some."""
+    xp = namespace(codes)
+    start, step = 0, FIRST_BLOCK
+    while True:
+        rows = xp.nonzero(codes[start : min(start + step, codes.shape[0])] == c)[0]
+        if rows.shape[0]:
+            return start + int(rows[0])
+        start, step = start + step, 8 * step
 
 
 def _deal(n_splits: int, found: Sequence[Any]) -> Deal | None:

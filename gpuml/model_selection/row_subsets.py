@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import resample
 
 from gpuml._arrays import namespace
-from gpuml.data import AnySplit, Batch, Split, row_indices, take
+from gpuml.data import AnySplit, Batch, Split, count_rows, row_indices, take
 from gpuml.resampling.split import as_rows
 
 # Taking rows out costs a copy of them; it pays where each pass then reads half as many or fewer.
@@ -38,14 +38,10 @@ def used_rows(batch: Batch, splits: Sequence[AnySplit]) -> tuple[Batch, Sequence
     plain = [split for split in splits if isinstance(split, Split)]
     if len(plain) < len(splits) or batch.holders is not None:
         return batch, splits
-    used = np.zeros(batch.n_rows, dtype=bool)
-    for split in plain:
-        for part in (split.train, split.test):
-            for piece in part if isinstance(part, tuple) else (part,):
-                used[piece] = True
-    rows = np.flatnonzero(used)
-    if len(rows) > LARGEST_SHARE * batch.n_rows:
+    used = _mask(plain, batch.n_rows)
+    if used is None:
         return batch, splits
+    rows = np.flatnonzero(used)
     number = np.cumsum(used) - 1
 
     def renumbered(part):
@@ -55,6 +51,22 @@ def used_rows(batch: Batch, splits: Sequence[AnySplit]) -> tuple[Batch, Sequence
         _rows_of_batch(batch, as_rows(rows, batch.n_rows)),
         [Split(renumbered(split.train), renumbered(split.test)) for split in plain],
     )
+
+
+def _mask(splits, n_rows):
+    """Which rows splits use; None as soon as they are seen to be most of them."""
+    parts = [part for split in splits for part in (split.train, split.test)]
+    most = LARGEST_SHARE * n_rows
+    # Runs have every row once, so that nothing need be marked to count them.
+    if any(isinstance(part, slice | tuple) and count_rows(part) > most for part in parts):
+        return None
+    used = np.zeros(n_rows, dtype=bool)
+    for part in parts:
+        for piece in part if isinstance(part, tuple) else (part,):
+            used[piece] = True
+        if np.count_nonzero(used) > most:
+            return None
+    return used
 
 
 def _rows_of_batch(batch, rows):

@@ -5,7 +5,7 @@ of sums in another way, is computed from what the models say of all rows, which 
 place for that, split by split; the rows themselves never move.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,8 @@ def _sums_of_piece(folds: Folds, ask: _Question, means: Mapping[str, Scorer], ta
     """Sums of a piece: score x weight by name (C, S), weights (S,), confusion (C, S, k, k)."""
     if not means and not table:
         return {}
-    splits = [_sums_of_split(folds, ask, means, table, s) for s in range(folds.n_splits)]
+    classes = None if folds.batch.classes is None else to_host(folds.batch.classes)
+    splits = [_sums_of_split(folds, ask, means, table, s, classes) for s in range(folds.n_splits)]
     xp = folds.batch.work.xp
     sums = {name: xp.stack([each[name] for each in splits], axis=1) for name in splits[0]}
     sums["weight"] = sums["weight"][0, :]
@@ -137,21 +138,23 @@ def _sums_of_piece(folds: Folds, ask: _Question, means: Mapping[str, Scorer], ta
     return sums
 
 
-def _sums_of_split(folds, ask, means, table, split):
+def _sums_of_split(folds, ask, means, table, split, classes):
     batch = folds.batch
     xp = batch.work.xp
     answer = ask.of(folds, split)
     n_models = ask.responses.n_candidates
     y, weight = answer.y, answer.weight
     floats = {"dtype": xp.float64, "device": batch.work.device}
+    # Weights are looked at, which waits for a device; numbers of rows are known here.
     if weight is None:
-        total = xp.full((1,), float(answer.n_rows), **floats)
+        total, is_empty = xp.full((1,), float(answer.n_rows), **floats), answer.n_rows == 0
     else:
         total = xp.reshape(xp.sum(weight, dtype=xp.float64), (1,))
+        is_empty = answer.n_rows == 0 or not bool(total[0] > 0)
     sums = {"weight": total}
     heard = None if batch.codes is None else Responses(ask.responses.to(batch.work), answer.values)
     for name, scorer in means.items():
-        if answer.n_rows == 0 or not bool(total[0] > 0):
+        if is_empty:
             sums[name] = xp.zeros((n_models,), **floats)
         elif heard is None:
             sums[name] = scorer.from_predictions(y, answer.values, weight) * total[0]
@@ -159,7 +162,6 @@ def _sums_of_split(folds, ask, means, table, split):
             response = heard.get(scorer.response)
             if response is None:
                 raise ValueError(f"These models have no {scorer.response}.")
-            classes = to_host(batch.classes)
             sums[name] = scorer.from_responses(y, response, weight, classes) * total[0]
     if heard is not None:
         k = batch.n_classes
@@ -168,7 +170,7 @@ def _sums_of_split(folds, ask, means, table, split):
         if table:
             labels = heard.get("labels")
             sums["confusion"] = confusion_matrices(codes, labels, counted, k, xp)
-        else:
+        elif _picky(means.values()):
             every = xp.arange(k, dtype=xp.int64, device=batch.work.device)
             own = xp.astype(codes[:, None] == every, xp.float64)
             own = own if counted is None else own * counted[:, None]
@@ -176,11 +178,18 @@ def _sums_of_split(folds, ask, means, table, split):
     return sums
 
 
-def _demand_classes(confusion: Array, scorers: list[Scorer]) -> None:
+def _demand_classes(confusion: Array, scorers: Iterable[Scorer]) -> None:
     """Raise unless every class weighs something in every split, where a metric wants that."""
-    picky = [s for s in scorers if s.metric not in OF_ANY_ROWS]
-    if picky and (to_host(namespace(confusion).sum(confusion[0, ...], axis=-1)) <= 0).any():
+    if (
+        _picky(scorers)
+        and (to_host(namespace(confusion).sum(confusion[0, ...], axis=-1)) <= 0).any()
+    ):
         raise ValueError("a part of some split lacks a class.")
+
+
+def _picky(scorers: Iterable[Scorer]) -> bool:
+    """Whether some metric wants rows of every class."""
+    return any(scorer.metric not in OF_ANY_ROWS for scorer in scorers)
 
 
 def _of_tables(scorer, confusion, classes):
