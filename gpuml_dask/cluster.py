@@ -18,11 +18,14 @@ from distributed.deploy.local import nprocesses_nthreads
 from distributed.diagnostics import nvml
 
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.on_start import import_on_workers
 
 DEVICES = ("auto", "cpu", "cuda")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SECONDS_TO_CLOSE = 20
 RMM_POOL = 0.5
+# A thread of UCX moves messages, and tells event loops of those that have come.
+UCX_WITHOUT_SPINNING = {"UCXPY_PROGRESS_MODE": "thread", "UCXPY_ENABLE_PYTHON_FUTURE": "1"}
 # NCCL, cuBLAS and UCX allocate outside the pool.
 RMM_LARGEST_POOL = 0.9
 HOW_TO_GUARD = (
@@ -243,9 +246,11 @@ def the_client(client: Any = None) -> Iterator[Client]:
     if isinstance(client, Client) and client.status in ("closed", "closing"):
         raise ClusterError(f"The client is closed. {HOW_TO_CONNECT}")
     if isinstance(client, Client) and not client.asynchronous:
+        import_on_workers(client)
         yield client
         return
     with _opened(client) as ours:
+        import_on_workers(ours)
         yield ours
 
 
@@ -333,7 +338,8 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
     if options["protocol"] == "ucx":
         # Otherwise every process spins for messages in its event loop, beside the thread that works
         # for a GPU and wants the interpreter too. It is read when UCX starts, here and in workers.
-        os.environ.setdefault("UCXPY_PROGRESS_MODE", "thread")
+        for name, value in UCX_WITHOUT_SPINNING.items():
+            os.environ.setdefault(name, value)
     options.setdefault("resources", {"GPU": 1})
     options["device_memory_limit"] = "default" if spill is True else (spill or None)
     if rmm_pool_size is not None:

@@ -1,7 +1,10 @@
 """Decompositions of rows that are divided over the workers of a cluster."""
 
 from gpuml import decomposition as one_device
+from gpuml_dask import predict as blockwise
 from gpuml_dask.fitting import FitsRows, Transforms
+from gpuml_dask.rows import blocks
+from gpuml_dask.rows.lazy import lives_on_workers
 
 
 class PCA(Transforms, FitsRows, one_device.PCA):
@@ -37,6 +40,18 @@ class PCA(Transforms, FitsRows, one_device.PCA):
     ...     step.transform(X).compute().shape
     (300, 2)
     """
+
+    def score_samples(self, X):
+        """Log-likelihood of each row; of rows on workers lazily, block by block."""
+        if lives_on_workers(X):
+            return blockwise.score_samples(self, X)
+        return super().score_samples(X)
+
+    def score(self, X, y=None):
+        """Mean log-likelihood of the rows; of rows on workers, only that comes here."""
+        if lives_on_workers(X):
+            return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
+        return super().score(X, y)
 
 
 class TruncatedSVD(Transforms, FitsRows, one_device.TruncatedSVD):

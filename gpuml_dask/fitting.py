@@ -8,17 +8,19 @@ NumPy arrays, so that it is cloned, pickled and used like any other.
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Number
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
+from array_api_compat import array_namespace
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from gpuml import config_context, get_config
 from gpuml.data import NeedsAllRows
-from gpuml.divided import HOST, DividedRows, moved
+from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.model_selection.divided import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask.cluster import the_client
@@ -194,11 +196,7 @@ def fit_table(estimator: Any, table: Table) -> dict[str, Any]:
         fitted, found = run_divided(
             table, _fit_rows, estimator, weight is not None, filters, label=label, weight=weight
         )
-    except (NeedsAllRows, ValueError) as error:
-        # Sums over rows take no missing values, but some estimators do.
-        takes_nan = get_tags(estimator).input_tags.allow_nan
-        if not (takes_nan or isinstance(error, NeedsAllRows)):
-            raise
+    except NeedsAllRows:
         fitted, found = repeated(table, _fit_whole, estimator, table, label)
     tell(found, set())
     return fitted
@@ -206,8 +204,29 @@ def fit_table(estimator: Any, table: Table) -> dict[str, Any]:
 
 def _fit_rows(rows: DividedRows, estimator, weighted, filters):
     with recorded(filters) as found:
-        fitted = fit_divided(estimator, rows, weighted=weighted)
+        try:
+            fitted = fit_divided(estimator, rows, weighted=weighted)
+        except NeedsAllRows:
+            raise
+        except ValueError as error:
+            if not get_tags(estimator).input_tags.allow_nan:
+                raise
+            # Sums over rows take no missing values, but this estimator does. What it refuses, it
+            # refuses also without them, and then the rows stay where they are.
+            fit_divided(estimator, _without_missing(rows), weighted=weighted)
+            raise NeedsAllRows("Sums over rows take no missing values.") from error
     return moved(fitted, HOST), found
+
+
+def _without_missing(rows: DividedRows) -> DividedRows:
+    return replace(rows, shares=rows.shares.map(_zeros_for_missing))
+
+
+def _zeros_for_missing(share: Share) -> Share:
+    xp = array_namespace(share.X)
+    if not xp.isdtype(share.X.dtype, "real floating"):
+        return share
+    return share._replace(X=xp.where(xp.isnan(share.X), xp.zeros_like(share.X), share.X))
 
 
 def _fit_whole(estimator, table: Table, label: str):
@@ -267,6 +286,12 @@ class Transforms(_Model):
         if lives_on_workers(X):
             return blockwise.transform(self, X)
         return super().transform(X, *args, **kwargs)
+
+    def inverse_transform(self, X, *args, **kwargs):
+        """Undo `transform`; of rows on workers lazily, block by block."""
+        if lives_on_workers(X):
+            return blockwise.inverse_transform(self, X)
+        return super().inverse_transform(X, *args, **kwargs)
 
     def fit_transform(self, X, y=None, **params):
         """Fit, then transform the same rows; of rows on workers the second part is lazy."""

@@ -1,9 +1,20 @@
-"""Run by workers of our local clusters when they start and end (a preload module of Dask)."""
+"""What workers do when they start and end.
+
+Those of our local clusters have this module as a preload module of Dask, which imports the package
+before the scheduler knows of them. On other clusters `import_on_workers` sees to that.
+"""
 
 import gc
+import importlib
 import signal
 import threading
+from contextlib import suppress
 from typing import Any
+
+import cloudpickle
+from distributed import Client, WorkerPlugin
+
+SECONDS_TO_IMPORT = 10
 
 
 def dask_setup(worker: Any) -> None:
@@ -24,3 +35,28 @@ def dask_teardown(worker: Any) -> None:
     outlast the four seconds that Dask gives them, and are killed.
     """
     gc.freeze()
+
+
+def import_on_workers(client: Client) -> None:
+    """Let the workers of any cluster, also those that join later, import this package at once.
+
+    Otherwise one that replaces a dead worker gets tasks the moment it is there, and imports for
+    seconds what they need, while all others wait for it. Dask gives no tasks to a worker before its
+    plugins are set up. Only time is won by that, so that nothing is said if it fails.
+    """
+
+    # A class of a function travels by value. Workers without the package could not read one of this
+    # module, and could not join the cluster then.
+    class Imported(WorkerPlugin):
+        def setup(self, worker: Any) -> None:
+            with suppress(ImportError):
+                importlib.import_module("gpuml_dask.model_selection")
+
+    async def register():
+        scheduler: Any = client.scheduler
+        await scheduler.register_worker_plugin(
+            plugin=cloudpickle.dumps(Imported()), name="gpuml_dask", idempotent=True
+        )
+
+    with suppress(Exception):
+        client.sync(register, callback_timeout=SECONDS_TO_IMPORT)

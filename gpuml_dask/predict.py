@@ -4,7 +4,7 @@ Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cu
 """
 
 import pickle
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import array_api_compat
@@ -24,10 +24,12 @@ from gpuml_dask.scores import MisalignedError, score_blocks
 
 __all__ = [
     "decision_function",
+    "inverse_transform",
     "predict",
     "predict_log_proba",
     "predict_proba",
     "score",
+    "score_samples",
     "transform",
 ]
 
@@ -177,6 +179,52 @@ def transform(model: Any, X: Any) -> Any:
     return _apply(model, "transform", X)
 
 
+def inverse_transform(model: Any, X: Any) -> Any:
+    """Undo `transform` of rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `predict`; it must have ``inverse_transform``, which treats each row by itself.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features_out)
+        Rows as ``transform`` gives them; otherwise as for `predict`.
+
+    Returns
+    -------
+    original : dask array of shape (n_samples, n_features)
+        As for `transform`.
+
+    Raises
+    ------
+    NotFittedError, AttributeError, ValueError
+        As for `predict`.
+    """
+    return _apply(model, "inverse_transform", X)
+
+
+def score_samples(model: Any, X: Any) -> Any:
+    """Scores of single rows in blocks, such as logarithms of their likelihoods.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `predict`; it must have ``score_samples``.
+    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
+        As for `predict`.
+
+    Returns
+    -------
+    scores : dask array of shape (n_samples,)
+        As for `predict`.
+
+    Raises
+    ------
+    NotFittedError, AttributeError, ValueError
+        As for `predict`.
+    """
+    return _apply(model, "score_samples", X)
+
+
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """R2 of a regressor, or accuracy of a classifier, over rows in blocks.
 
@@ -268,11 +316,12 @@ def _apply(model, method, X):
     if not lives_on_workers(X):
         return getattr(model, method)(X)
     check_is_fitted(model)
-    X = as_collection(X, getattr(model, "n_features_in_", np.nan))
+    width = _width_of_rows(model, method)
+    X = as_collection(X, np.nan if width is None else width)
     if not _is_collection(X):
         raise TypeError(f"{type(X).__name__} has no rows; pass a dask array or a dask dataframe.")
     getattr(model, method)  # as scikit-learn: AttributeError, with the reason
-    _check_features(model, X)
+    _check_features(model, X, width)
     meta = _result_of_a_row(model, method, X)
     words = f"{method}-{type(model).__name__}".lower().replace("_", "-")
     # One node of the graph, on which the blocks depend: workers get it from each other. Bytes,
@@ -319,14 +368,22 @@ def _as_array(result):
 # ---------------------------------------------------------------- at the door
 
 
-def _check_features(model, X):
+def _width_of_rows(model, method):
+    """Columns of the rows that a method takes; None where the model does not say."""
+    if method != "inverse_transform":
+        return getattr(model, "n_features_in_", None)
+    with suppress(AttributeError, ValueError):  # of steps of a pipeline too
+        return len(model.get_feature_names_out())
+    return None
+
+
+def _check_features(model, X, expected):
     """Errors of scikit-learn's kind for what can be told without values."""
     if X.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead. Reshape your data using "
             "X.reshape(-1, 1) or X[:, None] if it has a single feature."
         )
-    expected = getattr(model, "n_features_in_", None)
     found = X.shape[1]
     if expected is None or found != found or found == expected:  # NaN: not known
         return
@@ -339,13 +396,14 @@ def _check_features(model, X):
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
     try:
-        row = _made_up_row(X, getattr(model, "n_features_in_", None))
+        row = _made_up_row(X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
         # Frames have names to check. Else the made-up values may be at fault (a category that the
         # model does not know), and blocks will tell.
-        if isinstance(X, dd.DataFrame) and _names_differ(model, X):
+        named = isinstance(X, dd.DataFrame) and method != "inverse_transform"
+        if named and _names_differ(model, X):
             raise
         return _guess(model, method, X)
     return result[:0]
@@ -380,12 +438,14 @@ def _guess(model, method, X):
 def _guessed_width(model, method):
     """Columns of a result; None if it is one-dimensional."""
     classes = getattr(model, "classes_", ())
-    if method == "transform":
-        if hasattr(model, "get_feature_names_out"):
-            return len(model.get_feature_names_out())
+    if method == "transform" and hasattr(model, "get_feature_names_out"):
+        return len(model.get_feature_names_out())
+    if method == "inverse_transform" and hasattr(model, "n_features_in_"):
+        return model.n_features_in_
+    if method in ("transform", "inverse_transform"):
         raise ValueError(
-            f"The number of columns that {type(model).__name__}.transform returns cannot be told "
-            "before a block is computed. Use X.map_blocks(model.transform, ...), which takes it "
+            f"The number of columns that {type(model).__name__}.{method} returns cannot be told "
+            f"before a block is computed. Use X.map_blocks(model.{method}, ...), which takes it "
             "from you."
         )
     if method in ("predict_proba", "predict_log_proba"):

@@ -228,3 +228,8 @@ def _bytes(array):
 
 def _library(x):
     return type(x).__module__.partition(".")[0]
+
+
+def host_copy(x: Any) -> Any:
+    """Values in host memory, for a client that has no GPU."""
+    return x.get() if hasattr(x, "get") and type(x).__module__.startswith("cupy") else x

@@ -18,7 +18,10 @@ from distributed import Client, Future
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import CollectionRows, Facts, LocalRows, TaskRows, twin
-from gpuml_dask.rows.sending import Homes, answers, gpu_resources, release, send
+from gpuml_dask.rows.sending import Homes, answers, release, send
+
+# Dask resources that tasks ask for.
+Resources = dict[str, float] | None
 
 
 class Layer:
@@ -82,6 +85,7 @@ class Rows:
         facts: Facts,
         token: str,
         make: Callable[[list[int], str], Sequence[Future]],
+        resources: Resources,
         *,
         parent: "Rows | None" = None,
         homes: Homes | None = None,
@@ -91,7 +95,7 @@ class Rows:
         self.client, self.name, self.facts, self.token = client, name, facts, token
         self.sizes, self.tail, self.dtype = facts.sizes, facts.tail, facts.dtype
         self.columns, self.homes = facts.columns, homes
-        self._resources = gpu_resources(client) if facts.on_gpu else None
+        self._resources = resources
         self._lock = RLock()
         self._parent, self._n_users = parent, 0
         n_chunks = len(self.sizes)
@@ -170,7 +174,7 @@ class Rows:
             return cut_tasks(self, self.blocks(), wanted, f"cut-{self.name}-{word}")
 
         facts = replace(self.facts, sizes=sizes)
-        return Rows(self.client, self.name, facts, self.token, make, parent=self)
+        return Rows(self.client, self.name, facts, self.token, make, self._resources, parent=self)
 
     def _layers(self):
         return [self._blocks, self._arrays, self._whole]
@@ -220,7 +224,11 @@ def _parts_between(bounds, start, stop):
 
 
 def remote_rows(
-    client: Client, name: str, source: CollectionRows | TaskRows, numeric: bool = False
+    client: Client,
+    name: str,
+    source: CollectionRows | TaskRows,
+    gpu: Callable[[], Resources],
+    numeric: bool = False,
 ) -> Rows:
     """Rows that are on workers or are computed there, in the chunks that they have.
 
@@ -229,22 +237,30 @@ def remote_rows(
     client : Client
     name : str
     source : CollectionRows or TaskRows
+    gpu : callable
+        Tells what tasks on GPU arrays ask for.
     numeric : bool, default=False
         Whether arrays of objects must be numbers, and become float64, as scikit-learn does to X.
     """
-    started = _Started(client, name, source)
+    started = _Started(client, name, source, gpu() if source.facts.on_gpu else None)
     facts = started.facts
     if numeric and facts.columns is None and facts.dtype.kind == "O":
         facts = replace(facts, dtype=np.dtype(np.float64), are_arrays=False)
-    return Rows(client, name, facts, source.token, started)
+    return Rows(client, name, facts, source.token, started, gpu() if facts.on_gpu else None)
 
 
 class _Started:
     """The blocks of a source that is computed on workers, or is there."""
 
-    def __init__(self, client: Client, name: str, source: CollectionRows | TaskRows):
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        source: CollectionRows | TaskRows,
+        resources: Resources,
+    ):
         self._client, self._name, self._source = client, name, source
-        self._resources = gpu_resources(client) if source.facts.on_gpu else None
+        self._resources = resources
         first = source.start(client, "", self._resources)
         try:
             self.facts, self._kept = self._ask(first)
@@ -303,7 +319,12 @@ def _merged(found: Sequence[blocks.Description], name: str) -> Facts:
 
 
 def local_rows(
-    client: Client, name: str, source: LocalRows, sizes: tuple[int, ...], homes: Homes
+    client: Client,
+    name: str,
+    source: LocalRows,
+    sizes: tuple[int, ...],
+    homes: Homes,
+    gpu: Callable[[], Resources],
 ) -> Rows:
     """Rows of this process in chunks of some sizes, sent when their futures are asked for."""
     bounds = [0, *accumulate(sizes)]
@@ -323,8 +344,9 @@ def local_rows(
 
     facts = replace(source.facts, sizes=sizes)
     if not source.is_uploaded:
-        return Rows(client, name, facts, source.token, make, homes=homes)
+        own = gpu() if facts.on_gpu else None
+        return Rows(client, name, facts, source.token, make, own, homes=homes)
     as_sent = replace(facts, on_gpu=False)
-    sent = Rows(client, name, as_sent, source.token, make)
-    rows = Rows(client, name, facts, source.token, upload, parent=sent, homes=homes)
+    sent = Rows(client, name, as_sent, source.token, make, None)
+    rows = Rows(client, name, facts, source.token, upload, gpu(), parent=sent, homes=homes)
     return rows

@@ -7,6 +7,7 @@ pieces follow the data alone.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from gpuml_dask.rows.inputs import (
     read_rows,
     sizes_of,
 )
-from gpuml_dask.rows.sending import Homes, answers, check_client
+from gpuml_dask.rows.sending import Homes, answers, check_client, gpu_resources
 
 __all__ = ["Placed", "Table", "place"]
 
@@ -301,16 +302,17 @@ def place(
 
 
 def _place_all(client, read, placed, chunks, numeric):
-    X = _take(placed, "X", _placed_matrix(client, read["X"], chunks, numeric))
+    gpu = cache(partial(gpu_resources, client))  # asked once, and only where it matters
+    X = _take(placed, "X", _placed_matrix(client, read["X"], chunks, numeric, gpu))
     _check_lengths([sum(X.sizes), *(_n_rows(source) for source in list(read.values())[1:])])
     for name, source in read.items():
         if name == "X":
             continue
         if isinstance(source, LocalRows):
             homes = X.homes or _homes(client, source, X.sizes)
-            rows = local_rows(client, name, source, X.sizes, homes)
+            rows = local_rows(client, name, source, X.sizes, homes, gpu)
         else:
-            rows = source if isinstance(source, Rows) else remote_rows(client, name, source)
+            rows = source if isinstance(source, Rows) else remote_rows(client, name, source, gpu)
             check_column(rows.facts, name)
             _check_lengths([sum(X.sizes), sum(rows.sizes)])
             rows = rows.cut(X.sizes)
@@ -325,11 +327,11 @@ def _take(placed, name, rows):
     return rows
 
 
-def _placed_matrix(client, source, chunks, numeric):
+def _placed_matrix(client, source, chunks, numeric, gpu):
     if isinstance(source, LocalRows):
         sizes = chunk_sizes(source, chunks)
-        return local_rows(client, "X", source, sizes, _homes(client, source, sizes))
-    rows = source if isinstance(source, Rows) else remote_rows(client, "X", source, numeric)
+        return local_rows(client, "X", source, sizes, _homes(client, source, sizes), gpu)
+    rows = source if isinstance(source, Rows) else remote_rows(client, "X", source, gpu, numeric)
     if numeric:
         check_matrix(rows.facts)
     return rows if chunks is None else rows.cut(sizes_of(chunks, sum(rows.sizes)))

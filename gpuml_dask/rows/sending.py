@@ -18,6 +18,8 @@ PATIENCE = "gpuml.patience"
 DEFAULT_PATIENCE = "60s"
 TICK_S = 2.0
 N_TRIES = 5
+# The scheduler is asked once before that, and once after.
+GONE_S = 0.05
 # A worker that takes rows more slowly than this is taken for stuck.
 SLOWEST_BYTES_PER_S = 10_000_000
 
@@ -37,8 +39,12 @@ def check_client(client: Client) -> None:
     TypeError
         If it is no client.
     """
-    if not hasattr(client, "asynchronous"):
-        raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}.")
+    if not hasattr(client, "scatter"):  # a cluster, an address
+        raise TypeError(
+            f"client must be a distributed.Client, got {type(client).__name__}. What is put on "
+            "workers goes with the client, so open one, client = Client(address or cluster), and "
+            "keep it open."
+        )
     if client.asynchronous:
         raise ClusterError(
             "An asynchronous client cannot be waited for in its own event loop. Call from a "
@@ -161,10 +167,10 @@ def _send_to(client, home, chunks, limit):
     data = dict(chunks.values())
 
     async def scatter():
-        # The keys are ours: hashing gigabytes to make some would take longer than sending. The
-        # timeout is for a worker that has just gone; others are there.
+        # The keys are ours: hashing gigabytes to make some would take longer than sending. A worker
+        # that has just gone is not waited for; others are there.
         return await client.scatter(
-            data, workers=[home], direct=True, hash=False, timeout=1, asynchronous=True
+            data, workers=[home], direct=True, hash=False, timeout=GONE_S, asynchronous=True
         )
 
     futures = client.sync(scatter, callback_timeout=limit)

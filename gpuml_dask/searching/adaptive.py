@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from distributed import Client
@@ -355,7 +356,9 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
 
 def _labels(client: Client, y: Remote) -> np.ndarray:
     """Sorted labels of rows on workers."""
-    (labels,) = answers(client, [client.submit(classes_of, y.future, pure=False)])
+    key = f"labels-of-{y.name}-{uuid4().hex}"
+    found = y.table[y.name].rows.submit(classes_of, y.future, key=key)  # where their device is
+    (labels,) = answers(client, [found])
     return labels
 
 

@@ -34,9 +34,10 @@ from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.sent import Remote
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.searching.warned import Warned, recorded
-from gpuml_dask.sums.divided import piece_bytes, run_divided
+from gpuml_dask.sums.divided import Spread, piece_bytes
 
 Results = list[dict[str, Any]]
+Facts = Mapping[str, Mapping[str, Any]] | None
 
 # Dask's setting for those who know better than the plan: "whole", "rows" or "both".
 FORCED_PLAN = "gpuml.plan"
@@ -87,21 +88,25 @@ class ByRows:
     def __init__(self, job: Job, client: Client, sizes: Sequence[int]):
         self.job, self.client, self._sizes = job, client, list(sizes)
         self._own: Table | None = None
-        self._holders: set[str] = set()
+        self._workers: list[str] = []
         self._best: dict[int, Any] = {}
 
-    def fit(self, groups: Sequence[Group], label: str, *, refit: int | str | None) -> Found:
-        """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too."""
+    def fit(
+        self, groups: Sequence[Group], label: str, *, refit: int | str | None, facts: Facts = None
+    ) -> Found:
+        """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too.
+
+        `facts` are what the scheduler has just said of the workers, if it was asked.
+        """
         table, weight = self._table()
         spec = _Spec(clone(self.job.estimator), self.job.splits, _portable(self.job.task), refit)
         filters = list(warnings.filters)
-        found = run_divided(
-            table, _fit_groups, spec, list(groups), filters, label=label, weight=weight
-        )
+        spread = Spread(table, label, weight, facts)
+        found = spread.run(_fit_groups, spec, list(groups), filters)
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
-        self._holders = _holders_of(table)
-        where = number(len(self._holders), "worker")
+        self._workers = spread.workers
+        where = number(len(self._workers), "worker")
         steps = [
             replace(step, place=f"{where} ({step.place})", why=f"{step.why}, rows divided")
             for step in found.steps
@@ -118,7 +123,7 @@ class ByRows:
 
     def workers(self) -> str:
         """Addresses of the workers that have rows."""
-        return ", ".join(sorted(self._holders))
+        return ", ".join(self._workers)
 
     def close(self) -> None:
         """Let go of what was sent for this."""
@@ -144,12 +149,6 @@ class ByRows:
 def _weight_of(job):
     found = at_once(job.estimator, job.task)
     return None if found is None else fit_weight(found, job.task)
-
-
-def _holders_of(table: Table) -> set[str]:
-    """Addresses of the workers that have some of the rows."""
-    found = table.client.who_has(table.futures("X"))
-    return {address for addresses in found.values() for address in addresses}
 
 
 @dataclass(frozen=True)
@@ -222,7 +221,9 @@ def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
 # ---------------------------------------------------------------- the plan
 
 
-def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) -> Plan:
+def plan_for(
+    job: Job, groups: Sequence[Group], n_alone: int, workers: Mapping[str, Mapping[str, Any]]
+) -> Plan:
     """How a round is spread over the workers there are.
 
     Parameters
@@ -231,7 +232,8 @@ def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) ->
     groups : sequence of Groups
     n_alone : int
         Candidates that are in no group.
-    client : Client
+    workers : mapping of str to mapping
+        What the scheduler says of each worker, by address.
     """
     n_splits = len(job.splits)
     by_rows = can_be_divided(job)
@@ -244,19 +246,20 @@ def plan_for(job: Job, groups: Sequence[Group], n_alone: int, client: Client) ->
         ],
         SinglesWork(f"x{n_alone}", n_alone, n_splits, host_only) if n_alone else None,
     )
-    data, workers = _data_of(job), _workers_of(client)
+    data = _data_of(job)
+    known = [_worker(address, one) for address, one in sorted(workers.items())]
     divisible = bool(groups) and by_rows
     chosen = dask.config.get(FORCED_PLAN, None)
     if chosen is not None and (chosen == "whole" or divisible):
-        return make_plan(data, work, workers, force=chosen, piece_bytes=piece_bytes())
+        return make_plan(data, work, known, force=chosen, piece_bytes=piece_bytes())
     try:
         large = data.whole_bytes >= DIVIDED_FROM_BYTES
         mode: Any = "rows" if divisible and large else "whole"
-        plan = make_plan(data, work, workers, force=mode, piece_bytes=piece_bytes())
+        plan = make_plan(data, work, known, force=mode, piece_bytes=piece_bytes())
         return replace(plan, why=_why(divisible, large))
     except ValueError:
         # Rows that fit nowhere in one piece.
-        return make_plan(data, work, workers, piece_bytes=piece_bytes())
+        return make_plan(data, work, known, piece_bytes=piece_bytes())
 
 
 def _why(divisible, large):
@@ -297,11 +300,6 @@ def _data_of(job):
         sizes = np.asarray(X.table.sizes)
         chunks = Chunks(sizes, sizes * n_features * itemsize)
     return Data(_num_samples(X), n_features, itemsize, 1, chunks, lives, n_bytes)
-
-
-def _workers_of(client: Client) -> list[Worker]:
-    info: Mapping[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-    return [_worker(address, one) for address, one in sorted(info.items())]
 
 
 def _worker(address, one):

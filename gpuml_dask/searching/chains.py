@@ -5,6 +5,7 @@ again: all tasks before it give the same whenever and wherever they run. Only wh
 that the client had sent is begun anew here.
 """
 
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -17,14 +18,18 @@ from distributed import Client, Future
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.lessons import Learnt, Lesson, learn, scored
 from gpuml.model_selection.one_by_one import Fold, failed_scores, rows_of
+from gpuml.model_selection.residence import configured
 from gpuml.model_selection.row_blocks import Recipe, RowBlocks
 from gpuml.model_selection.training import Request, Result
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.rows import blocks as joining
 from gpuml_dask.rows.placement import Table
+from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.rounds import model_words
-from gpuml_dask.searching.running import Killed, Runner
+from gpuml_dask.searching.running import TICK_SECONDS, Killed
 from gpuml_dask.searching.sent import Sent
+from gpuml_dask.searching.staged import PlacedRunner
 from gpuml_dask.searching.tasks import Column
 
 # Calls whose rows are no more than this are one task.
@@ -48,6 +53,8 @@ class Leg:
     previous : Leg or None
     future : Future or None
         Of the state after it.
+    asks : set of str
+        Dask resources that the tasks of `future` ask for.
     """
 
     key: Any
@@ -57,6 +64,7 @@ class Leg:
     previous: "Leg | None"
     title: str
     future: Future | None = None
+    asks: frozenset[str] = frozenset()
 
     @property
     def label(self) -> str:
@@ -174,8 +182,11 @@ class ClusterTrainer:
         return Result(failed_scores(task), 0.0, 0.0, None, text)
 
 
-class ChainRunner(Runner):
-    """A runner of legs: states are futures, and what comes back is of the last one."""
+class ChainRunner(PlacedRunner):
+    """A runner of legs: states are futures, and what comes back is of the last one.
+
+    Models learn on the kind of worker that they need, as they are fitted there.
+    """
 
     def __init__(
         self,
@@ -185,22 +196,47 @@ class ChainRunner(Runner):
         patience: float,
         last: Any = None,
     ):
-        super().__init__(client, last or score_leg, inputs, patience=patience)
+        super().__init__(client, inputs, patience=patience)
+        self.function = last or score_leg
         self._lesson = lesson
+        self._kinds, self._kinds_since = Kinds({}), float("-inf")
 
     def _add(self, units, workers=()):
         """Submit legs, and what they rest on where it is not there any more."""
+        kinds = self._kinds_of_late()
         for leg in units:
             title, inputs = leg.title.replace("train", "score", 1), self._inputs
+            demand = self._demand(leg, kinds)
             future = self.client.submit(
                 self.function,
                 inputs.lesson,
-                self._state(leg),
+                self._state(leg, demand),
                 inputs.held_out,
                 key=self._key(leg, title, leg.label),
+                resources=demand or None,
             )
+            self._demands[future.key] = frozenset(demand)
             self._running[future.key] = leg, future
             self._wait_on([future])
+
+    def _kinds_of_late(self):
+        """Kinds of workers, asked for once in a while: a leg is short."""
+        now = time.monotonic()
+        if now - self._kinds_since > TICK_SECONDS:
+            self._kinds, self._kinds_since = kinds_of(self.client), now
+        return self._kinds
+
+    def _demand(self, leg, kinds):
+        """Resources that tasks of a model ask for."""
+        if not kinds.differ:
+            return {}
+        if self._inputs.on_gpu:
+            return kinds.demand("gpu")  # where the rows are
+        try:
+            model = configured(self._lesson.estimator, leg.request.params)
+            return kinds.demand(placing_of(model).kind)
+        except Exception:
+            return {}  # training will tell what is wrong
 
     def _blame(self, unit):
         unit.future = None  # what runs of it is let go
@@ -212,11 +248,15 @@ class ChainRunner(Runner):
         self._submitted[key] = leg
         return key
 
-    def _state(self, leg):
-        """The future of the state after a leg, submitted if nobody has it."""
-        if leg.future is None or leg.future.status in LOST:
-            state = None if leg.previous is None else self._state(leg.previous)
+    def _state(self, leg, demand):
+        """The future of the state after a leg, submitted if nobody has it, or ever will."""
+        future = leg.future
+        # The workers that it waits for did not come back.
+        stuck = future is not None and not future.done() and not leg.asks <= demand.keys()
+        if future is None or future.status in LOST or stuck:
+            state = None if leg.previous is None else self._state(leg.previous, demand)
             packed = cloudpickle.dumps(dict(leg.request.params))
+            leg.asks = frozenset(demand)
             for calls in self._stretches(leg.request):
                 numbers = sorted({self._lesson.order[call] for call in calls})
                 state = self.client.submit(
@@ -228,6 +268,7 @@ class ChainRunner(Runner):
                     numbers,
                     *[self._inputs.block(number) for number in numbers],
                     key=self._key(leg, leg.title, f"{leg.request.name} call {calls.stop}"),
+                    resources=demand or None,
                 )
             leg.future = state
         return leg.future
@@ -249,11 +290,18 @@ class ChainRunner(Runner):
 
 
 class LessonInputs:
-    """The lesson, training rows of each block, and all held-out rows, on workers."""
+    """The lesson, training rows of each block, and all held-out rows, on workers.
+
+    Attributes
+    ----------
+    on_gpu : bool
+        Whether rows are in the memory of GPUs.
+    """
 
     def __init__(self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table):
-        self._client, self._blocks, self._table = client, blocks, table
-        self._names = table.names
+        self._blocks, self._table = blocks, table
+        self._names, self._rows = table.names, table["X"].rows
+        self.on_gpu = self._rows.facts.on_gpu
         self._lesson = Sent(client, lesson, f"lesson of {model_words(lesson.estimator)}")
         self._parts: dict[int, Future] = {}
         self._held_out: Future | None = None
@@ -273,7 +321,7 @@ class LessonInputs:
                 for number in range(self._blocks.n_blocks)
             ]
             key = f"held-out rows-{uuid.uuid4().hex}"
-            self._held_out = self._client.submit(
+            self._held_out = self._rows.submit(
                 join_held_out, self.lesson, self._names, *parts, key=key
             )
         return self._held_out
@@ -310,7 +358,7 @@ class LessonInputs:
         chunks = [self._table.blocks(name)[number] for name in self._names]
         key = f"{title}-{uuid.uuid4().hex}", number
         recipe = self._blocks.recipe(number)
-        return self._client.submit(function, self.lesson, self._names, recipe, *chunks, key=key)
+        return self._rows.submit(function, self.lesson, self._names, recipe, *chunks, key=key)
 
 
 # ---------------------------------------------------------------- on workers

@@ -18,8 +18,8 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.sending import patience as default_patience
-from gpuml_dask.searching.by_rows import ByRows, plan_for
-from gpuml_dask.searching.kinds import Placer, kinds_of
+from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
+from gpuml_dask.searching.kinds import Placer, facts_of, kinds_among, kinds_of
 from gpuml_dask.searching.rounds import Round, model_words
 from gpuml_dask.searching.running import Killed, workers_of
 from gpuml_dask.searching.sent import Remote, SearchInputs, send_rows
@@ -29,6 +29,8 @@ from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
 
 Results = list[dict[str, Any]]
+# Units per thread that workers are left with when the last ones are added.
+QUEUED = 2
 
 
 class ClusterEvaluator:
@@ -102,15 +104,17 @@ class ClusterEvaluator:
             return []
         workers = workers_of(self.client, self.patience)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
-        placer = Placer(self.job, kinds_of(self.client))
+        facts = facts_of(self.client)
+        placer = Placer(self.job, kinds_among(facts))
         n_threads = sum(workers.values())
         round_ = Round(self.job, candidates, self.n_done, n_threads, finished, placer)
         groups = self._groups_of(candidates)
-        plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), self.client)
+        known = facts or {a: {"nthreads": n, "resources": {}} for a, n in workers.items()}
+        plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), known)
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":
-            groups = self._fit_by_rows(round_, groups, np.diff(plan.bounds).tolist())
+            groups = self._fit_by_rows(round_, groups, np.diff(plan.bounds).tolist(), facts)
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
@@ -156,14 +160,18 @@ class ClusterEvaluator:
         ]
 
     def _run_round(self, round_, groups):
-        units = round_.units(groups)
-        self._note(units)
-        if not units:
+        units, last = round_.units(groups)
+        everything = [*units, *last]
+        self._note(everything)
+        if not everything:
             return
-        self._sent().spread(readers(units, kinds_of(self.client)))
+        self._sent().spread(readers(everything, kinds_of(self.client)))
         text = f"{len(round_.params)} candidates x {len(self.job.splits)} splits"
         enabled = gpuml.get_config()["progress"]
         runner = self._runner()
+        few = QUEUED * round_.n_threads
+        if len(units) <= few:
+            units, last = everything, []
         with (
             progress_bar(round_.n_fits, text, enabled=enabled) as bar,
             closing(runner.run(units)) as results,
@@ -173,6 +181,9 @@ class ClusterEvaluator:
                 round_.take(unit, done)
                 bar.advance(missing - round_.n_fits)
                 self._tell(done)
+                if last and runner.n_running <= few:
+                    runner.add(round_.longest_first(last))
+                    last = []
         # Groups that could not be fitted at once, all together: what they share is fitted once.
         self._run_round(round_, [])
 
@@ -213,7 +224,7 @@ class ClusterEvaluator:
     # ------------------------------------------------------------ rows divided over workers
 
     def _fit_by_rows(
-        self, round_: Round, groups: Sequence[Group], sizes: Sequence[int]
+        self, round_: Round, groups: Sequence[Group], sizes: Sequence[int], facts: Facts
     ) -> list[Group]:
         """Fit groups with the rows divided; those that need them in one place are left."""
         missing = [group for group in groups if not round_.find_group(group)]
@@ -225,17 +236,18 @@ class ClusterEvaluator:
         together = [[group] for group in missing] if self._checkpoints else [missing]
         left: list[Group] = []
         for part in together:
-            left += self._fit_part_by_rows(round_, part, missing)
+            left += self._fit_part_by_rows(round_, part, missing, facts)
+            facts = None  # of some time ago by then
         return left
 
-    def _fit_part_by_rows(self, round_, groups, all_groups):
+    def _fit_part_by_rows(self, round_, groups, all_groups, facts):
         """Fit groups at one time; those that are left."""
         divided: Any = self._divided
         label = f"{model_words(self.job.estimator)} x{_size_of(groups)}"
         self.names.append(f"fit {label} by rows")
         refit = "best" if self._refits and len(groups) == len(all_groups) else None
         try:
-            found = divided.fit(groups, label, refit=refit)
+            found = divided.fit(groups, label, refit=refit, facts=facts)
         except WorkersDied:
             # Fit by fit it will be seen which of them ends its worker, if it is a fit.
             return groups

@@ -73,14 +73,23 @@ class Kinds:
         return {RESOURCES[kind]: SHARE} if kind is not None and chosen else {}
 
 
-def kinds_of(client: Client) -> Kinds:
-    """Kinds of the workers of a cluster; of none where the scheduler gives no answer."""
+def facts_of(client: Client) -> dict[str, dict[str, Any]]:
+    """What the scheduler says of each worker; nothing where it gives no answer."""
     with suppress(TimeoutError, OSError, AttributeError):
         scheduler: Any = client.scheduler
         ask = partial(scheduler.identity, n_workers=-1)
-        workers = client.sync(ask, callback_timeout=ANSWER_SECONDS)["workers"]
-        return Kinds({address: worker["resources"] for address, worker in workers.items()})
-    return Kinds({})
+        return client.sync(ask, callback_timeout=ANSWER_SECONDS)["workers"]
+    return {}
+
+
+def kinds_of(client: Client) -> Kinds:
+    """Kinds of the workers of a cluster; of none where the scheduler gives no answer."""
+    return kinds_among(facts_of(client))
+
+
+def kinds_among(workers: Mapping[str, Mapping[str, Any]]) -> Kinds:
+    """Kinds of workers of which the scheduler said this."""
+    return Kinds({address: worker["resources"] for address, worker in workers.items()})
 
 
 @dataclass(frozen=True)

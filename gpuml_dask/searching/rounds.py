@@ -81,16 +81,26 @@ class Round:
 
     # ------------------------------------------------------------ units
 
-    def units(self, groups: Sequence[Group]) -> list[Unit]:
-        """Units for groups, the largest first, and for candidates that are in none."""
+    def units(self, groups: Sequence[Group]) -> tuple[list[Unit], list[Unit]]:
+        """Units for groups, the largest first, and for candidates that are in none.
+
+        The second list is of the last split, and smaller units: to be run last and `longest_first`,
+        so that workers end at about the same time.
+        """
         grouped = {number for group in groups for number in group.positions}
         missing = [group for group in groups if not self.find_group(group)]
         alone = [number for number, results in self.table.items() if not results]
         largest_first = sorted(missing, key=lambda group: -len(group.positions))
-        return [
-            *map(self._group_unit, largest_first),
-            *self._split_units([number for number in alone if number not in grouped]),
-        ]
+        singles, last = self._split_units([number for number in alone if number not in grouped])
+        return [*map(self._group_unit, largest_first), *singles], last
+
+    def longest_first(self, units: Sequence[Unit]) -> list[Unit]:
+        """Units of single fits by the seconds that their candidates took on other splits."""
+        return sorted(units, key=lambda unit: -sum(map(self._seconds, unit.candidates)))
+
+    def _seconds(self, candidate):
+        known = self.table[candidate].values()
+        return sum(each["fit_time"] + each["score_time"] for each in known) / max(1, len(known))
 
     def _group_unit(self, group):
         title = f"fit {model_words(self.job.estimator)} x{len(group.positions)}"
@@ -99,20 +109,28 @@ class Round:
 
     def _split_units(self, numbers):
         spots = self._placer.spots({number: self.params[number] for number in numbers})
-        return [unit for spot in spots for unit in self._units_of(spot)]
+        found = [self._units_of(spot) for spot in spots]
+        return [unit for units, _ in found for unit in units], [
+            u for _, last in found for u in last
+        ]
 
     def _units_of(self, spot: Spot):
         estimator, n_splits, numbers = self.job.estimator, len(self.job.splits), spot.candidates
         params = [self.params[number] for number in numbers]
         together = [[numbers[i] for i in family] for family in families(estimator, params)]
         sharing = shares_prefixes(estimator, params)
-        units = []
+        units: list[Unit] = []
+        last: list[Unit] = []
         for split in range(n_splits):
             missing = [family for family in together if not self._find_family(split, family)]
-            for part in cut_families(missing, n_splits, self.n_threads, sharing=sharing):
+            # Smaller units at the end, where that repeats no work and somebody else could idle.
+            is_last = split == n_splits - 1 > 0 and self.n_threads > 1 and not sharing
+            share = 1 if is_last else n_splits
+            for part in cut_families(missing, share, self.n_threads, sharing=sharing):
                 label = f"x{sum(map(len, part))} fold {split + 1}"
-                units.append(self._split_unit(label, split, part, spot))
-        return units
+                unit = self._split_unit(label, split, part, spot)
+                (last if is_last else units).append(unit)
+        return units, last
 
     def _split_unit(self, label, split, part, spot):
         title = f"fit {model_words(self.job.estimator)}"

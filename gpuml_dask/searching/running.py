@@ -9,6 +9,9 @@ Dask runs a task again when its worker dies. What is left to do here:
   is a suspect, and runs again when nothing else does. If its worker dies again, each of its single
   fits is a suspect; and a single fit that ends its worker when it runs alone is guilty. Deaths are
   counted here too, because the scheduler forgets about tasks that were cancelled.
+* A task that units need, such as a user's own that makes rows, may end its workers too. Where it
+  does so for a unit that runs alone, that is a `ClusterError` that names the task: nobody's score
+  is at stake.
 * Every wait has a bound: a closed client, a cluster without workers or a scheduler that does not
   come back end in a `ClusterError`.
 """
@@ -125,8 +128,8 @@ class Runner:
         """Run units and yield each with its result as they come; `add` may be called meanwhile.
 
         The result is what the function returned, or a `Killed`. The unit may be a part of one that
-        was asked for, if its workers died. What the function raised is raised here. `workers` are
-        where to rather run them.
+        was asked for, if its workers died. What the function raised is raised here, and so is what
+        a task raised that makes its arguments. `workers` are where to rather run them.
         """
         try:
             self.add(units, workers=workers)
@@ -143,6 +146,11 @@ class Runner:
                     raise self._error
         finally:
             self._stop()
+
+    @property
+    def n_running(self) -> int:
+        """Units that were submitted and have not come back."""
+        return len(self._running)
 
     def add(self, units: Sequence[Any], *, workers: Sequence[str] = ()) -> None:
         """Submit units, as soon as no suspect runs alone."""
@@ -224,10 +232,18 @@ class Runner:
 
     def _failed(self, unit, future):
         error = future.exception(timeout=ANSWER_SECONDS)
-        if isinstance(error, KilledWorker):
-            yield from self._blame(unit)
-        else:
+        if not isinstance(error, KilledWorker):
             self._error = error.with_traceback(future.traceback(timeout=ANSWER_SECONDS))
+        elif error.task in self._submitted:
+            yield from self._blame(unit)
+        elif unit is not self._alone:
+            self._suspects.append(unit)  # what it needs may have stood next to a culprit
+        else:
+            self._error = ClusterError(
+                f"Workers died whenever they computed {error.task!r}, which fits need: a task that "
+                "makes rows, or brings them together. Look at the workers' logs: something ends "
+                "them, or takes their memory."
+            )
 
     # ------------------------------------------------------------ who kills workers
 
@@ -250,6 +266,7 @@ class Runner:
             yield unit, Killed("workers died whenever they ran it on another split")
         else:
             self._alone, self._deaths[id(unit)] = unit, MOST_DEATHS
+            self._inputs.revive()
             self._add([unit])
 
     def _judge(self):

@@ -138,11 +138,12 @@ class ClusterSearch(OnePassSearch):
         Returns
         -------
         image : IPython.display.Image, IPython.display.SVG or None
+            None without IPython, and of formats that it cannot show ("dot", "pdf").
 
         Raises
         ------
         ImportError
-            If graphviz is not installed.
+            If graphviz is not installed: the Python package, or the program that draws.
         """
         check_is_fitted(self, "dask_graph_")
         return draw(self.dask_graph_, filename=filename, format=format, **kwargs)
@@ -206,6 +207,16 @@ class ClusterSearch(OnePassSearch):
     def transform(self, X):
         """Rows transformed by the best model; as `predict`."""
         return self._of_rows("transform", X)
+
+    @available_if(_search_estimator_has("inverse_transform"))
+    def inverse_transform(self, X):
+        """Rows as they were before `transform` by the best model; as `predict`."""
+        return self._of_rows("inverse_transform", X)
+
+    @available_if(_search_estimator_has("score_samples"))
+    def score_samples(self, X):
+        """Scores of single rows by the best model; as `predict`."""
+        return self._of_rows("score_samples", X)
 
     def _of_rows(self, method, X):
         if not lives_on_workers(X):

@@ -1,10 +1,10 @@
 """What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import cloudpickle
 import dask
@@ -21,7 +21,7 @@ from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed, Table, place
-from gpuml_dask.rows.sending import answers, release
+from gpuml_dask.rows.sending import answers
 from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.searching.sent import Remote
@@ -96,7 +96,7 @@ class Session:
                 try:
                     column = place(value, client=self.client, numeric=False)
                 except ValueError:  # no rows
-                    params[name] = host_copy(self._value(value))
+                    params[name] = blocks.host_copy(self._value(value))
                     continue
                 stack.enter_context(column)
                 if column.n_rows == X.n_rows:
@@ -116,14 +116,12 @@ class Session:
 
         def found():
             # Futures that were lost stay so: each attempt asks for them anew.
-            keys = [f"labels-{uuid4().hex}-{i}" for i in range(table.n_chunks)]
-            shares = self.client.map(_labels, table.futures(y.name), key=keys, pure=False)
-            holders = TaskHolders(self.client, shares, partial(fetch, self.client), "labels")
+            labels = table.futures(y.name)
+            holders = TaskHolders(self.client, labels, partial(fetch, self.client), "labels")
             try:
-                return divided_splits(cv, holders, table.sizes, classifier=True)
+                return divided_splits(cv, _Labels(holders), table.sizes, classifier=True)
             finally:
                 holders.futures.release()
-                release(shares)
 
         return repeated(table, found)
 
@@ -163,17 +161,26 @@ class Session:
         return value
 
     def _values(self, table, name):
-        (values,) = answers(self.client, [self.client.submit(host_copy, table.whole(name))])
+        (values,) = answers(self.client, [self.client.submit(blocks.host_copy, table.whole(name))])
         return values
 
 
-def _labels(y):
-    return Share(None, y)
+@dataclass(frozen=True)
+class _Labels:
+    """Holders of shares that are labels alone, without a task that makes a share of each."""
+
+    holders: TaskHolders
+
+    def __len__(self) -> int:
+        return len(self.holders)
+
+    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Results of a function of every share."""
+        return self.holders.each(_of_labels, function, *args)
 
 
-def host_copy(x: Any) -> Any:
-    """Values in host memory, for a client that has no GPU."""
-    return x.get() if hasattr(x, "get") and type(x).__module__.startswith("cupy") else x
+def _of_labels(y, function, *args):
+    return function(Share(None, y), *args)
 
 
 def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Any:

@@ -4,6 +4,7 @@ import io
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import cloudpickle
@@ -134,3 +135,18 @@ def encode(value: Any, carries: Callable[[Any], bool]) -> Message:
 def decode(message: Message) -> Any:
     """The value of a message."""
     return _Unpickler(io.BytesIO(message.text), message.arrays).load()
+
+
+def joined(messages: Sequence[Message]) -> Message:
+    """Several messages in one."""
+    parts = [(message.text, len(message.arrays)) for message in messages]
+    arrays = [x for message in messages for x in message.arrays]
+    return Message(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL), arrays)
+
+
+def parted(message: Message) -> list[Message]:
+    """The messages that were joined."""
+    parts, arrays = [], iter(message.arrays)
+    for text, n_arrays in pickle.loads(message.text):
+        parts.append(Message(text, list(islice(arrays, n_arrays))))
+    return parts

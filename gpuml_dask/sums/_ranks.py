@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from gpuml.data import Place
 from gpuml.divided import moved
-from gpuml_dask.sums._messages import Message, Transport, decode, encode
+from gpuml_dask.sums._messages import Message, Transport, decode, encode, joined, parted
 
 # ---------------------------------------------------------------- a fixed tree over pieces
 
@@ -89,12 +89,17 @@ class Rank:
         self._held = {0: dict(sorted(pieces.items()))}
 
     def obey(self, message: Message) -> Reply:
-        """What comes of a command; errors are an outcome too, also one in reading it."""
+        """What comes of the last of several orders, which are done in turn until one fails.
+
+        Errors are an outcome too, also one in reading them.
+        """
         try:
-            order = decode(message)
-            for name in order.forget:
-                self._held.pop(name, None)
-            return Reply(_KINDS[order.kind](self, order))
+            result = None
+            for order in map(decode, parted(message)):
+                for name in order.forget:
+                    self._held.pop(name, None)
+                result = _KINDS[order.kind](self, order)
+            return Reply(result)
         except _PieceFailed as failure:
             return Reply(error=failure.__cause__, failed_at=failure.position)
         except Exception as error:
@@ -228,12 +233,15 @@ class Driver:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "Driver":
-        """What a function makes of every piece; it stays on the rank that holds the piece."""
+        """What a function makes of every piece; it stays on the rank that holds the piece.
+
+        It is made together with what is asked for next, so that an error in it is raised then.
+        """
         if each_with is not None and len(each_with) != len(self):
             raise ValueError(f"{len(self)} pieces, but each_with has {len(each_with)} elements.")
         target = self._ranks.new_name()
         own = None if each_with is None else list(each_with)
-        self._command("map", function, args, target=target, each_with=own)
+        self._ranks.later(self._order("map", function, args, target=target, each_with=own))
         mapped = object.__new__(type(self))
         mapped._ranks, mapped._name, mapped._n_pieces = self._ranks, target, self._n_pieces
         weakref.finalize(mapped, self._ranks.forget.append, target)
@@ -242,7 +250,7 @@ class Driver:
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Results of a function of every piece, in the order of the pieces."""
         by_position: dict[int, Any] = {}
-        for results in self._command("each", function, args):
+        for results in self._ranks.command(self._order("each", function, args)):
             by_position |= results
         return [by_position[i] for i in range(len(self))]
 
@@ -256,13 +264,12 @@ class Driver:
         if len(self) == 0:
             raise ValueError("There are no pieces to combine results of.")
         runs: Runs = {}
-        for known in self._command("total", function, args, combine=combine):
+        for known in self._ranks.command(self._order("total", function, args, combine=combine)):
             runs |= known
         return fold(runs, 0, len(self), combine)[0, len(self)]
 
-    def _command(self, kind, function, args, **settings):
-        order = Order(kind, function, args, self._name, n_pieces=self._n_pieces, **settings)
-        return self._ranks.command(order)
+    def _order(self, kind, function, args, **settings):
+        return Order(kind, function, args, self._name, n_pieces=self._n_pieces, **settings)
 
 
 class _Ranks:
@@ -273,11 +280,17 @@ class _Ranks:
         self.forget: list[int] = []
         self._own = own
         self._names = 0
+        self._later: list[Message] = []
         self._stopped = False
 
     def new_name(self):
         self._names += 1
         return self._names
+
+    def later(self, order) -> None:
+        """Have an order done before the next command, in one message with it."""
+        self._check()
+        self._later.append(self._encoded(order))
 
     def command(self, order) -> list[Any]:
         """Results of all ranks.
@@ -285,12 +298,9 @@ class _Ranks:
         Rank 0 takes its order from the message too: whatever a trip does to arguments, it does to
         those of all ranks.
         """
-        if self._stopped:
-            raise RuntimeError("The ranks no longer serve: the block of their driver has ended.")
-        n_forgotten = len(self.forget)
-        order = order._replace(forget=self.forget[:n_forgotten])
-        message = encode(order, self.transport.carries)
-        del self.forget[:n_forgotten]
+        self._check()
+        message = joined([*self._later, self._encoded(order)])
+        self._later = []
         try:
             own = self._own.obey(self.transport.broadcast(message))
             answers = self.transport.gather(Message(b""))
@@ -305,7 +315,20 @@ class _Ranks:
             raise min(failed, key=lambda reply: reply.failed_at).error
         return [reply.result for reply in replies]
 
+    def _check(self):
+        if self._stopped:
+            raise RuntimeError("The ranks no longer serve: the block of their driver has ended.")
+
+    def _encoded(self, order):
+        """An order as a message; it tells ranks too what nobody can ask for any more."""
+        n_forgotten = len(self.forget)
+        order = order._replace(forget=self.forget[:n_forgotten])
+        message = encode(order, self.transport.carries)
+        del self.forget[:n_forgotten]
+        return message
+
     def stop(self):
+        self._later = []
         if not self._stopped:
             self.command(Order("stop"))
             self._stopped = True

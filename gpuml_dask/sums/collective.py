@@ -18,7 +18,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dask.typing import Key
@@ -86,8 +86,10 @@ class Collective:
     def run(
         self,
         function: Callable[..., Any],
-        pieces_by_worker: Mapping[str, Mapping[int, Future]],
+        pieces_by_worker: Mapping[str, Mapping[int, Any]],
         *args: Any,
+        build: Callable[..., Any] | None = None,
+        workers: Sequence[str] | None = None,
     ) -> Any:
         """Call ``function(holders, *args)`` on one of the workers, while the others serve it.
 
@@ -97,10 +99,15 @@ class Collective:
         ----------
         function : callable
             Is given `gpuml.data.Holders` of the pieces, which are good until it returns.
-        pieces_by_worker : mapping of str to mapping of int to Future
+        pieces_by_worker : mapping of str to mapping of int to Future, or to a list of Futures
             For the address of each worker that takes part: its pieces, by position among all
             pieces. Pieces that are on another worker are copied there.
         *args : object
+        build : callable, optional
+            Makes a piece of the results of a list of futures, on the worker.
+        workers : sequence of str, optional
+            Their addresses in the order of `in_order`, where the caller knows it. None asks the
+            scheduler.
 
         Returns
         -------
@@ -116,13 +123,13 @@ class Collective:
             What the function raises, or what functions that it passes on raise on any worker.
         """
         with self._alone_on_the_cluster():
-            workers = self._in_order(pieces_by_worker)
+            workers = self._in_order(pieces_by_worker) if workers is None else list(workers)
             members = self._joined(workers)
             label = f"{getattr(function, '__name__', 'run')}-{uuid.uuid4().hex}"
             tasks = []
             for rank, (worker, member) in enumerate(zip(workers, members, strict=True)):
                 own = sorted(pieces_by_worker[worker].items())
-                part = _Part(rank, [position for position, _ in own], self._transport)
+                part = _Part(rank, [position for position, _ in own], self._transport, build)
                 held = [piece for _, piece in own]
                 if rank == 0:
                     what: tuple = (_drive, part, member, held, function, args)
@@ -152,12 +159,11 @@ class Collective:
                     _bounded(self._lock.release)
 
     def _in_order(self, addresses) -> list[str]:
-        """Workers by host, name and address, so that ranks do not depend on who came first."""
         known = _bounded(self.client.scheduler_info, n_workers=-1)["workers"]
         missing = sorted(set(addresses) - set(known))
         if missing:
             raise RankLost(f"No such workers: {', '.join(missing)}.")
-        return sorted(addresses, key=lambda a: (known[a]["host"], str(known[a]["name"]), a))
+        return in_order(addresses, known)
 
     def _joined(self, workers) -> Sequence[Future | None]:
         """A membership on each worker: the ones there are, or those of a new communicator."""
@@ -253,6 +259,18 @@ class Collective:
         self.close()
 
 
+def in_order(addresses: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Workers by host, name and address, so that ranks do not depend on who came first.
+
+    Parameters
+    ----------
+    addresses : iterable of str
+    known : mapping of str to mapping
+        What the scheduler says of each worker, by address.
+    """
+    return sorted(addresses, key=lambda a: (known[a]["host"], str(known[a]["name"]), a))
+
+
 def _bounded(call, **settings):
     """What a call to the scheduler returns, which could wait forever for a client that closes."""
     results: queue.SimpleQueue = queue.SimpleQueue()
@@ -345,10 +363,16 @@ def _join(transport: Any, invitation: Any, rank: int, size: int) -> Member:
 class _Part:
     """What a worker needs to know of a run."""
 
-    def __init__(self, rank: int, positions: list[int], transport: Any):
+    def __init__(self, rank: int, positions: list[int], transport: Any, build: Any):
         self.rank = rank
-        self.positions = positions
+        self._positions, self._build = positions, build
         self.here: Callable[[], Place] = transport.here
+
+    def own(self, held: list[Any]) -> dict[int, Any]:
+        """The pieces of this rank by their positions."""
+        build = self._build
+        pieces = held if build is None else [build(*columns) for columns in held]
+        return dict(zip(self._positions, pieces, strict=True))
 
     def transport(self, member: Member | None) -> Transport:
         if member is None:
@@ -358,15 +382,17 @@ class _Part:
         return member.transport
 
 
-def _drive(part, member, pieces, function, args):
-    own = dict(zip(part.positions, pieces, strict=True))
-    with _watched(part.transport(member)) as transport, Driver(transport, own) as driver:
+def _drive(part, member, held, function, args):
+    with (
+        _watched(part.transport(member)) as transport,
+        Driver(transport, part.own(held)) as driver,
+    ):
         return function(driver, *args)
 
 
-def _serve(part, member, pieces):
+def _serve(part, member, held):
     with _watched(part.transport(member)) as transport:
-        serve(transport, dict(zip(part.positions, pieces, strict=True)))
+        serve(transport, part.own(held))
 
 
 @contextlib.contextmanager

@@ -6,9 +6,9 @@ and sums go from GPU to GPU.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -26,8 +26,9 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.pieces import Chunks, assign, cut_rows
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.rows.sending import check_client, patience, release
+from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.searching.running import workers_of
-from gpuml_dask.sums.collective import RankLost, collective_of
+from gpuml_dask.sums.collective import RankLost, collective_of, in_order
 from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied
 
 # Bytes of a piece of rows: Dask's setting, for those who want other pieces than we would cut. Other
@@ -73,14 +74,7 @@ def run_divided(
     Exception
         What the function raises.
     """
-    spread = _Spread(table, label, weight)
-    try:
-        return repeated(table, spread.call, function, args)
-    except ClosedClientError as error:
-        check_client(table.client)
-        raise ClusterError(f"The client went away: {error}.") from error
-    finally:
-        spread.futures.release()
+    return Spread(table, label, weight).run(function, *args)
 
 
 def repeated(table: Table, function: Callable[..., Any], *args: Any) -> Any:
@@ -102,18 +96,48 @@ def _revive(table):
     table.revive()
 
 
-@dataclass(frozen=True)
-class _Spread:
-    """A table, as pieces on workers."""
+class Spread:
+    """A table, as pieces on workers, for one run of `run_divided`, which has the parameters.
 
-    table: Table
-    label: str
-    weight: str | None
-    futures: Futures = field(default_factory=Futures)
+    Parameters
+    ----------
+    facts : mapping of str to mapping, optional
+        What the scheduler has just said of each worker, by address; None asks it.
 
-    def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    Attributes
+    ----------
+    workers : list of str
+        Addresses of those that had rows, when the run is over.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        label: str,
+        weight: str | None = None,
+        facts: Mapping[str, Mapping[str, Any]] | None = None,
+    ):
+        self.table, self.label, self.weight = table, label, weight
+        self._facts = facts
+        self._demand: dict[str, float] = {}
+        self.futures = Futures()
+        self.workers: list[str] = []
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What `run_divided` returns."""
+        try:
+            return repeated(self.table, self._call, function, args)
+        except ClosedClientError as error:
+            check_client(self.table.client)
+            raise ClusterError(f"The client went away: {error}.") from error
+        finally:
+            self.futures.release()
+
+    def _call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Call a function with the rows, where sums of them come together."""
-        gpus = self._gpus()
+        facts = self._facts or self.table.client.scheduler_info(n_workers=-1)["workers"]
+        self._facts = None  # another attempt is made because a worker is gone
+        gpus = self._gpus(facts)
         bounds = self._bounds(GPU_PIECE if gpus else None)
         spans = list(pairwise(int(bound) for bound in bounds))
         sizes = tuple(stop - start for start, stop in spans)
@@ -121,21 +145,32 @@ class _Spread:
         settings = get_config()
         if gpus:
             settings["device"] = "cuda"
-            by_worker = self._on_gpus(spans, gpus)
+            fields, by_worker = self._on_gpus(spans, gpus)
+            self.workers = list(by_worker)
             shape = (sizes, self.table.shape[1], settings, self._names())
             run = collective_of(client).run
-            return run(_with_rows, by_worker, shape, function, tuple(args))
+            rest = (shape, function, tuple(args))
+            build = partial(_share, names=fields)
+            return run(_with_rows, by_worker, *rest, build=build, workers=self.workers)
+        if not self._on_gpu:
+            # Work of the host is for CPU workers, where some are declared to be that.
+            self._demand = kinds_among(facts).demand("cpu")
         shares = self._shares(spans, range(len(spans)))
         holders = TaskHolders(
             client,
             shares,
             partial(fetch, client),
             self.label,
+            resources=self._demand,
             make=partial(self._made_again, spans),
             futures=self.futures,
         )
         rows = DividedRows(holders, sizes, self.table.shape[1], settings, self._names())
-        return function(rows, *args)
+        result = function(rows, *args)
+        with suppress(CancelledError):  # the result is there, whoever was lost since
+            found = client.who_has(holders.pieces)
+            self.workers = sorted({address for each in found.values() for address in each})
+        return result
 
     def _bounds(self, usual_bytes):
         table = self.table
@@ -149,27 +184,59 @@ class _Spread:
         fields, columns = self._columns(spans, positions)
         return self._made(fields, columns, positions)
 
-    def _on_gpus(self, spans, workers) -> dict[str, dict[int, Future]]:
-        """Shares of each worker, by position: where rows are, and as even as that allows.
+    def _on_gpus(self, spans, workers) -> tuple[list[str], dict[str, dict[int, list[Future]]]]:
+        """What a share calls its columns, and those of each worker by position of the piece.
 
-        Rows that move do so before the ranks begin, and as arrays, which go from GPU to GPU.
+        Pieces go to where their rows are, as evenly as that allows. Rows that move do so before the
+        ranks begin, and as arrays, which go from GPU to GPU.
         """
         fields, columns = self._columns(spans, range(len(spans)))
-        client = self.table.client
-        fetch(client, columns[0], values=False)
-        found = client.who_has(columns[0])
-        holders = [next(iter(found.get(each.key, ())), None) for each in columns[0]]
+        pieces = [list(piece) for piece in zip(*columns, strict=True)]
+        held_by = self._holders_of(columns)
+        holders = [next(iter(held_by[piece[0].key]), None) for piece in pieces]
         sizes: Any = [stop - start for start, stop in spans]
-        owners = assign(Chunks(sizes, sizes, holders), list(workers))
-        by_worker: dict[str, dict[int, Future]] = {}
-        for owner, worker in enumerate(workers):
-            mine = [i for i, each in enumerate(owners) if each == owner]
-            if mine:
-                own = [[column[i] for i in mine] for column in columns]
-                made = self._made(fields, own, mine, workers=[worker], allow_other_workers=True)
-                by_worker[worker] = dict(zip(mine, made, strict=True))
-        fetch(client, [f for of_one in by_worker.values() for f in of_one.values()], values=False)
-        return by_worker
+        owners = [workers[i] for i in assign(Chunks(sizes, sizes, holders), list(workers))]
+        moves = [
+            (i, j)
+            for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True))
+            for j, column in enumerate(piece)
+            if owner not in held_by[column.key]
+        ]
+        moved = [self._moved(pieces[i][j], owners[i]) for i, j in moves]
+        for (i, j), future in zip(moves, moved, strict=True):
+            pieces[i][j] = future
+        fetch(self.table.client, moved, values=False)
+        by_worker: dict[str, dict[int, list[Future]]] = {}
+        for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
+            by_worker.setdefault(owner, {})[i] = piece
+        return fields, {worker: by_worker[worker] for worker in workers if worker in by_worker}
+
+    def _holders_of(self, columns) -> dict[Any, tuple[str, ...]]:
+        """Workers that have each of some futures, once all of them are computed."""
+        client, futures = self.table.client, [each for column in columns for each in column]
+        try:
+            found = client.who_has(futures)
+            if not all(found.get(each.key) for each in futures):
+                fetch(client, futures, values=False)
+                found = client.who_has(futures)
+        except CancelledError as error:
+            raise Lost(str(error)) from error
+        return {each.key: tuple(found.get(each.key, ())) for each in futures}
+
+    def _moved(self, future, worker) -> Future:
+        """The same on a worker, unless that is gone by then."""
+        (moved,) = self.futures.add(
+            [
+                self.table.client.submit(
+                    _same,
+                    future,
+                    key=f"move-{uuid4().hex}",
+                    workers=[worker],
+                    allow_other_workers=True,
+                )
+            ]
+        )
+        return moved
 
     def _columns(self, spans, positions) -> tuple[list[str], list[list[Future]]]:
         """Rows of X, y and weights between bounds, and what a share calls them."""
@@ -182,13 +249,13 @@ class _Spread:
             self.futures.add(column)
         return ["weight" if name == self.weight else name for name in wanted], columns
 
-    def _made(self, fields, columns, positions, **where) -> list[Future]:
+    def _made(self, fields, columns, positions) -> list[Future]:
         token = uuid4().hex
         keys = [f"share-{token}-{i}" for i in positions]
         client = self.table.client
-        return self.futures.add(
-            client.map(_share, *columns, key=keys, names=fields, pure=False, **where)
-        )
+        options: dict[str, Any] = {"resources": self._demand} if self._demand else {}
+        made = client.map(_share, *columns, key=keys, names=fields, pure=False, **options)
+        return self.futures.add(made)
 
     def _made_again(self, spans, lost) -> list[Future]:
         """Shares whose rows were lost; the rows are sent again first."""
@@ -200,16 +267,20 @@ class _Spread:
         names = self.table.columns_names
         return names if names is not None and all(isinstance(n, str) for n in names) else None
 
-    def _gpus(self) -> list[str]:
-        """Workers with a GPU, if the rows are worth one."""
+    def _gpus(self, facts) -> list[str]:
+        """Workers with a GPU in the order of their ranks, if the rows are worth one."""
         setting = get_config()["device"]
-        workers = self.table.client.scheduler_info(n_workers=-1)["workers"]
-        gpus = sorted(a for a, w in workers.items() if w["resources"].get("GPU"))
+        gpus = in_order((a for a, w in facts.items() if w["resources"].get("GPU")), facts)
         if setting == "cpu" or not gpus:
             return []
         n_bytes = self.table.n_rows * self.table.shape[1] * self.table.dtype.itemsize
-        on_gpu = self.table["X"].rows.facts.on_gpu
-        return gpus if on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU else []
+        worth_it = self._on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU
+        return gpus if worth_it else []
+
+    @property
+    def _on_gpu(self) -> bool:
+        """Whether the rows are in the memory of GPUs."""
+        return self.table["X"].rows.facts.on_gpu
 
 
 def piece_bytes() -> int | None:
@@ -227,6 +298,10 @@ def _bounds_of(sizes):
 
 def _share(*columns, names):
     return Share(**dict(zip(names, columns, strict=True)))
+
+
+def _same(x):
+    return x
 
 
 def _with_rows(holders: Holders, shape, function, args):

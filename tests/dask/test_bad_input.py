@@ -3,6 +3,7 @@
 The fixture `client` looks for tasks and data that a failed call has left behind.
 """
 
+import dask
 import dask.array as da
 import dask.bag as db
 import dask.dataframe as dd
@@ -13,10 +14,15 @@ from dask import delayed
 from distributed import Client
 from scipy import sparse
 from scipy.stats import uniform
+from sklearn.decomposition import PCA
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KernelDensity
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from gpuml import decomposition as one_device_decomposition
 from gpuml import linear_model as one_device
 from gpuml import model_selection as one_device_search
 from gpuml import preprocessing as one_device_step
@@ -24,6 +30,7 @@ from gpuml_dask import (
     GridSearchCV,
     HalvingGridSearchCV,
     HyperbandSearchCV,
+    decomposition,
     linear_model,
     make_cluster,
     place,
@@ -31,6 +38,7 @@ from gpuml_dask import (
     preprocessing,
 )
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows.placement import Table
 from gpuml_dask.settings import share_settings
 
 N, P = 40, 3
@@ -277,6 +285,43 @@ def test_what_sums_do_not_take_is_fitted_in_one_place(client, rows):
     np.testing.assert_allclose(found.coef_, one_device.Ridge().fit(rare, y).coef_)
 
 
+@pytest.mark.parametrize(
+    ("value", "weight", "error"),
+    [
+        (np.inf, None, "infinity"),
+        (-np.inf, "ones", "infinity"),
+        (np.nan, "nan", "sample_weight contains NaN"),
+        (np.nan, "zeros", "non-zero"),
+        (0.0, "nan", "sample_weight contains NaN"),
+    ],
+)
+def test_refused_rows_stay_where_they_are(client, rows, monkeypatch, value, weight, error):
+    X, _ = rows
+    weights = {"ones": np.ones(N), "zeros": np.zeros(N), "nan": with_one(np.ones(N), np.nan)}
+    missing = with_one(X, np.nan)
+    missing[0, 0] = value
+    gathered = count_gathered(monkeypatch)
+    scaler = preprocessing.StandardScaler()
+    with pytest.raises(ValueError, match=error):
+        scaler.fit(in_chunks(missing), sample_weight=weights.get(weight))
+    assert gathered == []
+    assert not hasattr(scaler, "mean_")
+    scaler.fit(in_chunks(with_one(X, np.nan)))
+    assert gathered == ["X"]
+
+
+def count_gathered(monkeypatch):
+    """Names of columns whose rows are brought together from now on."""
+    gathered, gather = [], Table.whole
+
+    def noting(table, name):
+        gathered.append(name)
+        return gather(table, name)
+
+    monkeypatch.setattr(Table, "whole", noting)
+    return gathered
+
+
 def test_groups_go_with_labels_on_workers(client, rows):
     X, y = rows
     labels, groups = (y > 0).astype(int), np.arange(N) % 4
@@ -321,6 +366,7 @@ def test_parameters_of_fit_that_are_no_column(client, rows):
         (lambda c: place(np.ones((4, 2)), chunks=1.5, client=c), ValueError),
         (lambda c: place(np.ones((4, 2)), chunks=[2, 3], client=c), ValueError),
         (lambda c: place(np.ones((4, 2)), client="tcp://nowhere:1"), TypeError),
+        (lambda c: place(np.ones((4, 2)), client=c.cluster), TypeError),
         (lambda c: share_settings("tcp://nowhere:1"), TypeError),
         (lambda c: GridSearchCV(SVC(), {"C": [1]}, client=3).fit([[1]], [1]), TypeError),
         (lambda c: GridSearchCV(SVC(), {"C": [1]}, client=len).fit([[1]], [1]), TypeError),
@@ -336,6 +382,12 @@ def test_parameters_of_fit_that_are_no_column(client, rows):
 def test_refusals_at_the_door(client, function, error):
     with pytest.raises(error):
         function(client)
+
+
+@pytest.mark.parametrize("connect", [lambda c: c.cluster, lambda c: c.scheduler.address])
+def test_what_is_placed_needs_a_client_that_stays(client, connect):
+    with pytest.raises(TypeError, match=r"client = Client\(.*keep it open"):
+        place(np.ones((4, 2)), client=connect(client))
 
 
 def test_what_is_gone_is_an_error_of_the_cluster(client, cluster4, rows):
@@ -367,9 +419,51 @@ def test_schedulers_have_the_names_that_dask_gives_them(client, rows, name):
     assert ("worker" in search.cv_results_) == (name == "distributed")
 
 
-def test_logarithms_of_probabilities_are_lazy(client, rows):
+LAZY = [
+    (one_device.LogisticRegression(), {"C": [1.0]}, "predict"),
+    (one_device.LogisticRegression(), {"C": [1.0]}, "predict_proba"),
+    (one_device.LogisticRegression(), {"C": [1.0]}, "predict_log_proba"),
+    (one_device.LogisticRegression(), {"C": [1.0]}, "decision_function"),
+    (one_device_decomposition.PCA(), {"n_components": [2]}, "transform"),
+    (one_device_decomposition.PCA(), {"n_components": [2]}, "score_samples"),
+    (KernelDensity(), {"bandwidth": [1.0]}, "score_samples"),
+    (one_device_decomposition.PCA(), {"n_components": [P]}, "inverse_transform"),
+    (make_pipeline(StandardScaler(), PCA()), {"pca__n_components": [P]}, "inverse_transform"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "grid", "method"), LAZY)
+def test_what_a_search_says_of_rows_is_lazy(client, rows, estimator, grid, method):
     X, y = rows
-    search = GridSearchCV(one_device.LogisticRegression(), {"C": [1.0]}).fit(X, y > 0)
-    found = search.predict_log_proba(in_chunks(X))
+    search = GridSearchCV(estimator, grid, cv=2).fit(X, y > 0)
+    expected = getattr(search, method)(X)
+    for there in (in_chunks(X), delayed(X), in_chunks(pd.DataFrame(X))):
+        with raising_scheduler():
+            found = getattr(search, method)(there)
+        assert isinstance(found, da.Array)
+        np.testing.assert_allclose(found.compute(), expected, rtol=1e-10, atol=1e-12)
+    if method == "predict":
+        with pytest.raises(AttributeError):
+            search.inverse_transform(in_chunks(X))
+
+
+def raising_scheduler():
+    """Until the end of a ``with`` block nothing may be computed."""
+
+    def compute(*args, **kwargs):
+        raise AssertionError("It was computed.")
+
+    return dask.config.set(scheduler=compute)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [preprocessing.StandardScaler(), decomposition.PCA(2), decomposition.TruncatedSVD(2)],
+)
+def test_steps_are_undone_lazily(client, rows, step):
+    X, _ = rows
+    images = step.fit(in_chunks(X)).transform(X)
+    with raising_scheduler():
+        found = step.inverse_transform(in_chunks(images))
     assert isinstance(found, da.Array)
-    np.testing.assert_allclose(found.compute(), search.predict_log_proba(X))
+    np.testing.assert_allclose(found.compute(), step.inverse_transform(images))

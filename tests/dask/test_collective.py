@@ -247,10 +247,32 @@ def test_what_is_mapped_stays_and_can_be_mapped_again(ranks, n_ranks):
 @deals
 def test_an_error_comes_with_its_type_and_all_go_on(ranks, n_ranks):
     with driver_of([0, 1, 2, 3, 4, 5], ranks, n_ranks) as holders:
-        for call in (holders.each, holders.map, holders.total):
+        for call in (holders.each, lambda *args: holders.map(*args).each(same), holders.total):
             with pytest.raises(ValueError, match="piece 2 is bad"):
                 call(raise_for, 5, 2, 4)
         assert holders.total(same) == 15
+
+
+@deals
+def test_what_is_made_of_pieces_travels_with_what_is_asked_next(ranks, n_ranks):
+    with driver_of([1, 2, 3], ranks, n_ranks) as holders:
+        n_messages = 0
+        broadcast = holders._ranks.transport.broadcast
+
+        def counted(message=None):
+            nonlocal n_messages
+            n_messages += 1
+            return broadcast(message)
+
+        holders._ranks.transport.broadcast = counted
+        tens = holders.map(times, 10)
+        with pytest.raises(TypeError, match="pickle"):
+            holders.map(times, threading.Lock())
+        with pytest.raises(TypeError, match="pickle"):
+            holders.each(times, threading.Lock())
+        assert tens.map(operator.add, 1).each(same) == [11, 21, 31]
+        assert n_messages == 1
+        assert tens.total(same) == 60
 
 
 @deals

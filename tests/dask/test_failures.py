@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -10,14 +12,16 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import SGDRegressor
 
 import gpuml_dask.linear_model
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.model_selection import GridSearchCV
+from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.rows.placement import place
 from gpuml_dask.searching import running
 
@@ -497,3 +501,87 @@ def test_by_rows_a_cluster_that_goes_away_is_an_error_in_time(rows, fit, what):
         closer.join()
         client.close()
         cluster.close()
+
+
+# ---------------------------------------------------------------- tasks of the user
+
+
+def fatal_block(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wrong_block(block):
+    raise ZeroDivisionError("this is how it fails")
+
+
+def rows_through(function, X, n_rows=1000):
+    """A dask array whose last rows go through a function, as a task of the user's own."""
+    first, last = X[:-n_rows], X[-n_rows:]
+    made = da.from_array(last, chunks=-1).map_blocks(function, meta=X[:0], name="my-own-rows")
+    return da.concatenate([da.from_array(first, chunks=(n_rows, -1)), made])
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_rows_whose_making_ends_workers_are_no_fault_of_candidates(client, rows, quick_blame, name):
+    X, y = rows
+    estimator, grid = SEARCHES[name]
+    search = GridSearchCV(estimator, grid, cv=2, client=client)
+    with pytest.raises(ClusterError, match="my-own-rows"):
+        search.fit(rows_through(fatal_block, X), y)
+    assert not hasattr(search, "cv_results_")
+
+
+def test_rows_whose_making_ends_workers_are_no_fault_of_models_that_learn(
+    client, rows, quick_blame
+):
+    X, y = rows
+    draws = {"alpha": loguniform(1e-6, 1e-2)}
+    search = HyperbandSearchCV(SGDRegressor(), draws, max_iter=3, random_state=0, client=client)
+    with pytest.raises(ClusterError, match="my-own-rows"):
+        search.fit(rows_through(fatal_block, X), y)
+
+
+@pytest.mark.parametrize("error_score", [np.nan, "raise"])
+def test_rows_whose_making_fails_are_no_fault_of_candidates(client, rows, error_score):
+    X, y = rows
+    search = GridSearchCV(Slow(), {"a": [0.0, 1.0]}, cv=2, client=client, error_score=error_score)
+    with pytest.raises(ZeroDivisionError, match="this is how it fails"):
+        search.fit(rows_through(wrong_block, X), y)
+
+
+# ---------------------------------------------------------------- workers that join
+
+IS_IMPORTED = "'gpuml_dask.model_selection' in __import__('sys').modules"
+
+
+@pytest.fixture
+def bare_workers(spawned):
+    """Workers that import nothing of ours when they start."""
+    with dask.config.set({"distributed.worker.preload": []}):
+        yield
+
+
+def test_workers_that_join_have_imported_the_package_before_they_get_tasks(bare_workers, rows):
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        assert not any(client.run(eval, IS_IMPORTED).values())
+        GridSearchCV(Slow(seconds=0), {"a": [1.0]}, cv=2, client=client).fit(*rows)
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=60)
+        imported = client.run(eval, IS_IMPORTED)
+        assert len(imported) == 2
+        assert all(imported.values())
+
+
+def test_workers_without_the_package_can_join(client, rows):
+    GridSearchCV(Slow(seconds=0), {"a": [1.0]}, cv=2, client=client).fit(*rows)
+    plugin = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.worker_plugins)
+    code = (
+        "import pickle, sys; sys.modules.update(gpuml=None, gpuml_dask=None); "
+        "pickle.loads(sys.stdin.buffer.read()).setup(None)"
+    )
+    subprocess.run([sys.executable, "-c", code], input=plugin["gpuml_dask"], check=True)

@@ -9,13 +9,16 @@ import signal
 import threading
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, Nanny, Scheduler, SpecCluster, get_worker
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from scipy.stats import uniform
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
@@ -29,7 +32,7 @@ import gpuml
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.preprocessing import StandardScaler
-from gpuml_dask.model_selection import GridSearchCV, HalvingGridSearchCV
+from gpuml_dask.model_selection import GridSearchCV, HalvingGridSearchCV, HyperbandSearchCV
 from gpuml_dask.planning.needs import Placing, need_of, placing_of
 from gpuml_dask.searching.kinds import SHARE, Kinds
 from tests.dask.conftest import THREADS
@@ -93,8 +96,8 @@ class OnGpu(ClassifierMixin, BaseEstimator):
 
 
 def note(path):
-    with open(path, "a") as file:
-        file.write(f"{get_worker().name}\n")
+    with suppress(ValueError), open(path, "a") as file:
+        file.write(f"{get_worker().name}\n")  # ValueError: here is no worker
 
 
 def start_cluster(kinds, folder):
@@ -226,6 +229,22 @@ def test_no_task_asks_for_what_nobody_or_everybody_has(workers, gpu, cpu):
     assert (kinds.demand("gpu"), kinds.demand("cpu"), kinds.demand(None)) == (gpu, cpu, {})
 
 
+# ---------------------------------------------------------------- rows that are divided
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+@pytest.mark.parametrize("kind", [np.asarray, lambda x: da.from_array(x, chunks=20)])
+def test_sums_over_rows_of_the_host_are_for_cpu_workers(mixed, rows, kind, device):
+    X, y, _ = rows
+    X, y = kind(X), kind(y)
+    settings = dask.config.set({"gpuml.plan": "rows", "gpuml.piece-bytes": 640})
+    with settings, gpuml.config_context(device=device):
+        search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3, client=mixed).fit(X, y)
+    names = {w["name"]: a for a, w in mixed.scheduler_info(n_workers=-1)["workers"].items()}
+    for workers in search.cv_results_["worker"]:
+        assert set(workers.split(", ")) <= {names["cpu-0"], names["cpu-1"]}
+
+
 # ---------------------------------------------------------------- whole units
 
 
@@ -258,6 +277,79 @@ def test_rounds_of_halving_are_placed_too(mixed, rows):
     X, _, y = rows
     search = HalvingGridSearchCV(SVC(), {"C": [0.1, 1.0, 10.0]}, client=mixed, random_state=0)
     assert names_of(mixed, search.fit(X, y).cv_results_["worker"]) == {"cpu"}
+
+
+# ---------------------------------------------------------------- models that learn call by call
+
+
+class Learner(RegressorMixin, BaseEstimator):
+    """A user's model that adds up what it sees, and notes in a file who teaches and scores it."""
+
+    def __init__(self, path, factor=1.0, seconds=0.0):
+        self.path, self.factor, self.seconds = path, factor, seconds
+
+    def partial_fit(self, X, y):
+        note(self.path)
+        time.sleep(self.seconds)
+        self.sum_ = 0.9 * getattr(self, "sum_", 0.0) + y.sum()
+        return self
+
+    fit = partial_fit
+
+    def score(self, X, y):
+        note(self.path)
+        return self.factor + 1e-3 * np.sin(self.sum_)
+
+
+class LearnerOnGpu(Learner):
+    """The same, which says that it computes on a GPU."""
+
+    def __init__(self, path, factor=1.0, seconds=0.0, device="cuda"):
+        super().__init__(path, factor, seconds)
+        self.device = device
+
+
+class Holder(RegressorMixin, BaseEstimator):
+    """A model around another, whose kind is that of the other."""
+
+    def __init__(self, inner, factor=1.0):
+        self.inner, self.factor = inner, factor
+
+    def partial_fit(self, X, y):
+        self.model_ = getattr(self, "model_", self.inner).partial_fit(X, y)
+        return self
+
+    fit = partial_fit
+
+    def score(self, X, y):
+        return self.model_.score(X, y)
+
+
+def hyperband(model, client):
+    settings = {"max_iter": 9, "random_state": 0, "chunk_size": 20}
+    return HyperbandSearchCV(model, {"factor": uniform(0, 1)}, client=client, **settings)
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind"), [(Learner, "cpu"), (LearnerOnGpu, "gpu")], ids=["cpu", "gpu"]
+)
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_models_learn_on_workers_of_their_kind(mixed, rows, tmp_path, learner, kind, in_chunks):
+    X, y, _ = rows
+    path = str(tmp_path / "notes")
+    there = (da.from_array(x, chunks=(20, *x.shape[1:])) for x in (X, y)) if in_chunks else (X, y)
+    search = hyperband(learner(path), mixed).fit(*there)
+    assert noted(path) == {kind}
+    assert len(Path(path).read_text().split()) >= search.metadata_["partial_fit_calls"]
+
+
+def test_kinds_of_models_may_differ_in_one_search(mixed, rows, tmp_path):
+    X, y, _ = rows
+    paths = {"gpu": str(tmp_path / "gpu"), "cpu": str(tmp_path / "cpu")}
+    inner = [Learner(paths["cpu"]), LearnerOnGpu(paths["gpu"])]
+    search = hyperband(Holder(inner[0]), mixed)
+    search.set_params(parameters={**search.parameters, "inner": inner}).fit(X, y)
+    assert {kind: noted(path) for kind, path in paths.items()} == {"gpu": {"gpu"}, "cpu": {"cpu"}}
 
 
 # ---------------------------------------------------------------- pipelines in two parts
@@ -431,6 +523,22 @@ def test_others_do_the_work_of_a_kind_that_does_not_come_back(mortal, rows, tmp_
     stopper.join()
     assert noted(path) == {"cpu", "gpu"}
     assert (search.cv_results_["mean_test_score"] > 0).all()
+
+
+def test_others_teach_for_a_kind_that_does_not_come_back(mortal, rows, tmp_path):
+    X, y, _ = rows
+    path = tmp_path / "notes"
+    stopper = threading.Thread(target=stop_when_noted, args=[mortal.cluster, path])
+    expected = hyperband(Learner(str(tmp_path / "others")), None).set_params(scheduler="sync")
+    expected.fit(X, y)
+    stopper.start()
+    with dask.config.set({"gpuml.patience": "2s"}):
+        search = hyperband(Learner(str(path), seconds=0.05), mortal).fit(X, y)
+    stopper.join()
+    assert noted(path) == {"cpu", "gpu"}
+    np.testing.assert_array_equal(
+        search.cv_results_["test_score"], expected.cv_results_["test_score"]
+    )
 
 
 def stop_when_noted(cluster, path):

@@ -17,14 +17,15 @@ from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression, PoissonRegressor
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask import predict as blockwise
+from gpuml_dask.decomposition import PCA as DaskPCA
 
 ROWS = (7, 1, 12, 20)
 
@@ -56,7 +57,8 @@ MODELS = [
     (Ridge(), "number", ["predict"]),
     (LogisticRegression(C=0.1), "label", ["predict", "predict_proba", "decision_function"]),
     (StandardScaler(), None, ["transform"]),
-    (PCA(2), None, ["transform"]),
+    (PCA(2), None, ["transform", "score_samples"]),
+    (KernelDensity(), None, ["score_samples"]),
     (make_pipeline(StandardScaler(), PCA(3), Ridge()), "number", ["predict"]),
     (make_pipeline(StandardScaler().set_output(transform="pandas"), PCA(2)), None, ["transform"]),
     (SklearnPCA(2).set_output(transform="pandas"), None, ["transform"]),
@@ -85,6 +87,42 @@ def test_blocks_give_what_all_rows_give(rows, model, kind, method, blocks):
         np.testing.assert_allclose(computed, expected, rtol=1e-12, atol=1e-12)
     else:
         np.testing.assert_array_equal(computed, expected)
+
+
+@pytest.mark.parametrize("blocks", [in_blocks, unknown], ids=["known", "unknown"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        StandardScaler(),
+        PCA(2),
+        make_pipeline(StandardScaler(), PCA(3)),
+        SklearnPCA(2).set_output(transform="pandas"),
+        FunctionTransformer(np.exp, np.log),
+    ],
+)
+def test_transforms_are_undone_block_by_block(rows, model, blocks):
+    X = np.abs(rows[0])
+    images = np.asarray(model.fit(X).transform(X))
+    there = blockwise.transform(model, blocks(X))
+    for found in (
+        blockwise.inverse_transform(model, there),
+        blockwise.inverse_transform(model, blocks(images)),
+    ):
+        assert isinstance(found, da.Array)
+        assert found.shape[1:] == X.shape[1:]
+        if blocks is in_blocks:
+            assert found.chunks[0] == ROWS
+        expected = model.inverse_transform(images)
+        np.testing.assert_allclose(found.compute(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_no_image_is_refused(rows):
+    X = rows[0]
+    model = PCA(2).fit(X)
+    with pytest.raises(ValueError, match="X has 5 features, but PCA is expecting 2"):
+        blockwise.inverse_transform(model, in_blocks(X))
+    with pytest.raises(AttributeError):
+        blockwise.inverse_transform(Ridge().fit(X, X[:, 0]), in_blocks(X))
 
 
 @pytest.mark.parametrize("library", ["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
@@ -338,3 +376,13 @@ def test_rows_and_targets_that_do_not_belong_together(rows):
         blockwise.score(model, in_blocks(X), frame)
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         blockwise.score(model, unknown(X), y)
+
+
+def test_likelihoods_of_rows_on_workers_do_not_come_here(client, rng):
+    X = rng.normal(size=(60, 4))
+    rows = da.from_array(X, chunks=25)
+    ours, one_device = DaskPCA(2).fit(rows), PCA(2).fit(X)
+    assert isinstance(ours.score_samples(rows), da.Array)
+    np.testing.assert_allclose(ours.score_samples(rows), one_device.score_samples(X))
+    assert ours.score(rows) == pytest.approx(one_device.score(X))
+    assert ours.score(X) == pytest.approx(one_device.score(X))

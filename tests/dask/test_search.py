@@ -1,6 +1,7 @@
 """Searches on a cluster: the scores of a search on one device, exactly."""
 
 import pickle
+import re
 import sys
 import time
 import warnings
@@ -332,10 +333,46 @@ def test_a_search_with_a_client_can_be_cloned_and_pickled(client, rows):
     assert np.array_equal(loaded.predict(X), search.predict(X))
 
 
-def test_the_drawing_names_what_was_done(client, rows):
-    pytest.importorskip("graphviz")
+def drawn_as_text(monkeypatch, graphviz):
+    """Let graphviz write what it would draw; formats that were asked for."""
+    formats = []
+
+    def pipe(drawing, format=None, **options):
+        formats.append(format)
+        return drawing.source.encode()
+
+    monkeypatch.setattr(graphviz.Digraph, "pipe", pipe)
+    return formats
+
+
+def test_the_drawing_names_what_was_done(client, rows, monkeypatch, tmp_path):
+    formats = drawn_as_text(monkeypatch, pytest.importorskip("graphviz"))
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows[:2])
-    assert search.visualize(filename=None, format="dot") is not None
+    search.visualize(str(tmp_path / "drawing"))
+    search.visualize(str(tmp_path / "drawing"), format="dot", rankdir="LR")
+    assert formats == ["png", "dot"]
+    for suffix in formats:
+        drawing = (tmp_path / f"drawing.{suffix}").read_text()
+        labels = set(re.findall(r'\[label="?([^"=]*?)"? shape=circle', drawing))
+        assert labels == {*search.dask_graph_}
+
+
+def test_without_a_file_the_drawing_is_shown_where_it_can_be(client, rows, monkeypatch):
+    formats = drawn_as_text(monkeypatch, pytest.importorskip("graphviz"))
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows[:2])
+    assert search.visualize(filename=None, format="dot") is None  # nobody shows these
+    assert formats == ["dot"]
+    image = pytest.importorskip("IPython.display").Image
+    assert isinstance(search.visualize(filename=None, format="png"), image)
+
+
+def test_a_drawing_without_the_program_says_what_to_install(client, rows, monkeypatch):
+    graphviz = pytest.importorskip("graphviz")
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows[:2])
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ImportError, match="your system's graphviz") as raised:
+        search.visualize(filename=None)
+    assert isinstance(raised.value.__cause__, graphviz.ExecutableNotFound)
 
 
 def test_a_drawing_without_graphviz_says_what_to_install(client, rows, monkeypatch):
@@ -491,3 +528,35 @@ def test_a_checkpoint_needs_a_cluster(rows, tmp_path):
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, checkpoint=tmp_path, scheduler="threads")
     with pytest.raises(ValueError, match="needs a cluster"):
         search.fit(*rows[:2])
+
+
+class Timed(RegressorMixin, BaseEstimator):
+    """Takes some time, and notes in a file when it began with which rows."""
+
+    def __init__(self, seconds=0.0, path=None):
+        self.seconds, self.path = seconds, path
+
+    def fit(self, X, y):
+        with open(self.path, "a") as file:
+            file.write(f"{X[:, 0].min():.0f} {X[:, 0].max():.0f} {self.seconds}\n")
+        time.sleep(self.seconds)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def test_the_longest_of_the_last_fits_begin_first(client, tmp_path):
+    X = np.arange(40.0)[:, None]
+    seconds = [0.01, 0.15, 0.02, 0.05, 0.1, 0.03, 0.2, 0.005, 0.08, 0.04, 0.12, 0.06]
+    grid = {"seconds": seconds, "path": [str(tmp_path / "order")]}
+    search = GridSearchCV(Timed(), grid, cv=KFold(4), refit=False, client=client)
+    search.fit(X, X[:, 0])
+    begun = [line.split() for line in (tmp_path / "order").read_text().splitlines()]
+    assert len(begun) == 4 * len(seconds)
+    # The last split trains on all but the last rows.
+    last = [float(s) for first, end, s in begun if (first, end) == ("0", "29")]
+    assert sorted(last) == sorted(seconds)
+    # Four begin at about the same time.
+    assert set(last[:4]) <= set(sorted(seconds)[-6:])
+    assert set(last[-4:]) <= set(sorted(seconds)[:6])
