@@ -127,6 +127,11 @@ class Holders(Protocol):
     ) -> Any:
         """The same, combined in an order that depends on the number of pieces alone."""
 
+    def gathered(
+        self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
+    ) -> "Holders":
+        """One piece at one holder: ``build`` of the list of ``function(piece)`` of every piece."""
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -71,3 +71,9 @@ class InProcess:
     ) -> Any:
         """Results of a function of every piece, combined."""
         return tree(self.each(function, *args), combine)
+
+    def gathered(
+        self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
+    ) -> "InProcess":
+        """What is built of the results of a function of every piece, as the only piece."""
+        return replace(self, pieces=[build(self.each(function))])

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
-from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread
+from gpuml._threads import one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
-from gpuml.solvers.loss_rows import AnyLossRows, gradients
+from gpuml.solvers.loss_rows import AnyLossRows, gradients, own_threads
 from gpuml.solvers.newton import by_split, diagonal_inverse, inverse_curvature
 from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
 from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
@@ -137,10 +137,7 @@ class LogisticProblem:
     def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "LogisticProblem":
         """The problem with second derivatives at W from some rows, split by split or shared."""
         l2, intercept = self.penalties.l2, self.penalties.intercept
-        total = rows.total_weights()
-        return replace(
-            self, inverse=inverse_curvature(rows, W, l2, intercept, total, shared=shared)
-        )
+        return replace(self, inverse=rows.ask(_inverse_at, W, l2, intercept, shared))
 
     def select(self, candidates: np.ndarray) -> "LogisticProblem":
         """The problem of some candidates."""
@@ -206,7 +203,7 @@ def solve(
     size = max(1, options.memory // _bytes_per_candidate(start, options))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
-    data = replace(data, threads=_threads(data))
+    data = replace(data, threads=own_threads(data.place))
     # Threads of BLAS would wait for each other in every one of many small products: ours each do
     # products of their own.
     with one_blas_thread() if data.place.kind == "numpy" else nullcontext():
@@ -216,8 +213,8 @@ def solve(
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _threads(data):
-    return blas_threads() if data.place.kind == "numpy" and may_limit_blas() else 1
+def _inverse_at(rows, W, l2, intercept, shared):
+    return inverse_curvature(rows, W, l2, intercept, rows.total_weights(), shared=shared)
 
 
 def _bytes_per_candidate(start, options):
@@ -263,7 +260,11 @@ def _near_minimum(data, penalties, start, options, rarest):
     # The gradient of the sample differs from that of all rows by about 1 / (2 sqrt(rows)).
     noise = SAMPLE_NOISE / sample.n_rows**0.5
     coarse = replace(options, tol=max(options.tol, noise), max_iter=SAMPLE_MAX_ITER)
-    return _solve(sample, penalties, start, coarse).W
+    return sample.ask(_minimum, penalties, start, coarse)
+
+
+def _minimum(rows, penalties, start, options):
+    return _solve(rows, penalties, start, options).W
 
 
 def solve_sparse(
@@ -294,7 +295,7 @@ def _sample_size(data):
 def _solve(data, penalties, start, options):
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
     sample = data.every(max(1, data.n_rows // few))
-    inverse = diagonal_inverse(sample, penalties.l2, penalties.intercept)
+    inverse = sample.ask(diagonal_inverse, penalties.l2, penalties.intercept)
     problem = LogisticProblem(data, data.total_weights(), penalties, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
     return minimise(

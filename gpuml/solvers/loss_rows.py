@@ -6,16 +6,17 @@ all models are two matrix products per block of rows. A row that a split holds o
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, is_numpy, itemsize, move
+from gpuml._arrays import Array, Place, is_numpy, itemsize, move, place_of
 from gpuml._ops import zeros
-from gpuml._threads import ordered_map
+from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Holders, spaced
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import free_memory, is_out_of_memory, quiet
@@ -27,7 +28,7 @@ SMALLEST_BLOCK_ROWS = 64
 # Boundaries of the runs of blocks that threads get follow the data alone, so that sums are the same
 # to the last bit for any number of threads.
 RUNS = 16
-# Samples of divided rows up to this size are brought to one place.
+# Samples of divided rows up to this size are brought to one holder.
 GATHER_BYTES = 2**26
 THREADED_FROM_PRODUCTS = 2e7
 
@@ -130,6 +131,10 @@ class LossRows:
         """``function(rows, *args)``, which is a sum over rows."""
         return function(self, *args)
 
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(rows, *args)``, whatever it is."""
+        return function(self, *args)
+
     def with_smaller_blocks(self, n_models: int, error: BaseException) -> "LossRows":
         """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
         size = self._rows_per_block(n_models) // 4
@@ -207,27 +212,52 @@ class DividedLossRows:
         """The largest weight of a row in each split, (S,) float64."""
         return self.holders.total(LossRows.largest_weights, combine=self.place.xp.maximum)
 
-    def every(self, step: int) -> "LossRows | DividedLossRows":
-        """One row in `step`, in float64: brought here if they are few, else where they are."""
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(rows, *args)``: where the rows are if one holder has them all, else here."""
+        if len(self.holders) == 1:
+            return self.holders.each(_asked, function, *args)[0]
+        return function(self, *args)
+
+    def every(self, step: int) -> "DividedLossRows":
+        """One row in `step`, in float64: brought to one holder if they are few."""
         n_rows = len(range(step // 2, self.n_rows, step))
         holders = self.holders.map(LossRows.every, step)
-        xp = self.place.xp
-        if 8 * n_rows * self.n_features > GATHER_BYTES:
-            return replace(self, holders=holders, n_rows=n_rows, itemsize=8, dtype=xp.float64)
-        X, target, weights = zip(*holders.each(_columns_of), strict=True)
-        return LossRows(
-            X=xp.concat(X),
-            target=xp.concat(target),
-            weights=xp.concat(weights, axis=1),
-            loss=self.loss,
-            n_vectors=self.n_vectors,
-            place=self.place,
-            frame=self.frame,
-            threads=self.threads,
-        )
+        if 8 * n_rows * self.n_features <= GATHER_BYTES:
+            build = partial(_joined, loss=self.loss, n_vectors=self.n_vectors, frame=self.frame)
+            holders = holders.gathered(_columns_of, build)
+        dtype = self.place.xp.float64
+        return replace(self, holders=holders, n_rows=n_rows, itemsize=8, dtype=dtype)
 
 
 AnyLossRows = LossRows | DividedLossRows
+
+
+def own_threads(place: Place) -> int:
+    """Threads of our own for work at a place, where BLAS is to be kept to one."""
+    return blas_threads() if place.kind == "numpy" and may_limit_blas() else 1
+
+
+def _asked(rows, function, *args):
+    """What is asked of rows, in as many threads as there are where they are."""
+    rows = replace(rows, threads=own_threads(rows.place))
+    with one_blas_thread() if rows.place.kind == "numpy" else nullcontext():
+        return function(rows, *args)
+
+
+def _joined(columns, loss, n_vectors, frame):
+    """Rows of the columns of several pieces."""
+    X, target, weights = zip(*columns, strict=True)
+    place = place_of(X[0])
+    xp = place.xp
+    return LossRows(
+        X=xp.concat(X),
+        target=xp.concat(target),
+        weights=xp.concat(weights, axis=1),
+        loss=loss,
+        n_vectors=n_vectors,
+        place=place,
+        frame=None if frame is None else move(frame, place),
+    )
 
 
 def _columns_of(data):

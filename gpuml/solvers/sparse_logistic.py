@@ -63,7 +63,7 @@ class SparseProblem:
     def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SparseProblem":
         """The problem with second derivatives at W from some rows, split by split or shared."""
         xp = namespace(W)
-        H = mean_second_derivatives(rows, W, rows.total_weights(), shared=shared)
+        H = rows.ask(_second_derivatives, W, shared)
         used = xp.tile(self.used[:, :, 0, :], (1, 1, W.shape[2]))
         H = H * used[..., :, None] * used[..., None, :]
         eye = xp.eye(H.shape[-1], dtype=xp.float64, device=device_of(H))
@@ -106,6 +106,10 @@ class SparseProblem:
         size = -xp.abs(direction) if behind else xp.abs(direction)
         kink = xp.where(W == 0, size, xp.sign(W) * direction)
         return xp.sum(G * direction + self.l1 * kink, axis=(-2, -1))
+
+
+def _second_derivatives(rows, W, shared):
+    return mean_second_derivatives(rows, W, rows.total_weights(), shared=shared)
 
 
 def minimise(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuml.data import Place
-from gpuml.divided import moved
+from gpuml.divided import InProcess, moved
 from gpuml_dask.sums._messages import Message, Transport, decode, encode, joined, parted
 
 # ---------------------------------------------------------------- a fixed tree over pieces
@@ -267,6 +267,12 @@ class Driver:
         for known in self._ranks.command(self._order("total", function, args, combine=combine)):
             runs |= known
         return fold(runs, 0, len(self), combine)[0, len(self)]
+
+    def gathered(
+        self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
+    ) -> InProcess:
+        """What is built of the results of a function of every piece, as the only piece: here."""
+        return InProcess([build(self.each(function))], self.place)
 
     def _order(self, kind, function, args, **settings):
         return Order(kind, function, args, self._name, n_pieces=self._n_pieces, **settings)

@@ -120,6 +120,23 @@ class TaskHolders:
         """Results of a function of every piece, combined by a tree of tasks, on the host."""
         return self._answers(lambda: self._combined(self._host_results(function, args), combine))[0]
 
+    def gathered(
+        self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
+    ) -> "TaskHolders":
+        """What is built on one worker of the results of a function of every piece."""
+
+        def gather() -> list[Future]:
+            key = f"gather-{self.label}-{tokenize(object())}"
+            parts = self._host_results(function, ())
+            made = self.client.submit(_built, parts, build=build, key=key, pure=False)
+            return self.futures.add([made])
+
+        def make(lost: Sequence[int]) -> list[Future]:
+            self._make_lost()
+            return gather()
+
+        return replace(self, pieces=gather(), make=None if self.make is None else make)
+
     def _answers(self, ask: Callable[[], list[Future]]) -> list[Any]:
         """Results of tasks, which are asked for again where pieces were lost."""
         for _ in range(MOST_LOSSES):
@@ -186,6 +203,10 @@ def _result(piece, own, *, function, args):
 
 def _host_result(piece, own, *, function, args):
     return moved(function(piece, *args, *own), HOST)
+
+
+def _built(results, *, build):
+    return build(results)
 
 
 def _combined(group, *, combine):

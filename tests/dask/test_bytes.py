@@ -47,12 +47,6 @@ def traffic(monkeypatch):
     return seen
 
 
-@pytest.fixture
-def no_sample(monkeypatch):
-    """Divided logistic regression gathers some rows of a sample, so many bytes at most."""
-    monkeypatch.setattr("gpuml.solvers.loss_rows.GATHER_BYTES", 0)
-
-
 @pytest.fixture(scope="module")
 def local():
     rng = np.random.default_rng(0)
@@ -73,7 +67,7 @@ def there():
 @pytest.mark.parametrize("estimator", [Ridge(), LogisticRegression()], ids=["ridge", "logistic"])
 @pytest.mark.parametrize("persisted", [True, False], ids=["persisted", "lazy"])
 def test_rows_on_workers_pass_neither_client_nor_scheduler(
-    client, traffic, no_sample, plan, estimator, persisted
+    client, traffic, plan, estimator, persisted
 ):
     X, y = there()
     if persisted:
@@ -97,7 +91,7 @@ def test_rows_on_workers_pass_neither_client_nor_scheduler(
     ],
     ids=str,
 )
-def test_fits_and_predictions_of_rows_on_workers_stay_there(client, traffic, no_sample, model):
+def test_fits_and_predictions_of_rows_on_workers_stay_there(client, traffic, model):
     X, y = dask.persist(*there())
     wait([X, y], timeout=60)
     with dask.config.set(ROWS):

@@ -102,7 +102,7 @@ def test_sums_over_pieces_and_samples_are_those_of_all_rows(
         whole = data
         if step > 1:
             whole, pieces = whole.every(step), pieces.every(step)
-            assert isinstance(pieces, LossRows) == gathered
+            assert len(pieces.holders) == (1 if gathered else len(sizes))
             assert pieces.n_rows == whole.n_rows
         found = sums(pieces, W if place == HOST else library.asarray(W))
         for name, expected in sums(whole, library.asarray(W)).items():
@@ -134,7 +134,17 @@ def test_a_piece_without_weights_among_others_weighs_one_each(rng):
     first, second = pieces.holders.pieces
     pieces = replace(pieces, holders=InProcess([replace(first, weights=None), second]))
     sample, expected = pieces.every(2), data.every(2)
-    np.testing.assert_array_equal(sample.weights, expected.weights)
+    (found,) = sample.holders.pieces
+    np.testing.assert_array_equal(found.weights, expected.weights)
+
+
+def test_rows_that_one_holder_has_are_asked_there(rng, monkeypatch):
+    data = all_rows(_Numpy, rng)
+    pieces = divided(data, (15, 30), HOST)
+    assert pieces.ask(type) is DividedLossRows
+    assert pieces.every(2).ask(type) is LossRows
+    monkeypatch.setattr(loss_rows, "GATHER_BYTES", 0)
+    assert pieces.every(2).ask(type) is DividedLossRows
 
 
 class _Numpy:
