@@ -1,7 +1,41 @@
 """scikit-learn estimators and searches that run where the data is: NumPy, CuPy or torch."""
 
+from typing import TYPE_CHECKING, Any
+
 from gpuml._config import config_context, get_config, set_config
+
+if TYPE_CHECKING:
+    from gpuml._accelerate import accelerate
+    from gpuml._twins import as_sklearn
+    from gpuml.persistence import load, save, trusted_types
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["__version__", "config_context", "get_config", "set_config"]
+__all__ = [
+    "__version__",
+    "accelerate",
+    "as_sklearn",
+    "config_context",
+    "get_config",
+    "load",
+    "save",
+    "set_config",
+    "trusted_types",
+]
+
+# Imported at their first use: `import gpuml` loads no scikit-learn.
+_LAZY = {
+    "accelerate": "gpuml._accelerate",
+    "as_sklearn": "gpuml._twins",
+    "load": "gpuml.persistence",
+    "save": "gpuml.persistence",
+    "trusted_types": "gpuml.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -15,11 +15,15 @@ from typing import Any, NamedTuple
 import array_api_compat
 import numpy as np
 
+from gpuml._frames import from_cudf, is_cudf, is_lazy
+
 Array = Any
 
 # Below this many bytes a GPU does not repay the import of CuPy, the trip and the kernel launches.
 WORTH_MOVING_BYTES = 64 * 2**20
 UNKNOWN_FREE_BYTES = 4 * 2**30
+# The number that DLPack gives to memory of NVIDIA GPUs.
+DLPACK_CUDA = 2
 
 
 class Place(NamedTuple):
@@ -92,18 +96,79 @@ def place_of(x: Array) -> Place:
 def as_array(x: Any) -> Any:
     """Turn what only *holds* an array into an array, without a copy where the protocol allows it.
 
-    Arrays come back as they are; so does everything that scikit-learn's own validation reads
-    (lists, pandas, polars, Arrow, scipy.sparse). CUDA data of other libraries becomes CuPy.
+    Arrays come back as they are, but for three things that no arithmetic here is written for: half
+    precision becomes float32, which holds it exactly (NumPy's float16 is left to scikit-learn);
+    other byte orders become the machine's; tensors with a gradient are cut off from it. What
+    scikit-learn's own validation reads (lists, pandas, polars, Arrow, scipy.sparse) comes back as
+    it is too. CUDA data of other libraries becomes CuPy, and so do frames of cuDF.
+
+    Raises
+    ------
+    TypeError
+        np.matrix, sparse tensors of torch, lazy frames of polars.
+    ValueError
+        Masked arrays with masked elements.
     """
-    if is_array(x) or x is None:
+    if x is None:
         return x
-    if hasattr(x, "to_cupy"):  # cuDF
-        return x.to_cupy()
+    if is_array(x):
+        return _plain(x)
+    if is_cudf(x):
+        return from_cudf(x)
+    if is_lazy(x):
+        raise TypeError("A polars LazyFrame holds no rows yet. Pass its collect() instead.")
+    if _is_half(x) and hasattr(x, "astype"):  # JAX: no protocol takes its bfloat16 to CuPy
+        x = x.astype("float32")
     if hasattr(x, "__cuda_array_interface__"):
-        return _cupy().asarray(x)
+        return _plain(_cupy().asarray(x))
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-        return np.from_dlpack(x)
+        on_gpu = x.__dlpack_device__()[0] == DLPACK_CUDA
+        return _plain(_cupy().from_dlpack(x) if on_gpu else np.from_dlpack(x))
     return x
+
+
+def _plain(x):
+    """An array that is, or would be, what arithmetic is written for."""
+    if type(x) is np.ndarray and x.dtype.kind in "fiub" and x.dtype.isnative:
+        return x  # asked for so often that the rest takes its time
+    if is_numpy(x):
+        return _plain_numpy(x)
+    if array_api_compat.is_torch_array(x):
+        return _plain_torch(x)
+    return x.astype("float32") if _is_half(x) else x
+
+
+def _plain_numpy(x):
+    if isinstance(x, np.matrix):
+        raise TypeError(
+            "np.matrix is not supported. Please convert to a numpy array with np.asarray."
+        )
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ValueError(
+            "Masked elements would count as if they were not masked. Fill them with nan "
+            "(X.astype(float).filled(np.nan)) and impute, or drop their rows."
+        )
+    if not x.dtype.isnative and x.dtype.kind in "fiub":
+        return x.astype(x.dtype.newbyteorder("="))
+    return x.astype(np.float32) if x.dtype != np.float16 and _is_half(x) else x
+
+
+def _plain_torch(x):
+    torch = sys.modules["torch"]
+    if x.layout is not torch.strided:
+        raise TypeError(
+            "Sparse data was passed, but dense data is required. Use '.to_dense()' to convert to a "
+            "dense tensor."
+        )
+    # The same object wherever possible: whoever may write in place finds out by asking for that.
+    x = x.detach() if x.requires_grad else x
+    return x.float() if _is_half(x) else x
+
+
+def _is_half(x):
+    """Whether elements are floats of 16 bits or fewer."""
+    name = str(getattr(x, "dtype", "")).rpartition(".")[2]
+    return name.startswith(("float16", "bfloat16", "float8", "float4"))
 
 
 def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
@@ -206,6 +271,8 @@ def move(x: Array, place: Place) -> Array:
         return _upload(x, place)
     if here.kind == "cupy" and place.kind == "torch" and not place.is_host:
         return place.xp.from_dlpack(x)
+    if here.kind == "torch" and place.kind == "cupy" and not here.is_host:
+        return _of_torch(x, place)
     return place.xp.asarray(_numpy_view(x), device=place.device)
 
 
@@ -247,6 +314,15 @@ def _upload(x, place):
 
     with _cupy().cuda.Device(place.device.id):
         return upload(x)
+
+
+def _of_torch(x, place):
+    """A tensor of a GPU as CuPy's array of the same memory, or a copy on another GPU."""
+    with _cupy().cuda.Device(x.device.index):
+        array = _cupy().from_dlpack(x.detach())
+    if x.device.index == place.device.id:
+        return array
+    return array_api_compat.to_device(array, place.device)
 
 
 def synchronize(place: Place) -> None:

@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
 
 DEVICES = ("auto", "cpu", "cuda")
+FALLBACKS = ("error", "warn", "silent")
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Settings:
     cache_bytes: int | None = None
     copy_bytes: int | None = None
     progress: bool = False
+    fallback: str = "warn"
 
     def __post_init__(self):
         if self.device not in DEVICES:
@@ -31,6 +33,8 @@ class Settings:
         self._check_copy_bytes()
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress must be True or False, got {self.progress!r}.")
+        if self.fallback not in FALLBACKS:
+            raise ValueError(f"fallback must be one of {FALLBACKS}, got {self.fallback!r}.")
 
     def _check_copy_bytes(self):
         size = self.copy_bytes
@@ -99,6 +103,12 @@ def set_config(**settings) -> None:
         up to `cache_bytes` or a quarter of the memory that is free on the device.
     progress : bool, default=False
         Whether searches draw a progress bar (on standard error).
+    fallback : {"warn", "error", "silent"}, default="warn"
+        What happens where the work was to be done on a GPU, but cuML does not do it as
+        scikit-learn does: scikit-learn does it on the host with a
+        `gpuml.exceptions.FallbackWarning` ("warn") or without ("silent"), or a
+        `gpuml.exceptions.FallbackError` is raised ("error"). Results are scikit-learn's either
+        way; they are never silently different.
 
     Raises
     ------

@@ -20,11 +20,16 @@ from sklearn.utils.validation import (
 )
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._foreign_rows import as_float, foreign_matrix, foreign_target
+from gpuml._frames import header_of, was_frame
+from gpuml._host_rows import FLOATS, host_floats, named_columns, naming_columns
 from gpuml._labels import Encoded, encode
 from gpuml._ops import all_finite
+from gpuml._output import register
 from gpuml.data import Batch
 
-FLOATS = [np.float64, np.float32]
+# Whoever checks input can be asked for output in frames of cuDF.
+register()
 
 
 class FitData(NamedTuple):
@@ -103,15 +108,14 @@ def check_fit(
         )
     _refuse_sparse_target(y)
     place = place_of(X)
-    X = _check_matrix(X, estimator)
-    y = _check_target(y if is_array(y) else np.asarray(y), place)
+    given, X = X, foreign_matrix(X, estimator)
+    y = foreign_target(y if is_array(y) else np.asarray(y), place)
     check_consistent_length(X, y)
     if finite_X:
         check_finite(X, "X", estimator)
     check_finite(y, "y", estimator)
     weight = _check_weight(sample_weight, X, place)
-    _check_feature_names(estimator, X, reset=True)
-    _check_n_features(estimator, X, reset=True)
+    _check_features(estimator, given, reset=True)
     return FitData(X, y, weight)
 
 
@@ -140,26 +144,27 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    X = _check_matrix(X, estimator)
+    given, X = X, foreign_matrix(X, estimator)
     y = _check_labels(y)
     check_consistent_length(X, y)
     check_finite(X, "X", estimator)
     weight = _check_weight(sample_weight, X, place_of(X))
-    _check_feature_names(estimator, X, reset=True)
-    _check_n_features(estimator, X, reset=True)
+    _check_features(estimator, given, reset=True)
     return ClassData(X, encode(y), weight)
 
 
 def _check_classify_host(estimator, X, y, sample_weight):
     if is_foreign(y):
         y = _check_labels(y)
-        X = validate_data(estimator, X, dtype=FLOATS)
+        with naming_columns(estimator, X):
+            X = validate_data(estimator, X, dtype=FLOATS)
         check_consistent_length(X, y)
     else:
         if np.isscalar(y) or getattr(y, "shape", None) == ():
             raise ValueError("y should be a 1d array, got an array of shape () instead.")
         # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
-        X, y = validate_data(estimator, X, y, dtype=FLOATS, multi_output=True)
+        with naming_columns(estimator, X):
+            X, y = validate_data(estimator, X, y, dtype=FLOATS, multi_output=True)
         y = _check_labels(y)
     if sample_weight is not None:
         if is_foreign(sample_weight):
@@ -198,11 +203,11 @@ def check_predict(estimator: Any, X: Any) -> Array:
     """Check what was passed to `predict`, and its number and names of features."""
     X = as_array(X)
     if not is_foreign(X):
-        return _host_floats(validate_data(estimator, X, reset=False))
-    X = _check_matrix(X, estimator)
+        with naming_columns(estimator, X):
+            return host_floats(validate_data(estimator, X, reset=False))
+    given, X = X, foreign_matrix(X, estimator)
     check_finite(X, "X", estimator)
-    _check_feature_names(estimator, X, reset=False)
-    _check_n_features(estimator, X, reset=False)
+    _check_features(estimator, given, reset=False)
     return X
 
 
@@ -242,13 +247,13 @@ def check_rows(
     X = as_array(X)
     if not is_foreign(X):
         finite = "allow-nan" if allow_nan and finite_X else finite_X
-        X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite)
-        return X if keep_dtype else _host_floats(X)
-    X = _check_matrix(X, estimator, keep_dtype=keep_dtype)
+        with naming_columns(estimator, X):
+            X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite)
+            return X if keep_dtype else host_floats(X)
+    given, X = X, foreign_matrix(X, estimator, keep_dtype=keep_dtype)
     if finite_X:
         check_finite(X, "X", estimator, allow_nan=allow_nan)
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, X, reset=reset)
+    _check_features(estimator, given, reset=reset)
     return X
 
 
@@ -256,7 +261,7 @@ def check_images(
     estimator: Any, X: Array, n_columns: int, *, allow_nan: bool = False, keep_dtype: bool = False
 ) -> Array:
     """Check what was passed to `inverse_transform`: foreign rows of what `transform` gives."""
-    X = _check_matrix(X, estimator, keep_dtype=keep_dtype)
+    X = foreign_matrix(X, estimator, keep_dtype=keep_dtype)
     check_finite(X, "X", estimator, allow_nan=allow_nan)
     if X.shape[1] != n_columns:
         raise ValueError(
@@ -266,9 +271,9 @@ def check_images(
     return X
 
 
-def check_weight(sample_weight: Any, X: Array) -> Array | None:
-    """Weights (n,) of checked foreign rows, in their library and of their dtype."""
-    return _check_weight(as_array(sample_weight), X, place_of(X))
+def check_weight(sample_weight: Any, X: Array, *, signed: bool = False) -> Array | None:
+    """Weights (n,) of checked rows, in their library and dtype; if `signed`, of any sign."""
+    return _check_weight(as_array(sample_weight), X, place_of(X), signed)
 
 
 def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False) -> None:
@@ -284,7 +289,15 @@ def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False
     raise ValueError(
         f"Input {name} contains {what}.\n{type(estimator).__name__} does not accept {unwanted} "
         "values. Drop such rows, or impute them in a Pipeline step before it."
+        f"{_columns_at_fault(x, name, estimator, xp, allow_nan)}"
     )
+
+
+def _columns_at_fault(x, name, estimator, xp, allow_nan):
+    if name != "X" or x.ndim != 2:
+        return ""
+    fine = ~xp.isinf(x) if allow_nan else xp.isfinite(x)
+    return named_columns(estimator, ~to_host(xp.all(fine, axis=0)))
 
 
 def check_rows_finite(batch: Batch, estimator: Any) -> None:
@@ -305,26 +318,19 @@ def _is_fine(x, xp, allow_nan):
     return not bool(xp.any(xp.isinf(x))) if allow_nan else all_finite(x, xp)
 
 
-def _host_floats(X):
-    if X.dtype in FLOATS:
-        return X
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"X must hold numbers, got dtype {X.dtype}. Convert it explicitly.")
-    return X.astype(np.float64)
-
-
 def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
     y = y if not is_foreign(y) else move(y, place_of(np.empty(0)))
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        dtype=dtype,
-        ensure_all_finite=finite_X,
-        multi_output=True,
-        y_numeric=True,
-    )
-    X = _host_floats(X)
+    with naming_columns(estimator, X):
+        X, y = validate_data(
+            estimator,
+            X,
+            y,
+            dtype=dtype,
+            ensure_all_finite=finite_X,
+            multi_output=True,
+            y_numeric=True,
+        )
+        X = host_floats(X)
     _refuse_sparse_target(y)
     if y.dtype.kind in "SU":
         y = y.astype(np.float64)  # ValueError for what is not a number
@@ -337,6 +343,14 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
     return FitData(X, y, sample_weight)
 
 
+def _check_features(estimator, X, *, reset):
+    """Set or check names and number of the features of a foreign array."""
+    # A search cuts rows, and arrays have no names: rows of a frame may meet a model without names.
+    if reset or not was_frame(X) or hasattr(estimator, "feature_names_in_"):
+        _check_feature_names(estimator, header_of(X), reset=reset)
+    _check_n_features(estimator, X, reset=reset)
+
+
 def _refuse_sparse_target(y):
     if sparse.issparse(y):
         raise TypeError(
@@ -344,45 +358,12 @@ def _refuse_sparse_target(y):
         )
 
 
-def _check_matrix(X, estimator, *, keep_dtype=False):
-    xp = namespace(X)
-    if X.ndim != 2:
-        hint = (
-            "Reshape your data either using array.reshape(-1, 1) if your data has a single feature "
-            "or array.reshape(1, -1) if it contains a single sample."
-        )
-        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead for X.\n{hint}")
-    if not keep_dtype or xp.isdtype(X.dtype, "complex floating"):
-        X = _as_float(X, "X", xp)
-    for axis, what in enumerate(("sample", "feature")):
-        if X.shape[axis] < 1:
-            raise ValueError(
-                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
-                f"minimum of 1 is required by {type(estimator).__name__}."
-            )
-    return X
-
-
-def _check_target(y, place):
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y should be a 1d or 2d array, got an array of shape {y.shape} instead.")
-    if is_numpy(y) and y.dtype.kind in "OSU":
-        y = y.astype(np.float64)  # ValueError for what is not a number, as scikit-learn does
-    return _as_float(move(y, place), "y", place.xp)
-
-
-def _as_float(x, name, xp):
-    if xp.isdtype(x.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported\n{name} has dtype {x.dtype}.")
-    if x.dtype in (xp.float64, xp.float32):
-        return x
-    return xp.astype(x, xp.float64)
-
-
-def _check_weight(weight, X, place):
+def _check_weight(weight, X, place, signed=False):
     if weight is None:
         return None
     xp, n = place.xp, X.shape[0]
+    if sparse.issparse(weight):
+        raise TypeError("Sparse data was passed for sample_weight, but dense data is required.")
     if not is_array(weight):
         weight = np.asarray(weight, dtype=np.float64)
     if weight.ndim == 0:
@@ -391,11 +372,11 @@ def _check_weight(weight, X, place):
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weight.ndim}D array.")
     if weight.shape[0] != n:
         raise ValueError(f"sample_weight.shape == {tuple(weight.shape)}, expected {(n,)}!")
-    weight = xp.astype(_as_float(move(weight, place), "sample_weight", xp), X.dtype)
+    weight = xp.astype(as_float(move(weight, place), "sample_weight", xp), X.dtype)
     if not all_finite(weight, xp):
         raise ValueError("Input sample_weight contains NaN or infinity.")
-    if bool(xp.any(weight < 0)):
+    if not signed and bool(xp.any(weight < 0)):
         raise ValueError("Negative values in data passed to `sample_weight`")
-    if not bool(xp.any(weight > 0)):
+    if not bool(xp.any(weight != 0)):
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight

@@ -9,11 +9,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils._indexing import _get_column_indices
 
 from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._travel import Travels
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
 
 
-class ColumnTransformer(sk.ColumnTransformer):
+class ColumnTransformer(Travels, sk.ColumnTransformer):
     """Transformers of some columns each, their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does

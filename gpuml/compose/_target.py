@@ -12,6 +12,7 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._travel import Travels
 from gpuml._validation import check_finite, is_foreign, unchanged_on_error
 from gpuml.linear_model import LinearRegression
 from gpuml.metrics.regression import r2_score
@@ -20,7 +21,7 @@ from gpuml.metrics.regression import r2_score
 RTOL, ATOL = 1e-5, 1e-8
 
 
-class TransformedTargetRegressor(sk.TransformedTargetRegressor):
+class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
     r"""Regression of g(y): predicts :math:`g^{-1}(f(X))` for f fitted to X and g(y).
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does

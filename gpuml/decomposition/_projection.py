@@ -5,10 +5,11 @@ from typing import Any, Protocol
 from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils._array_api import check_same_namespace
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, Place, as_array, move, namespace, place_of
+from gpuml._output import wants_host_frame
+from gpuml._travel import Travels
 from gpuml.decomposition._input import check_reduced, check_seen, is_cupyx_sparse
 
 
@@ -44,7 +45,7 @@ def whitening_scale(variance: Array, dtype: Any) -> Array:
     return xp.where(scale < least, xp.full_like(scale, least), scale)
 
 
-class Projection(TransformerMixin):
+class Projection(Travels, TransformerMixin):
     """`transform` and `inverse_transform` of a model with orthonormal `components_`.
 
     `mean_` and `whiten` count where the model has them.
@@ -126,9 +127,8 @@ def project(estimator: Any, X: Any) -> Array:
 
 
 def as_asked(estimator: Any, image: Array, home: Place) -> Array:
-    """The result of `transform` at its place; on the host if a data frame is to be made of it."""
-    wants_frame = _get_output_config("transform", estimator)["dense"] != "default"
-    return move(image, HOST if wants_frame else home)
+    """The result of `transform` at its place; on the host if a frame of the host is asked for."""
+    return move(image, HOST if wants_host_frame(estimator) else home)
 
 
 def _place_of_rows(X) -> Place:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of
 from gpuml._config import current_settings
+from gpuml._travel import Travels
 from gpuml._validation import FitData, check_fit, check_predict, check_rows_finite
 from gpuml.data import Batch, Folds, resident
 from gpuml.metrics.regression import r2_score
@@ -26,7 +27,7 @@ class OnePass:
         return len(folds.partitions) * folds.batch.n_rows
 
 
-class LinearPredictor(OnePass):
+class LinearPredictor(Travels, OnePass):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:

@@ -7,11 +7,12 @@ from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._travel import Travels
 from gpuml._validation import check_predict
 from gpuml.metrics.classification import accuracy_score
 
 
-class LinearClassifier:
+class LinearClassifier(Travels):
     """`decision_function`, `predict` and `score` of a model with `coef_` (k or 1, p)."""
 
     # What `score` returns, so that a search can score all models at once.

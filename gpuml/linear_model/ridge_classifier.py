@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
+from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -253,6 +254,13 @@ class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
                 batch.home.xp.asarray(fitted["intercept_"], dtype=X.dtype), (-1,)
             )
         return {**fitted, "classes_": batch.classes}
+
+    def _sklearn_state(self):
+        state = super()._sklearn_state()
+        if "classes_" in state and "_label_binarizer" not in state:
+            classes = to_host(self.classes_)  # which scikit-learn's `predict` asks of this
+            state["_label_binarizer"] = LabelBinarizer(neg_label=-1).fit(classes)
+        return state
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -201,6 +201,8 @@ def computes_on_gpu(estimator: Any) -> bool:
     NumPy only.
     """
     if _root(type(estimator)) == "gpuml":
+        if hasattr(estimator, "computes_on_gpu"):  # where not all parameters let it
+            return estimator.computes_on_gpu()
         params = estimator.get_params(deep=False)
         if params.get("sparse_output") or callable(params.get("func")):
             return False

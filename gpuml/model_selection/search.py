@@ -20,6 +20,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import as_array
+from gpuml._travel import Travels
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import Plan, Step
@@ -29,7 +30,7 @@ from gpuml.model_selection.residence import place_name
 from gpuml.resampling.split import check_splitter, split_rows
 
 
-class OnePassSearch(BaseSearchCV):
+class OnePassSearch(Travels, BaseSearchCV):
     """`fit` of a scikit-learn search, with the evaluation of candidates replaced.
 
     Everything else (candidates, results, ranking, prediction, routing, tags, display) is

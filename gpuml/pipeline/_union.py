@@ -9,10 +9,11 @@ from sklearn import pipeline as sk
 from sklearn.utils._set_output import _get_output_config
 
 from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._travel import Travels
 from gpuml._validation import is_foreign, unchanged_on_error
 
 
-class FeatureUnion(sk.FeatureUnion):
+class FeatureUnion(Travels, sk.FeatureUnion):
     """Several transformers of the same rows, their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name. What differs

@@ -9,6 +9,7 @@ from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils._set_output import _get_output_config
 
 from gpuml._arrays import HOST, Array, Place, is_array, move, place_of, to_host
+from gpuml._output import wants_host_frame
 from gpuml._validation import is_foreign
 from gpuml.data import cut
 
@@ -50,8 +51,8 @@ def wants_frame(estimator: Any) -> bool:
 
 
 def as_asked(estimator: Any, image: Array) -> Array:
-    """The result of `transform`: on the host if a data frame is to be made of it."""
-    return to_host(image) if wants_frame(estimator) else image
+    """The result of `transform`: on the host if a frame of the host is to be made of it."""
+    return to_host(image) if wants_host_frame(estimator) else image
 
 
 def row_blocks(X: Array, row_bytes: int) -> Iterator[slice]:

@@ -8,6 +8,8 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, as_array, move, namespace, place_of
+from gpuml._host_rows import naming_columns
+from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._affine import diagonal_map, is_dense, part_extrema
 from gpuml.preprocessing._column_extrema import (
@@ -21,7 +23,7 @@ from gpuml.preprocessing._places import as_asked, at_host, check_library, move_a
 from gpuml.solvers.affine import FittedStep, Parts
 
 
-class MinMaxScaler(sk.MinMaxScaler):
+class MinMaxScaler(Travels, sk.MinMaxScaler):
     r"""Scale each feature to a given range.
 
     .. math:: z_j = a + (b - a) (x_j - \min_i x_{ij}) / (\max_i x_{ij} - \min_i x_{ij})
@@ -118,7 +120,8 @@ class MinMaxScaler(sk.MinMaxScaler):
             X = as_array(X)
             if not is_foreign(X):
                 move_attributes(self, HOST)
-                return super().partial_fit(X, y)
+                with naming_columns(self, X):
+                    return super().partial_fit(X, y)
             first = not hasattr(self, "n_samples_seen_")
             X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
             low, high = column_extrema(self, X)
@@ -148,7 +151,8 @@ class MinMaxScaler(sk.MinMaxScaler):
         X = as_array(X)
         check_library(self, X, "scale_", "transform")
         if not is_foreign(X):
-            return sk.MinMaxScaler.transform(at_host(self), X)
+            with naming_columns(self, X):
+                return sk.MinMaxScaler.transform(at_host(self), X)
         X = check_rows(self, X, reset=False, allow_nan=True)
         X = X * _like(self.scale_, X)
         X += _like(self.min_, X)
@@ -191,7 +195,7 @@ class MinMaxScaler(sk.MinMaxScaler):
         ]
 
 
-class MaxAbsScaler(sk.MaxAbsScaler):
+class MaxAbsScaler(Travels, sk.MaxAbsScaler):
     r"""Divide each feature by its largest absolute value, ``max_i |x_ij|``.
 
     Zeros stay zeros. Arrays of CuPy, torch and other libraries are worked on where they are; host
@@ -283,7 +287,8 @@ class MaxAbsScaler(sk.MaxAbsScaler):
             X = as_array(X)
             if not is_foreign(X):
                 move_attributes(self, HOST)
-                return super().partial_fit(X, y)
+                with naming_columns(self, X):
+                    return super().partial_fit(X, y)
             first = not hasattr(self, "n_samples_seen_")
             X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
             largest = max_abs(*column_extrema(self, X))
@@ -311,7 +316,8 @@ class MaxAbsScaler(sk.MaxAbsScaler):
         X = as_array(X)
         check_library(self, X, "scale_", "transform")
         if not is_foreign(X):
-            return sk.MaxAbsScaler.transform(at_host(self), X)
+            with naming_columns(self, X):
+                return sk.MaxAbsScaler.transform(at_host(self), X)
         X = check_rows(self, X, reset=False, allow_nan=True)
         X = X / _like(self.scale_, X)
         return as_asked(self, namespace(X).clip(X, -1.0, 1.0) if self.clip else X)

@@ -19,6 +19,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._fills import (
     column_means,
@@ -30,7 +31,7 @@ from gpuml.preprocessing._fills import (
 from gpuml.preprocessing._places import as_asked, at_host, check_library, host_dtype
 
 
-class SimpleImputer(sk.SimpleImputer):
+class SimpleImputer(Travels, sk.SimpleImputer):
     """Fill missing values with the mean, median, most frequent value or a constant.
 
     Arrays of CuPy, torch and other libraries are worked on where they are; host data, strings and

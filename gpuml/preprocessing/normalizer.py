@@ -4,13 +4,15 @@ from sklearn import preprocessing as sk
 from sklearn.base import _fit_context
 
 from gpuml._arrays import as_array, namespace
+from gpuml._host_rows import naming_columns
+from gpuml._travel import Travels
 from gpuml._validation import check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._places import as_asked
 
 ORDERS = {"l1": 1, "l2": 2, "max": float("inf")}
 
 
-class Normalizer(sk.Normalizer):
+class Normalizer(Travels, sk.Normalizer):
     r"""Divide each row by its norm, :math:`z_i = x_i / |x_i|`.
 
     A row of zeros stays as it is. Arrays of CuPy, torch and other libraries are worked on where
@@ -59,7 +61,8 @@ class Normalizer(sk.Normalizer):
         with unchanged_on_error(self):
             X = as_array(X)
             if not is_foreign(X):
-                return super().fit(X, y)
+                with naming_columns(self, X):
+                    return super().fit(X, y)
             check_rows(self, X, reset=True)
         return self
 
@@ -84,7 +87,8 @@ class Normalizer(sk.Normalizer):
         """
         X = as_array(X)
         if not is_foreign(X):
-            return super().transform(X, copy)
+            with naming_columns(self, X):
+                return super().transform(X, copy)
         X = check_rows(self, X, reset=False)
         xp = namespace(X)
         norms = xp.linalg.vector_norm(X, axis=1, keepdims=True, ord=ORDERS[self.norm])

@@ -8,11 +8,12 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
+from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._places import as_asked, wants_frame
 
 
-class OneHotEncoder(sk.OneHotEncoder):
+class OneHotEncoder(Travels, sk.OneHotEncoder):
     """A column of 0 and 1 for each category of each feature.
 
     Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;

@@ -8,11 +8,13 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, namespace
+from gpuml._host_rows import naming_columns
+from gpuml._travel import Travels
 from gpuml._validation import check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._places import as_asked
 
 
-class PolynomialFeatures(sk.PolynomialFeatures):
+class PolynomialFeatures(Travels, sk.PolynomialFeatures):
     r"""All products of features up to a degree, :math:`\prod_j x_j^{e_j}, \sum_j e_j \le d`.
 
     Arrays of CuPy, torch and other libraries are worked on where they are; host data, sparse rows
@@ -68,7 +70,8 @@ class PolynomialFeatures(sk.PolynomialFeatures):
         with unchanged_on_error(self):
             X = as_array(X)
             if not is_foreign(X):
-                return super().fit(X, y)
+                with naming_columns(self, X):
+                    return super().fit(X, y)
             X = check_rows(self, X, reset=True)
             # Only the number of features counts, so that one row of zeros says it all.
             super().fit([[0.0] * X.shape[1]])
@@ -94,7 +97,8 @@ class PolynomialFeatures(sk.PolynomialFeatures):
         check_is_fitted(self)
         X = as_array(X)
         if not is_foreign(X):
-            return super().transform(X)
+            with naming_columns(self, X):
+                return super().transform(X)
         X = check_rows(self, X, reset=False)
         XP = _empty((X.shape[0], self.n_output_features_), self.order, like=X)
         column = 0

@@ -10,7 +10,9 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, Place, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._host_rows import naming_columns
 from gpuml._ops import EPS
+from gpuml._travel import Travels
 from gpuml._validation import (
     check_finite,
     check_images,
@@ -32,7 +34,7 @@ from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.moments import normal_equations
 
 
-class StandardScaler(sk.StandardScaler):
+class StandardScaler(Travels, sk.StandardScaler):
     r"""Remove the mean of each feature and scale it to unit variance.
 
     .. math:: z_j = (x_j - m_j) / s_j, \qquad m_j = \sum_i w_i x_{ij} / \sum_i w_i, \qquad
@@ -141,7 +143,8 @@ class StandardScaler(sk.StandardScaler):
                 move_attributes(self, HOST)
                 weight = as_array(sample_weight)
                 weight = to_host(weight) if is_foreign(weight) else weight
-                return super().partial_fit(X, y, weight)
+                with naming_columns(self, X):
+                    return super().partial_fit(X, y, weight)
             first = not hasattr(self, "n_samples_seen_")
             X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
             weight = check_weight(sample_weight, X)
@@ -183,7 +186,8 @@ class StandardScaler(sk.StandardScaler):
         X = as_array(X)
         check_library(self, X, "mean_", "transform")
         if not is_foreign(X):
-            return sk.StandardScaler.transform(at_host(self), X, copy)
+            with naming_columns(self, X):
+                return sk.StandardScaler.transform(at_host(self), X, copy)
         rows = check_rows(self, X, reset=False, allow_nan=True)
         may_write = rows is not X or not (self.copy if copy is None else copy)
         return as_asked(self, self._map(rows, may_write))

@@ -1,0 +1,171 @@
+"""`gpuml.accelerate`, and what it returns."""
+
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from gpuml._accelerate.callers import NEVER, is_within
+from gpuml._accelerate.modules import Order, is_put, put, take_back
+from gpuml._accelerate.table import Replacement, chosen
+
+
+class Acceleration:
+    """What a call of `gpuml.accelerate` replaced, and the way back.
+
+    As a context manager it is undone at the end of the ``with`` block.
+
+    Attributes
+    ----------
+    replaced : dict
+        What user code gets, by the name that it asks for: ``"sklearn.linear_model.Ridge"`` is
+        `gpuml.linear_model.Ridge`.
+    kept : dict
+        Names in ``__main__`` that held scikit-learn's objects already, and still do, with the
+        public name of each. Import them again after the call.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> acceleration = gpuml.accelerate("sklearn.linear_model.Ridge", quiet=True)
+    >>> acceleration
+    <Acceleration of 1 name: sklearn.linear_model.Ridge>
+    >>> acceleration.undo()
+    >>> acceleration
+    <Acceleration of 1 name: sklearn.linear_model.Ridge; undone>
+    """
+
+    def __init__(self, order: Order):
+        self._order = order
+        self.replaced: dict[str, Any] = {one.path: one.ours for one in order.replacements}
+        self.kept: dict[str, str] = _held_by_main(order.replacements)
+
+    def undo(self) -> None:
+        """Let imports give what they gave before; the second time does nothing.
+
+        Other calls of `gpuml.accelerate` stay in force, in whatever order they are undone. Names
+        that were imported meanwhile, and objects that were made, stay what they are.
+        """
+        take_back(self._order)
+
+    def __enter__(self):
+        if not is_put(self._order):
+            raise RuntimeError("This acceleration was undone; call gpuml.accelerate again.")
+        return self
+
+    def __exit__(self, *error):
+        self.undo()
+
+    def __repr__(self):
+        first, *others = self.replaced
+        plural = "s" if others else ""
+        more = ", ..." if others else ""
+        state = "" if is_put(self._order) else "; undone"
+        return f"<Acceleration of {len(self.replaced)} name{plural}: {first}{more}{state}>"
+
+
+def accelerate(*names: str, packages: Iterable[str] = (), quiet: bool = False) -> Acceleration:
+    """Let imports from scikit-learn give gpuml's classes in user code.
+
+    After it ``from sklearn.linear_model import Ridge`` gives `gpuml.linear_model.Ridge`, and so
+    does ``sklearn.linear_model.Ridge``, with scikit-learn's for what gpuml does not have. User code
+    is ``__main__`` (scripts, notebooks), modules that are not installed, and `packages`.
+    scikit-learn itself, installed packages and the standard library (`pickle` above all) keep
+    scikit-learn's.
+
+    Replaced are the classes of gpuml's public modules that are subclasses of scikit-learn's of the
+    same public path, functions of the same path and signature but for metrics, and ``umap.UMAP``
+    where umap-learn was imported before or is named. Each is a subclass with the same parameters,
+    so objects pass wherever scikit-learn's do.
+
+    Parameters
+    ----------
+    *names : str
+        Modules, or names in them: ``"sklearn.cluster"``, ``"sklearn.cluster.KMeans"``. Without any,
+        everything there is.
+    packages : iterable of str, default=()
+        Installed packages whose code is user code too.
+    quiet : bool, default=False
+        Whether to be silent. Otherwise a line for each module on standard error says what was
+        replaced by this call and not before, and another which names in ``__main__`` were imported
+        before the call and so still are scikit-learn's.
+
+    Returns
+    -------
+    acceleration : Acceleration
+        Its method `undo` puts everything back; so does the end of a ``with`` block.
+
+    Raises
+    ------
+    ValueError
+        If gpuml has no counterpart of a name; or if scikit-learn is among the packages.
+    TypeError
+        If a name is not a string, or `packages` is one.
+    RuntimeError
+        If ``cuml.accel`` is enabled, which replaces the same names.
+
+    Notes
+    -----
+    Names that a module imported before the call are not changed. In user code ``isinstance(model,
+    Ridge)`` then asks for gpuml's class: it is False for a model that scikit-learn or an installed
+    package made. Processes that are started anew (by "spawn", or by joblib's loky) are not
+    accelerated, unless they run the call; objects of gpuml's classes may be sent there.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> names = "sklearn.linear_model.Ridge", "sklearn.decomposition.PCA"
+    >>> with gpuml.accelerate(*names, quiet=True) as acceleration:
+    ...     print(*acceleration.replaced)
+    sklearn.decomposition.PCA sklearn.linear_model.Ridge
+    >>> acceleration.replaced["sklearn.decomposition.PCA"]
+    <class 'gpuml.decomposition.pca.PCA'>
+    """
+    _check_names(names)
+    of_users = _checked_packages(packages)
+    accel = sys.modules.get("cuml.accel")
+    if accel is not None and accel.enabled():
+        raise RuntimeError("cuml.accel is enabled and replaces the same names; use one of the two.")
+    order = Order(tuple(chosen(names).values()), of_users)
+    acceleration = Acceleration(order)
+    new = put(order)
+    if not quiet:
+        _tell(new, acceleration.kept)
+    return acceleration
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"Names are strings such as 'sklearn.cluster.KMeans'; got {name!r}. Pass several "
+                "as several arguments."
+            )
+
+
+def _checked_packages(packages: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(packages, str):
+        raise TypeError(f"packages must be several names, such as ({packages!r},).")
+    packages = tuple(packages)
+    for name in packages:
+        if is_within(name, NEVER):
+            raise ValueError(f"packages has {name!r}, whose modules must keep their own classes.")
+    return packages
+
+
+def _held_by_main(replacements: Iterable[Replacement]) -> dict[str, str]:
+    """Names in ``__main__`` that hold what is replaced, and its path."""
+    paths = {id(one.theirs): one.path for one in replacements}
+    # A copy, as other threads may bind names meanwhile.
+    held = list(vars(sys.modules["__main__"]).items())
+    return {name: paths[id(value)] for name, value in held if id(value) in paths}
+
+
+def _tell(new: list[Replacement], kept: dict[str, str]) -> None:
+    """Say on standard error what was replaced, and what was imported too early."""
+    by_module = groupby(new, key=lambda one: one.module.__name__)
+    lines = [f"{module}: {', '.join(sorted(r.name for r in rows))}" for module, rows in by_module]
+    if new and kept:
+        held = ", ".join(f"{name} ({path})" for name, path in kept.items())
+        lines.append(f"imported before, so still scikit-learn's in __main__: {held}")
+    sys.stderr.write("".join(f"gpuml: {line}\n" for line in lines))

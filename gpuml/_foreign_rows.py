@@ -1,0 +1,45 @@
+"""Arrays of other libraries, and on devices: checked where they are."""
+
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, Place, is_numpy, move, namespace
+
+
+def foreign_matrix(X: Array, estimator: Any, *, keep_dtype: bool = False) -> Array:
+    """X as floats (or as it is with `keep_dtype`), with two axes and something in it."""
+    xp = namespace(X)
+    if X.ndim != 2:
+        hint = (
+            "Reshape your data either using array.reshape(-1, 1) if your data has a single feature "
+            "or array.reshape(1, -1) if it contains a single sample."
+        )
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead for X.\n{hint}")
+    if not keep_dtype or xp.isdtype(X.dtype, "complex floating"):
+        X = as_float(X, "X", xp)
+    for axis, what in enumerate(("sample", "feature")):
+        if X.shape[axis] < 1:
+            raise ValueError(
+                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
+                f"minimum of 1 is required by {type(estimator).__name__}."
+            )
+    return X
+
+
+def foreign_target(y: Array, place: Place) -> Array:
+    """A target of numbers, of any library, as floats at a place."""
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y should be a 1d or 2d array, got an array of shape {y.shape} instead.")
+    if is_numpy(y) and y.dtype.kind in "OSU":
+        y = y.astype(np.float64)  # ValueError for what is not a number, as scikit-learn does
+    return as_float(move(y, place), "y", place.xp)
+
+
+def as_float(x: Array, name: str, xp: Any) -> Array:
+    """Real numbers as float64, but for those of float32."""
+    if xp.isdtype(x.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported\n{name} has dtype {x.dtype}.")
+    if x.dtype in (xp.float64, xp.float32):
+        return x
+    return xp.astype(x, xp.float64)

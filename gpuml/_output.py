@@ -1,0 +1,80 @@
+"""`set_output(transform="cudf")`: results of transformers as frames of cuDF.
+
+scikit-learn has no public way to add a kind of frame. Its adapters follow a documented protocol
+(`sklearn.utils._set_output.ContainerAdapterProtocol`) and are looked up in one registry; ours is
+put there beside those of pandas and polars, unless scikit-learn brings one of its own.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config, get_columns
+
+from gpuml._arrays import HOST, gpu_place, is_array, move, place_of
+
+
+class CudfAdapter:
+    """What scikit-learn asks of a kind of frame, for cuDF."""
+
+    container_lib = "cudf"
+
+    def create_container(
+        self, X_output: Any, X_original: Any, columns: Any, inplace: bool = True
+    ) -> Any:
+        """A frame of an array of any library, with the index of the rows that were passed."""
+        cudf = _cudf()
+        columns = get_columns(columns)
+        if not isinstance(X_output, cudf.DataFrame):
+            X_output = cudf.DataFrame(_readable(X_output), index=_index_of(X_original, cudf))
+        elif not inplace:
+            X_output = X_output.copy()
+        return X_output if columns is None else self.rename_columns(X_output, columns)
+
+    def is_supported_container(self, X: Any) -> bool:
+        """Whether X is a frame of cuDF."""
+        return isinstance(X, _cudf().DataFrame)
+
+    def rename_columns(self, X: Any, columns: Any) -> Any:
+        """X with other names of columns."""
+        X.columns = list(columns)
+        return X
+
+    def hstack(self, Xs: list) -> Any:
+        """Frames side by side."""
+        return _cudf().concat(Xs, axis=1)
+
+
+def _cudf():
+    try:
+        import cudf
+    except ImportError as error:
+        raise ImportError(
+            "Setting output container to 'cudf' requires cudf to be installed"
+        ) from error
+    return cudf
+
+
+def wants_host_frame(estimator: Any) -> bool:
+    """Whether `set_output` asks for frames that hold their rows on the host."""
+    return _get_output_config("transform", estimator)["dense"] not in ("default", "cudf")
+
+
+def _readable(X):
+    """An array that cuDF reads: of NumPy or CuPy, and no floats of half precision."""
+    if is_array(X):
+        X = move(X, HOST if place_of(X).is_host else gpu_place())
+    return X.astype(np.float32) if X.dtype == np.float16 else X
+
+
+def _index_of(X, cudf):
+    # A list has something called `index` too, so the types are asked for.
+    if isinstance(X, cudf.DataFrame | cudf.Series):
+        return X.index
+    if type(X).__module__.startswith("pandas"):
+        return cudf.Index(X.index)
+    return None
+
+
+def register() -> None:
+    """Let scikit-learn know the adapter; once is enough."""
+    ADAPTERS_MANAGER.adapters.setdefault(CudfAdapter.container_lib, CudfAdapter())

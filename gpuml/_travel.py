@@ -1,0 +1,121 @@
+"""Models that travel: what pickles, joblib and skops keep of an estimator.
+
+A state is saved in terms that every machine has (`gpuml._stored`), with a mark that says who saved
+it. Copies within a process (`copy`, `deepcopy`, `clone`) have no mark, and keep arrays where they
+are.
+"""
+
+import copy
+import warnings
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import sklearn
+from sklearn.exceptions import InconsistentVersionWarning
+
+from gpuml import __version__
+from gpuml._stored import loading_device, must_load_to_gpu, packed, unpacked
+from gpuml._twins import as_sklearn
+from gpuml.exceptions import VersionWarning
+
+__all__ = [
+    "Travels",
+    "as_sklearn",
+    "loading_device",
+    "must_load_to_gpu",
+    "packed",
+    "unpacked",
+]
+
+# The key under which a state says who saved it. States without it are those of copies, and those
+# of pickles from before there were marks.
+MARK = "_gpuml"
+# Grows with a change that versions before it would misread.
+FORMAT = 1
+
+_copying: ContextVar[bool] = ContextVar("gpuml_copying", default=False)
+
+
+class Travels:
+    """Of an estimator that may be saved on one machine and loaded on another.
+
+    A mixin before scikit-learn's class. Classes whose fitted state is not all in attributes that
+    scikit-learn's class has too override `_host_state` or `_sklearn_state`.
+    """
+
+    def as_sklearn(self) -> Any:
+        """The same estimator as one of scikit-learn, which needs neither gpuml nor a GPU.
+
+        Returns
+        -------
+        estimator : estimator
+            Of scikit-learn's class of this name, with the same parameters and, if this one is
+            fitted, NumPy arrays for fitted attributes; see `gpuml.as_sklearn`.
+        """
+        return as_sklearn(self)
+
+    def _host_state(self) -> dict[str, Any]:
+        """What is saved, and what a loaded estimator is given: attributes by name."""
+        return dict(super().__getstate__())
+
+    def _sklearn_state(self) -> dict[str, Any]:
+        """Attributes that scikit-learn's class is given, before they are converted."""
+        return dict(vars(self))
+
+    def __getstate__(self):
+        if _copying.get():
+            return dict(super().__getstate__())
+        made = {"version": __version__, "sklearn": sklearn.__version__, "format": FORMAT}
+        return {MARK: made, **packed(self._host_state())}
+
+    def __setstate__(self, state):
+        if MARK in state:
+            _check_made(type(self).__name__, state[MARK])
+            state = unpacked({name: value for name, value in state.items() if name != MARK})
+        super().__setstate__(state)
+
+    def __copy__(self):
+        out = type(self).__new__(type(self))
+        out.__setstate__(_plain_state(self))
+        return out
+
+    def __deepcopy__(self, memo):
+        out = memo[id(self)] = type(self).__new__(type(self))
+        out.__setstate__(copy.deepcopy(_plain_state(self), memo))
+        return out
+
+
+def _plain_state(estimator):
+    """What the class keeps in a copy, with arrays where they are."""
+    token = _copying.set(True)
+    try:
+        return estimator.__getstate__()
+    finally:
+        _copying.reset(token)
+
+
+def _check_made(name: str, made: Mapping[str, Any]) -> None:
+    """Refuse what this version cannot read; warn of what another one saved."""
+    if made["format"] > FORMAT:
+        raise ValueError(
+            f"This {name} was saved by gpuml {made['version']} in format {made['format']}, and "
+            f"gpuml {__version__} reads formats up to {FORMAT}. Load it with gpuml "
+            f"{made['version']} or later."
+        )
+    if made["version"] != __version__:
+        warnings.warn(
+            f"{name} was saved by gpuml {made['version']} and is loaded by gpuml {__version__}. "
+            "Results may differ, or methods fail: check it, and save it again with this version.",
+            VersionWarning,
+            stacklevel=3,
+        )
+    if made["sklearn"] != sklearn.__version__:
+        warnings.warn(
+            InconsistentVersionWarning(
+                estimator_name=name,
+                current_sklearn_version=sklearn.__version__,
+                original_sklearn_version=made["sklearn"],
+            ),
+            stacklevel=3,
+        )

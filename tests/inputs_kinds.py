@@ -1,0 +1,332 @@
+"""The kinds of input of the tables in `docs/inputs.md`. A kind more is a line more."""
+
+import numpy as np
+from scipy import sparse
+
+from tests.inputs_table import N_ROWS, NAMES, Kind, bits, labels, numbers, target
+
+
+class HostDLPack:
+    """Nothing but the DLPack protocol."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __dlpack__(self, **options):
+        return self.x.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+
+# ---------------------------------------------------------------- makers
+
+
+def bfloat16(x):
+    """NumPy with a dtype of the package ml_dtypes."""
+    import ml_dtypes
+
+    return x.astype(ml_dtypes.bfloat16)
+
+
+def strided(x):
+    """A view with gaps between rows and columns."""
+    return np.repeat(np.repeat(x, 2, axis=0), 2, axis=1)[::2, ::2]
+
+
+def read_only(x):
+    """An array that cannot be written to."""
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def pandas(dtype="float64", **columns):
+    """A maker of pandas frames with an index of its own."""
+
+    def make(x):
+        import pandas as pd
+
+        index = np.arange(len(x))[::-1] * 10
+        return pd.DataFrame(x, columns=NAMES, index=index).astype(dtype).assign(**columns)
+
+    return make
+
+
+def with_missing(dtype):
+    """A maker of pandas frames that lack a value in column b."""
+
+    def make(x):
+        frame = pandas(dtype)(x)
+        frame.iloc[3, 1] = None
+        return frame
+
+    return make
+
+
+def polars(dtype="Float64", **columns):
+    """A maker of polars frames."""
+
+    def make(x):
+        import polars as pl
+
+        frame = pl.DataFrame({name: x[:, j] for j, name in enumerate(NAMES)})
+        frame = frame.cast(getattr(pl, dtype))
+        return frame.with_columns(**{n: pl.Series(v) for n, v in columns.items()})
+
+    return make
+
+
+def arrow(dtype="float64", **columns):
+    """A maker of Arrow tables, each column in two chunks."""
+
+    def make(x):
+        import pyarrow as pa
+
+        table = pa.Table.from_pandas(pandas(dtype, **columns)(x), preserve_index=False)
+        return pa.concat_tables([table[:10], table[10:]])
+
+    return make
+
+
+def torch(dtype="float64", device="cpu"):
+    """A maker of tensors."""
+
+    def make(x):
+        import torch as library
+
+        return library.from_numpy(x.copy()).to(device=device, dtype=getattr(library, dtype))
+
+    return make
+
+
+def jax(dtype):
+    """A maker of arrays of JAX; what it makes of 64 bits depends on its settings."""
+
+    def make(x):
+        import jax.numpy as jnp
+
+        return jnp.asarray(x, dtype=dtype)
+
+    return make
+
+
+def strict(x):
+    """array-api-strict."""
+    import array_api_strict
+
+    return array_api_strict.asarray(x)
+
+
+def cupy(dtype="float64", order="C"):
+    """A maker of CuPy arrays."""
+
+    def make(x):
+        import cupy as library
+
+        return library.asarray(x.astype(dtype), order=order)
+
+    return make
+
+
+def cupy_strided(x):
+    """A view with gaps on a GPU."""
+    return cupy()(np.repeat(x, 2, axis=0))[::2]
+
+
+def numba(x):
+    """A device array of numba."""
+    from numba import cuda
+
+    return cuda.to_device(np.ascontiguousarray(x))
+
+
+def cudf(dtype="float64", missing=False, **columns):
+    """A maker of cuDF frames with an index of its own."""
+
+    def make(x):
+        import cudf as library
+
+        frame = pandas(dtype, **columns)(x)
+        frame = with_missing(dtype)(x) if missing else frame
+        return library.from_pandas(frame)
+
+    return make
+
+
+def cupyx_csr(x):
+    """CSR on a GPU."""
+    import cupyx.scipy.sparse as library
+
+    return library.csr_matrix(cupy()(x))
+
+
+def series(dtype=None):
+    """A maker of pandas series with an index of its own."""
+
+    def make(y):
+        import pandas as pd
+
+        return pd.Series(y, index=np.arange(len(y))[::-1], dtype=dtype)
+
+    return make
+
+
+def letters(y):
+    """Labels as strings."""
+    return np.where(y > 0, "u", "v")
+
+
+def polars_series(y):
+    """A series of polars."""
+    import polars as pl
+
+    return pl.Series(y)
+
+
+def arrow_chunks(y):
+    """A chunked array of Arrow."""
+    import pyarrow as pa
+
+    return pa.chunked_array([y[:10], y[10:]])
+
+
+def cudf_series(y):
+    """A series of cuDF."""
+    import cudf as library
+
+    return library.Series(y)
+
+
+# ---------------------------------------------------------------- tables
+
+# Sparse rows have solvers of their own, which stop elsewhere.
+SOLVERS = 5e-3
+WORDS = ["u", "v"] * (N_ROWS // 2)
+DAYS = np.arange(N_ROWS).astype("datetime64[D]").astype("datetime64[ms]")
+
+ROWS = [
+    Kind("NumPy float64", np.array),
+    Kind("NumPy float32", lambda x: x.astype(np.float32)),
+    Kind("NumPy float16", lambda x: x.astype(np.float16), tolerance=2e-2),
+    Kind("NumPy longdouble", lambda x: x.astype(np.longdouble)),
+    Kind("NumPy int64", lambda x: x.astype(np.int64)),
+    Kind("NumPy uint8", lambda x: x.astype(np.uint8)),
+    Kind("NumPy bool", lambda x: x.astype(bool), rows=bits),
+    Kind("NumPy object that holds numbers", lambda x: x.astype(object)),
+    Kind("NumPy, Fortran order", np.asfortranarray),
+    Kind("NumPy, not contiguous", strided),
+    Kind("NumPy, read-only", read_only),
+    Kind("NumPy, other byte order", lambda x: x.astype(">f8")),
+    Kind("NumPy, other byte order, integers", lambda x: x.astype(">i4")),
+    Kind("NumPy bfloat16 (ml_dtypes)", bfloat16, ("ml_dtypes",)),
+    Kind("list of lists", lambda x: x.tolist()),
+    Kind("list of arrays", list),
+    Kind(
+        "list of large integers",
+        lambda x: [[int(v) for v in row] for row in x],
+        rows=lambda: numbers() + 2.0**64,
+    ),
+    Kind("pandas float64", pandas(), ("pandas",)),
+    Kind("pandas, dtypes mixed", pandas({"a": "float32", "b": "int64"}), ("pandas",)),
+    Kind("pandas Int64, Float64", pandas({"a": "Int64", "b": "Float64"}), ("pandas",)),
+    Kind("pandas boolean", pandas("boolean"), ("pandas",), rows=bits),
+    Kind("pandas double[pyarrow]", pandas("double[pyarrow]"), ("pandas", "pyarrow")),
+    Kind("polars Float64", polars(), ("polars", "pyarrow")),
+    Kind("polars Float32", polars("Float32"), ("polars", "pyarrow")),
+    Kind("polars Int64", polars("Int64"), ("polars", "pyarrow")),
+    Kind("Arrow table", arrow(), ("pandas", "pyarrow")),
+    Kind("Arrow table of integers", arrow("int64"), ("pandas", "pyarrow")),
+    Kind("SciPy CSR", sparse.csr_array, tolerance=SOLVERS),
+    Kind("SciPy CSC", sparse.csc_array, tolerance=SOLVERS),
+    Kind("SciPy COO", sparse.coo_array, tolerance=SOLVERS),
+    Kind("torch float64", torch(), ("torch",)),
+    Kind("torch float32", torch("float32"), ("torch",)),
+    Kind("torch float16", torch("float16"), ("torch",)),
+    Kind("torch bfloat16", torch("bfloat16"), ("torch",)),
+    Kind("torch int64", torch("int64"), ("torch",)),
+    Kind("torch bool", torch("bool"), ("torch",), rows=bits),
+    Kind("torch, not contiguous", lambda x: torch()(x.T).T, ("torch",)),
+    Kind("torch with a gradient", lambda x: torch()(x).requires_grad_(), ("torch",)),
+    Kind("array-api-strict", strict, ("array_api_strict",)),
+    Kind("JAX float32", jax("float32"), ("jax",)),
+    Kind("JAX bfloat16", jax("bfloat16"), ("jax",)),
+    Kind("JAX int32", jax("int32"), ("jax",)),
+    Kind("DLPack of the host, nothing else", HostDLPack),
+    Kind("CuPy float64", cupy(), ("cupy",)),
+    Kind("CuPy float32", cupy("float32"), ("cupy",)),
+    Kind("CuPy float16", cupy("float16"), ("cupy",)),
+    Kind("CuPy int64", cupy("int64"), ("cupy",)),
+    Kind("CuPy bool", cupy("bool"), ("cupy",), rows=bits),
+    Kind("CuPy, Fortran order", cupy(order="F"), ("cupy",)),
+    Kind("CuPy, not contiguous", cupy_strided, ("cupy",)),
+    Kind("torch float32 on the GPU", torch("float32", "cuda"), ("torch", "cuda")),
+    Kind("torch bfloat16 on the GPU", torch("bfloat16", "cuda"), ("torch", "cuda")),
+    Kind("numba device array", numba, ("numba", "cuda")),
+    Kind("cuDF float64", cudf(), ("cudf",)),
+    Kind("cuDF float32", cudf("float32"), ("cudf",)),
+    Kind("cuDF, dtypes mixed", cudf({"a": "float32", "b": "int64"}), ("cudf",)),
+    Kind("cuDF bool beside float64", cudf({"b": "bool"}), ("cudf",), rows=bits),
+    Kind("CuPy CSR", cupyx_csr, ("cupy",), tolerance=SOLVERS),
+]
+REFUSED = [
+    Kind("pandas, strings", pandas(b=WORDS), ("pandas",), refused=True),
+    Kind(
+        "pandas, categories of strings",
+        lambda x: pandas(b=WORDS)(x).astype({"b": "category"}),
+        ("pandas",),
+        refused=True,
+    ),
+    Kind("pandas, dates", pandas(b=DAYS), ("pandas",), refused=True),
+    Kind("pandas Float64 with NA", with_missing("Float64"), ("pandas",), refused=True),
+    Kind("polars, strings", polars(b=WORDS), ("polars", "pyarrow"), refused=True),
+    Kind("polars, dates", polars(b=DAYS), ("polars", "pyarrow"), refused=True),
+    Kind("polars, null", polars(b=[None, *range(1, N_ROWS)]), ("polars", "pyarrow"), refused=True),
+    Kind("polars LazyFrame", lambda x: polars()(x).lazy(), ("polars",), refused=True),
+    Kind("Arrow, strings", arrow(b=WORDS), ("pandas", "pyarrow"), refused=True),
+    Kind("cuDF, strings", cudf(b=WORDS), ("cudf",), refused=True),
+    Kind("cuDF, null", cudf("Float64", missing=True), ("cudf",), refused=True),
+    Kind("masked array", lambda x: np.ma.masked_array(x, mask=x == 3), refused=True),
+    Kind("np.matrix", lambda x: x.view(np.matrix), refused=True),
+    Kind("array without axes", lambda x: np.array(3.0), refused=True),
+    Kind("array with one axis", lambda x: x[:, 0], refused=True),
+    Kind("ragged list", lambda x: [[1, 2], [3]], refused=True),
+    Kind("complex", lambda x: x + 0j, refused=True),
+    Kind("torch, complex", torch("complex128"), ("torch",), refused=True),
+    Kind("torch, sparse", lambda x: torch()(x).to_sparse_csr(), ("torch",), refused=True),
+]
+TARGETS = [
+    Kind("NumPy float32", lambda y: y.astype(np.float32), rows=target),
+    Kind("NumPy, other byte order", lambda y: y.astype(">f8"), rows=target),
+    Kind("list", list, rows=target),
+    Kind("pandas Series", series(), ("pandas",), rows=target),
+    Kind("pandas Float64", series("Float64"), ("pandas",), rows=target),
+    Kind("polars Series", polars_series, ("polars",), rows=target),
+    Kind("Arrow chunks", arrow_chunks, ("pyarrow",), rows=target),
+    Kind("torch float64", torch(), ("torch",), rows=target),
+    Kind("JAX float32", jax("float32"), ("jax",), rows=target),
+    Kind("CuPy float64", cupy(), ("cupy",), rows=target),
+    Kind("cuDF Series", cudf_series, ("cudf",), rows=target),
+    Kind("labels, NumPy int64", np.array, rows=labels),
+    Kind("labels, NumPy bool", lambda y: y.astype(bool), rows=labels),
+    Kind("labels, list of strings", lambda y: y.tolist(), rows=lambda: letters(labels())),
+    Kind("labels, pandas Int64", series("Int64"), ("pandas",), rows=labels),
+    Kind(
+        "labels, pandas categories", series("category"), ("pandas",), rows=lambda: letters(labels())
+    ),
+    Kind("labels, polars Series", polars_series, ("polars",), rows=labels),
+    Kind("labels, Arrow chunks", arrow_chunks, ("pyarrow",), rows=labels),
+    Kind("labels, torch int64", torch("int64"), ("torch",), rows=labels),
+    Kind("labels, CuPy int64", cupy("int64"), ("cupy",), rows=labels),
+    Kind("labels, cuDF strings", cudf_series, ("cudf",), rows=lambda: letters(labels())),
+]
+OUTPUTS = [
+    Kind("NumPy", np.array, ("pandas", "polars")),
+    Kind("pandas", pandas(), ("pandas", "polars")),
+    Kind("polars", polars(), ("pandas", "polars", "pyarrow")),
+    Kind("torch", torch(), ("pandas", "polars", "torch")),
+    Kind("array-api-strict", strict, ("pandas", "polars", "array_api_strict")),
+    Kind("CuPy", cupy(), ("pandas", "polars", "cupy", "cudf")),
+    Kind("cuDF", cudf(), ("pandas", "polars", "cudf")),
+]
+KINDS = {"rows": [*ROWS, *REFUSED], "targets": TARGETS, "outputs": OUTPUTS}
