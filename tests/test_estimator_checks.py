@@ -100,11 +100,6 @@ NOTHING_FITTED = {"check_array_api_same_namespace": "nothing is fitted that coul
 EXPECTED = {
     "Normalizer(": NOTHING_FITTED,
     "PolynomialFeatures(": NOTHING_FITTED,
-    "LogisticRegression(l1_ratio=0.5": {
-        "check_sample_weight_equivalence_on_sparse_data": (
-            "sparse rows are fitted by scikit-learn's saga, whose steps depend on the number of rows"
-        )
-    },
     "LogisticRegressionCV(Cs=5": {
         "check_sample_weight_equivalence_on_sparse_data": (
             "sparse rows are fitted by scikit-learn's lbfgs, which stops short of this tol"

@@ -1,14 +1,11 @@
 """Logistic regression on the device of its data."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._logistic import _check_solver
 from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils._param_validation import StrOptions
@@ -16,13 +13,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, free_bytes, move, namespace, to_host
 from gpuml._config import current_settings
+from gpuml._csr import is_sparse
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
+from gpuml.linear_model._logistic_parameters import warn_if_stopped, warn_of_parameters
 from gpuml.linear_model._logistic_stack import LogisticStack, Strength, fit_logistic
-from gpuml.solvers.lbfgs import Solved
+from gpuml.linear_model._sparse_input import (
+    refuse_device_sparse,
+    sparse_classes_batch,
+    sparse_response,
+)
+from gpuml.linear_model._sparse_logistic_stack import SparseLogisticStack, fit_sparse_logistic
 from gpuml.solvers.logistic import Options
+from gpuml.solvers.sparse_rows import SparseBatch
 
 NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
 HOST_SOLVERS = ("liblinear", "newton-cg", "sag")
@@ -42,7 +47,8 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
 
     NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
     CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
-    and coefficients are float64 until the end.
+    and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are multiplied and
+    never made dense.
 
     In a `gpuml.model_selection` search, all values of `C`, `l1_ratio` and `fit_intercept` are
     fitted on all splits in the same passes over the rows.
@@ -163,6 +169,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
             if reason == CALLBACKS and not is_foreign(X):
                 return super().fit(X, y, sample_weight)
             if reason is not None:
+                refuse_device_sparse(self, X, reason, INSTEAD)
                 fit_on_host(self, sk.LogisticRegression, reason, X, y, sample_weight, INSTEAD)
                 return self
             strength = self._strength({}, warn=True)
@@ -171,11 +178,34 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
                 return self
             folds = whole(self.multifit_batch(X, y, sample_weight))
             start = self._start(folds.batch) if self.warm_start else None
-            solved = fit_logistic(folds, [strength], self._options(folds), self.class_weight, start)
-            self._warn_if_stopped(solved)
-            stack = LogisticStack(folds, solved, [strength], self._options(folds), None)
-            self.__dict__.update(stack.pick(0, 0))
+            self.__dict__.update(self._stack(folds, [strength], start).pick(0, 0))
         return self
+
+    def decision_function(self, X):
+        """Decision values ``X coef_' + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+            In the library and on the device of X. Of two classes the second is predicted where
+            they are positive.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        if not is_sparse(X):
+            return super().decision_function(X)
+        check_is_fitted(self)
+        scores = sparse_response(self, X, self.coef_, self.intercept_)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X):
         """Probabilities of the classes, in the order of `classes_`.
@@ -221,6 +251,10 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
+        if is_sparse(X):
+            batch = sparse_classes_batch(self, X, y, sample_weight)
+            _demand_two_classes(to_host(batch.classes))
+            return batch
         X, labels, weight = check_classify(self, X, y, sample_weight)
         _demand_two_classes(labels.host_classes)
         return resident_classes(X, labels, weight, current_settings().device)
@@ -244,7 +278,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         folds: Folds,
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
-    ) -> LogisticStack:
+    ) -> Any:
         """Fit every candidate on the training part of every split, in the same passes.
 
         Parameters
@@ -257,7 +291,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
 
         Returns
         -------
-        LogisticStack
+        LogisticStack, or SparseLogisticStack of sparse rows
 
         Raises
         ------
@@ -265,10 +299,18 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
             If a training part lacks a class: such models know other classes than the rest.
         """
         strengths = [self._strength(each, warn=i == 0) for i, each in enumerate(candidates)]
-        options = self._options(folds)
-        solved = fit_logistic(folds, strengths, options, self.class_weight, None, advance)
-        self._warn_if_stopped(solved)
-        return LogisticStack(folds, solved, strengths, options, self.class_weight)
+        return self._stack(folds, strengths, None, advance)
+
+    def _stack(self, folds, strengths, start, advance=None):
+        """All models, with a warning of those that stopped early."""
+        options, weight = self._options(folds), self.class_weight
+        fit: Any = fit_logistic
+        kind: Any = LogisticStack
+        if isinstance(folds.batch, SparseBatch):
+            fit, kind = fit_sparse_logistic, SparseLogisticStack
+        solved = fit(folds, strengths, options, weight, start, advance)
+        warn_if_stopped(self, solved)
+        return kind(folds, solved, strengths, options, weight)
 
     def _strength(self, candidate: Mapping[str, Any], *, warn: bool = False) -> Strength:
         """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""
@@ -280,46 +322,13 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
             name = {0.0: "l2", 1.0: "l1"}.get(ratio, "elasticnet")
             name = None if np.isinf(C) else name
         if warn:
-            self._warn_of_parameters(name)
+            warn_of_parameters(self, name)
         _check_solver("saga" if self.solver == "qn" else self.solver, name, self.dual)
         if name == "elasticnet" and ratio is None:
             raise ValueError("l1_ratio must be specified when penalty is elasticnet.")
         share = {"l2": 0.0, "l1": 1.0, None: 0.0}.get(name, ratio)
         inverse = 0.0 if name is None else 1.0 / C
         return Strength((1.0 - share) * inverse, share * inverse, bool(params["fit_intercept"]))
-
-    def _warn_of_parameters(self, name):
-        """Warn where scikit-learn does: of what is deprecated, or contradicts itself."""
-        if self.penalty == "deprecated":
-            if self.l1_ratio is None:
-                _warn("'l1_ratio=None' was deprecated in version 1.8; use 0 <= l1_ratio <= 1.")
-        else:
-            _warn(
-                "'penalty' was deprecated in version 1.8 of scikit-learn and will be removed in "
-                "1.10. Use l1_ratio (0 for 'l2', 1 for 'l1') and C=np.inf (for None)."
-            )
-        between = self.l1_ratio is not None and 0 < self.l1_ratio < 1
-        if name not in ("elasticnet",) and between:
-            _warn(
-                "l1_ratio parameter is only used when penalty is 'elasticnet'. Got "
-                f"(penalty={name})",
-                UserWarning,
-            )
-        if (self.penalty == "l2" and self.l1_ratio != 0) or (
-            self.penalty == "l1" and self.l1_ratio != 1
-        ):
-            _warn(
-                f"Inconsistent values: penalty={self.penalty} with l1_ratio={self.l1_ratio}. "
-                "penalty is deprecated. Please use l1_ratio only.",
-                UserWarning,
-            )
-        if self.penalty is None and self.C != 1.0:
-            _warn("Setting penalty=None will ignore the C and l1_ratio parameters", UserWarning)
-        if self.n_jobs is not None:
-            _warn(
-                "'n_jobs' has no effect since 1.8 and will be removed in 1.10. You provided "
-                f"'n_jobs={self.n_jobs}', please leave it unspecified."
-            )
 
     def _options(self, folds: Folds) -> Options:
         settings = current_settings()
@@ -338,28 +347,17 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
             return None
         k = 1 if batch.n_classes == 2 else batch.n_classes
         coef, intercept = (move(as_array(a), batch.work) for a in (self.coef_, self.intercept_))
-        if tuple(coef.shape) != (k, batch.n_features):
+        n_features = batch.n_columns if isinstance(batch, SparseBatch) else batch.n_features
+        if tuple(coef.shape) != (k, n_features):
             raise ValueError(
                 f"Initialization coef is of shape {tuple(coef.shape)}, expected shape "
-                f"{(k, batch.n_features)}: warm_start needs the features and classes of the last "
-                "fit."
+                f"{(k, n_features)}: warm_start needs the features and classes of the last fit."
             )
         xp = batch.work.xp
+        if isinstance(batch, SparseBatch) and batch.columns is not None:
+            coef = xp.take(coef, batch.columns, axis=1)
         W = xp.concat([coef, xp.reshape(intercept, (-1, 1))], axis=1)
         return xp.astype(W, xp.float64)[None, None, ...]
-
-    def _warn_if_stopped(self, solved: Solved) -> None:
-        late = (solved.violation > self.tol) & ~solved.stalled
-        if not late.any():
-            return
-        models = f" for {late.sum()} of {late.size} models" if late.size > 1 else ""
-        said = STOPPED.get(self.solver, STOPPED["lbfgs"]).format(max_iter=self.max_iter)
-        _warn(
-            f"{said}{models}: the largest component of a gradient is "
-            f"{solved.violation[late].max():.2g}, above tol={self.tol:g}. Increase max_iter, scale "
-            "the features (StandardScaler), or ask for less with a larger tol.",
-            ConvergenceWarning,
-        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -368,13 +366,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
 
 
 CALLBACKS = "callbacks, which follow every step of one model,"
-# The words that scikit-learn's users look for in its warnings.
-STOPPED = {
-    "lbfgs": "lbfgs failed to converge after {max_iter} iteration(s)",
-    "newton-cholesky": "Newton solver did not converge after {max_iter} iterations",
-    "saga": "The max_iter was reached which means the coef_ did not converge",
-}
-INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga' and dense X"
+INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga'"
 
 
 def _demand_two_classes(classes: np.ndarray) -> None:
@@ -387,12 +379,8 @@ def _demand_two_classes(classes: np.ndarray) -> None:
 
 def needs_host(estimator: Any, X: Any) -> str | None:
     """Why scikit-learn's own solver has to do this fit, or None where ours can."""
-    if sparse.issparse(X):
-        return "sparse X"
     if getattr(estimator, "_skl_callbacks", None):
         return CALLBACKS
+    if is_sparse(X) and estimator.solver == "qn":
+        return "sparse X, solver='qn'"
     return f"solver={estimator.solver!r}" if estimator.solver in HOST_SOLVERS else None
-
-
-def _warn(text, category=FutureWarning):
-    warnings.warn(text, category, stacklevel=4)

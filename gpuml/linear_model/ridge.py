@@ -7,22 +7,34 @@ import numpy as np
 from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, is_array, to_host
+from gpuml._csr import is_sparse
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
 from gpuml.linear_model._engines import (
     CUML_SOLVERS,
     HOST_SOLVERS,
+    RIDGE_INSTEAD,
     fit_cuml_ridge,
     fit_on_host,
     needs_host,
 )
+from gpuml.linear_model._sparse_input import (
+    refuse_device_sparse,
+    sparse_fit_batch,
+    sparse_response,
+)
+from gpuml.linear_model._sparse_ridge_stack import solved_from_moments, stack_sparse_ridge
 from gpuml.linear_model._stack import LeastSquaresStack, stack_candidates
 from gpuml.solvers._result import Status
+from gpuml.solvers.sparse_rows import SparseBatch
 
 NATIVE_SOLVERS = ("auto", "cholesky", "svd")
+# Those that take sparse rows too.
+SPARSE_SOLVERS = ("auto", "cholesky")
 
 
 class Ridge(LinearPredictor, sk.Ridge):
@@ -36,8 +48,12 @@ class Ridge(LinearPredictor, sk.Ridge):
     CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
     float64 whatever the dtype of X, so float32 data needs no widening in memory.
 
+    Sparse matrices of SciPy and CuPy are multiplied and never made dense: with few features, second
+    moments come from sparse products; with many, or where moments are too ill-conditioned,
+    conjugate gradients solve all models together.
+
     In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on
-    all splits from one pass over the rows.
+    all splits from one pass over the rows (from common passes, by conjugate gradients).
 
     Parameters
     ----------
@@ -49,13 +65,15 @@ class Ridge(LinearPredictor, sk.Ridge):
     copy_X : bool, default=True
         Only for scikit-learn's solvers; ours never write to X.
     max_iter : int, default=None
-        Only for iterative solvers of scikit-learn and cuML.
+        Bound on our conjugate gradients for sparse rows, and for iterative solvers of scikit-learn
+        and cuML. None is as many as it takes.
     tol : float, default=1e-4
         Only for iterative solvers of scikit-learn and cuML.
     solver : str, default="auto"
         - "auto", "cholesky": from second moments, in one pass over the rows. Where their condition
           number would cost more than 1e-7 (float64 data) or 1e-5 (float32 data) of the
-          coefficients, the rows are factored instead; see `status_`.
+          coefficients, the rows are factored instead (sparse rows: conjugate gradients); see
+          `status_`.
         - "svd": always from factors of the rows; slower, for nearly dependent features.
         - "eig", "lsmr", "cuml-svd": cuML's solvers ("eig", "lsmr", "svd"), on a GPU.
         - "lsqr", "sparse_cg", "sag", "saga", "lbfgs": scikit-learn's, for host data.
@@ -73,7 +91,8 @@ class Ridge(LinearPredictor, sk.Ridge):
     n_iter_ : int or ndarray of shape (n_targets,)
         Iterations; 1 for direct solvers.
     solver_ : str
-        The solver that did the work: "cholesky" and "svd" are ours.
+        The solver that did the work: "cholesky" and "svd" are ours, and so is "sparse_cg" for
+        sparse rows where `solver` was "auto" or "cholesky".
     status_ : gpuml.solvers.Status
         How the solve went, for our solvers; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
@@ -139,28 +158,70 @@ class Ridge(LinearPredictor, sk.Ridge):
             if self.solver in CUML_SOLVERS and not self.positive:
                 self.__dict__.update(fit_cuml_ridge(self, X, y, sample_weight))
                 return self
-            reason = needs_host(self, X)
+            reason = _why_on_host(self, X)
             if reason is not None:
+                refuse_device_sparse(self, X, reason, RIDGE_INSTEAD)
                 fit_on_host(self, sk.Ridge, reason, X, y, sample_weight)
+                self.__dict__.pop("status_", None)  # of a fit by us
                 return self
-            batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
+            batch: Batch
+            if is_sparse(X):
+                batch = sparse_fit_batch(self, X, y, sample_weight)
+            else:
+                batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
             self.__dict__.update(self.multifit(whole(batch), [{}]).pick(0, 0))
         return self
 
+    def predict(self, X):
+        """Predict targets ``X coef_' + intercept_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            In the library and on the device of X.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        if not is_sparse(X):
+            return super().predict(X)
+        check_is_fitted(self)
+        return sparse_response(self, X, self.coef_, self.intercept_)
+
     def multifit_ready(self, X: Any) -> bool:
         """Whether our own solver does the work, so that a search can fit all models at once."""
-        return self.solver in NATIVE_SOLVERS and needs_host(self, X) is None
+        return self.solver in NATIVE_SOLVERS and _why_on_host(self, X) is None
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
+        if is_sparse(X):
+            return sparse_fit_batch(self, X, y, sample_weight)
         return multifit_batch(self, X, y, sample_weight)
+
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows, which are dense."""
+        return multifit_batch(self, X, y, sample_weight)
+
+    def multifit_rows(self, folds: Folds) -> Any:
+        """Rows that `multifit` reads; None where conjugate gradients are to tell."""
+        if isinstance(folds.batch, SparseBatch) and not solved_from_moments(folds.batch):
+            return None
+        return super().multifit_rows(folds)
 
     def multifit(
         self,
         folds: Folds,
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
-    ) -> LeastSquaresStack:
+    ) -> Any:
         """Fit every candidate on the training part of every split, in one pass over the rows.
 
         Parameters
@@ -173,15 +234,19 @@ class Ridge(LinearPredictor, sk.Ridge):
 
         Returns
         -------
-        LeastSquaresStack
+        LeastSquaresStack, or SparseRidgeStack of sparse rows
         """
         n_targets = folds.batch.y.shape[1]
-        alphas = [_alphas(c.get("alpha", self.alpha), n_targets) for c in candidates]
-        width = max(len(alpha) for alpha in alphas)
+        each = [_alphas(c.get("alpha", self.alpha), n_targets) for c in candidates]
+        width = max(len(alpha) for alpha in each)
+        alphas = np.stack([np.broadcast_to(alpha, (width,)) for alpha in each])
+        fit_intercept = [c.get("fit_intercept", self.fit_intercept) for c in candidates]
+        if isinstance(folds.batch, SparseBatch):
+            return stack_sparse_ridge(folds, alphas, fit_intercept, self.max_iter, advance)
         return stack_candidates(
             described=describe_rows(self, folds, advance, careful=self.solver == "svd"),
-            alphas=np.stack([np.broadcast_to(alpha, (width,)) for alpha in alphas]),
-            fit_intercept=[c.get("fit_intercept", self.fit_intercept) for c in candidates],
+            alphas=alphas,
+            fit_intercept=fit_intercept,
             attributes=_ridge_attributes,
             flat_coef=True,
         )
@@ -190,6 +255,15 @@ class Ridge(LinearPredictor, sk.Ridge):
         tags = super().__sklearn_tags__()
         tags.array_api_support = self.solver in NATIVE_SOLVERS and not self.positive
         return tags
+
+
+def _why_on_host(estimator: Ridge, X: Any) -> str | None:
+    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
+    if not is_sparse(X):
+        return needs_host(estimator, X)
+    if estimator.positive:
+        return "sparse X and positive=True"
+    return None if estimator.solver in SPARSE_SOLVERS else f"sparse X, solver={estimator.solver!r}"
 
 
 def _ridge_attributes(

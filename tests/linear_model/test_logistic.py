@@ -391,16 +391,6 @@ def test_penalty_by_name_still_works(rng):
     np.testing.assert_allclose(old.coef_, new.coef_)
 
 
-def test_sparse_rows_are_fitted_by_scikit_learn(rng):
-    from scipy import sparse
-
-    X, y = problem(rng)
-    ours = LogisticRegression().fit(sparse.csr_array(X), y)
-    theirs = sk.LogisticRegression().fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_)
-    np.testing.assert_array_equal(ours.predict(sparse.csr_array(X)), theirs.predict(X))
-
-
 def test_many_features_with_an_l1_penalty_go_by_gradients(rng, monkeypatch):
     from gpuml.solvers import logistic
 

@@ -1,0 +1,86 @@
+"""Sparse rows in CSR format, of SciPy or of cupyx: checked and multiplied where they are."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from gpuml._arrays import Array
+from gpuml._validation import check_finite
+
+NUMBERS = "fiub"
+
+
+def is_cupyx_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix on a GPU."""
+    return type(X).__module__.startswith("cupyx.scipy.sparse")
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix, on the host or a GPU."""
+    return sparse.issparse(X) or is_cupyx_sparse(X)
+
+
+def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> Any:
+    """Check sparse rows, and bring them to CSR.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in messages.
+    X : sparse matrix (n, p)
+        Of any format, of SciPy or cupyx.
+    reset : bool
+        Whether `n_features_in_` is set (in `fit`) or checked.
+    floats : bool, default=False
+        Whether values other than float32 become float64; otherwise they stay what they are.
+
+    Raises
+    ------
+    ValueError
+        No rows or columns, other features than in `fit`, nan or inf, complex values.
+    """
+    if sparse.issparse(X):
+        dtype = [np.float64, np.float32] if floats else "numeric"
+        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    return _check_cupyx(estimator, X, reset, floats)
+
+
+def _check_cupyx(estimator, X, reset, floats):
+    name = type(estimator).__name__
+    for axis, what in enumerate(("sample", "feature")):
+        if X.shape[axis] < 1:
+            raise ValueError(
+                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
+                f"minimum of 1 is required by {name}."
+            )
+    if not reset and X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    X = X.tocsr()
+    if X.dtype.kind not in NUMBERS:
+        raise ValueError(f"Complex data not supported\nX has dtype {X.dtype}.")
+    if floats and X.dtype not in (np.float64, np.float32):
+        X = X.astype(np.float64)
+    check_finite(X.data, "X", estimator)
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+    return X
+
+
+def with_values(X: Any, values: Array, *, copy: bool = False) -> Any:
+    """CSR with the pattern of X (n, p) and other values (nnz,).
+
+    The pattern is shared unless `copy` asks for one of its own.
+    """
+    indices, indptr = (X.indices.copy(), X.indptr.copy()) if copy else (X.indices, X.indptr)
+    return type(X)((values, indices, indptr), shape=X.shape)
+
+
+def in_float64(X: Any) -> Any:
+    """The same matrix with float64 values; itself if it has them."""
+    return X if X.dtype == np.float64 else X.astype(np.float64)

@@ -1,0 +1,256 @@
+"""Texts as counts of terms of a vocabulary, and as weights of terms."""
+
+from typing import Any
+
+from sklearn.base import _fit_context
+from sklearn.feature_extraction import text as sk
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import is_array, to_host
+from gpuml._travel import Travels
+from gpuml._validation import unchanged_on_error
+from gpuml.feature_extraction import _engine
+from gpuml.feature_extraction._texts import Texts, place_texts
+from gpuml.feature_extraction._tfidf import TfidfTransformer
+from gpuml.feature_extraction._vocabulary import pruned
+
+
+class _Counting(Travels):
+    """Counts by scikit-learn or cuML. What is fitted is scikit-learn's, on the host."""
+
+    def _fit_counts(self, texts: Texts) -> Any:
+        """Find the vocabulary; gives counts where the work was done."""
+        if not texts.on_gpu:
+            return sk.CountVectorizer.fit_transform(self, texts.documents)
+        self._validate_ngram_range()
+        self._warn_for_unused_params()
+        self._validate_vocabulary()
+        self.build_analyzer()  # for its errors and warnings
+        if self.fixed_vocabulary_:
+            self._warn_of_upper_case()
+            return self._counts(texts)
+        terms, X = _engine.counts(self, texts.documents, None)
+        terms, X = pruned(self, terms, X)
+        self.vocabulary_ = {term: i for i, term in enumerate(terms)}
+        return X
+
+    def _counts(self, texts: Texts) -> Any:
+        """Counts of the terms of the vocabulary, where the work was done."""
+        if not texts.on_gpu:
+            return sk.CountVectorizer.transform(self, texts.documents)
+        self._check_vocabulary()
+        terms = sorted(self.vocabulary_, key=self.vocabulary_.__getitem__)
+        return _engine.counts(self, texts.documents, terms)[1]
+
+    def _warn_of_upper_case(self):
+        # scikit-learn's warning is in the midst of its fit; without texts that fit is short.
+        probe = sk.CountVectorizer(vocabulary=self.vocabulary, lowercase=self.lowercase)
+        probe.fit_transform([])
+
+
+class CountVectorizer(_Counting, sk.CountVectorizer):
+    """Texts as sparse rows of counts of the terms of a vocabulary.
+
+    On the host this is scikit-learn's class. On a GPU cuML cuts the texts into words and counts
+    them, and what follows is as in scikit-learn, ties of `max_features` included. The GPU is taken
+    for texts of a cuDF series, with ``gpuml.set_config(device="cuda")``, and for many texts; the
+    result stays there in the first two cases, and comes back in the third.
+
+    Parameters
+    ----------
+    input, encoding, decode_error, strip_accents, lowercase, preprocessor, tokenizer, stop_words, \
+token_pattern, ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype
+        As for scikit-learn's class. cuML has no callables, no accents to strip, words of the
+        default `token_pattern` only, and strings only (no files or bytes); in other cases
+        scikit-learn does the work, with a `gpuml.exceptions.FallbackWarning`. So it does where
+        texts have characters that cuDF knows otherwise than Python. Matrices that stay on a GPU
+        are float64 for other values of `dtype` than float32.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        Columns of the terms.
+    fixed_vocabulary_ : bool
+        Whether the vocabulary is the user's.
+
+    See Also
+    --------
+    HashingVectorizer : Without a vocabulary.
+    TfidfVectorizer : With weights of terms.
+
+    Examples
+    --------
+    >>> from gpuml.feature_extraction.text import CountVectorizer
+    >>> model = CountVectorizer()
+    >>> model.fit_transform(["one text", "another text, a text"]).toarray()
+    array([[0, 1, 1],
+           [1, 0, 2]])
+    >>> model.get_feature_names_out()
+    array(['another', 'one', 'text'], dtype=object)
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, raw_documents, y=None):
+        """Find the vocabulary, and count its terms in the same texts.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+            Of SciPy, or of cupyx on a GPU.
+
+        Raises
+        ------
+        ValueError
+            For a single string, missing documents, and where no terms are left. A failed fit
+            leaves the estimator as it was.
+        gpuml.exceptions.FallbackError
+            If cuML cannot do it, and the setting `fallback` is "error".
+        """
+        with unchanged_on_error(self):
+            texts = place_texts(self, raw_documents, "fit_transform")
+            return texts.home(self._fit_counts(texts), self.dtype)
+
+    def transform(self, raw_documents):
+        """Count the terms of the vocabulary.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+            Of SciPy, or of cupyx on a GPU.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`, unless the vocabulary is the user's.
+        """
+        texts = place_texts(self, raw_documents, "transform")
+        return texts.home(self._counts(texts), self.dtype)
+
+
+class TfidfVectorizer(_Counting, sk.TfidfVectorizer):
+    """Texts as sparse rows of weights of terms: `CountVectorizer`, then `TfidfTransformer`.
+
+    Parameters
+    ----------
+    input, encoding, decode_error, strip_accents, lowercase, preprocessor, tokenizer, analyzer, \
+stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary, binary, dtype
+        As for `CountVectorizer`.
+    norm, use_idf, smooth_idf, sublinear_tf
+        As for `TfidfTransformer`.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        Columns of the terms.
+    fixed_vocabulary_ : bool
+        Whether the vocabulary is the user's.
+    idf_ : ndarray of shape (n_features,)
+        Weights of the terms, on the host; only with `use_idf`.
+
+    See Also
+    --------
+    CountVectorizer : Without weights; says when a GPU is taken, and what cuML lacks.
+
+    Examples
+    --------
+    >>> from gpuml.feature_extraction.text import TfidfVectorizer
+    >>> TfidfVectorizer().fit_transform(["one text", "another text"]).toarray().round(2)
+    array([[0.  , 0.81, 0.58],
+           [0.81, 0.  , 0.58]])
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, raw_documents, y=None):
+        """Find the vocabulary and the weights of its terms.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : TfidfVectorizer
+
+        Raises
+        ------
+        ValueError
+            As `CountVectorizer.fit_transform`. A failed fit leaves the estimator as it was.
+        """
+        with unchanged_on_error(self):
+            self._learn(place_texts(self, raw_documents, "fit"))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, raw_documents, y=None):
+        """Find the vocabulary and the weights, and weigh the terms of the same texts.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+            Of SciPy, or of cupyx on a GPU.
+        """
+        with unchanged_on_error(self):
+            texts = place_texts(self, raw_documents, "fit_transform")
+            X = self._learn(texts)
+            return texts.home(self._weighted(X), X.dtype)
+
+    def transform(self, raw_documents):
+        """Weigh the terms of texts.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+            Of SciPy, or of cupyx on a GPU.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, msg="The TF-IDF vectorizer is not fitted")
+        texts = place_texts(self, raw_documents, "transform")
+        weighted = self._weighted(self._counts(texts))
+        return texts.home(weighted, weighted.dtype)
+
+    def _learn(self, texts):
+        """Fit; gives counts where the work was done."""
+        self._check_params()
+        X = self._fit_counts(texts)
+        weights = TfidfTransformer(
+            norm=self.norm,
+            use_idf=self.use_idf,
+            smooth_idf=self.smooth_idf,
+            sublinear_tf=self.sublinear_tf,
+        ).fit(X)
+        if is_array(getattr(weights, "idf_", None)):
+            weights.idf_ = to_host(weights.idf_)
+        self._tfidf = weights
+        return X
+
+    def _weighted(self, X):
+        weights = TfidfTransformer()
+        # May be scikit-learn's, if the user has set `idf_`.
+        vars(weights).update(vars(self._tfidf))
+        return weights.transform(X, copy=False)

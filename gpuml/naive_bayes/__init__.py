@@ -1,0 +1,7 @@
+"""Naive Bayes classifiers with scikit-learn's names, on the device of their data."""
+
+from gpuml.naive_bayes.categorical import CategoricalNB
+from gpuml.naive_bayes.discrete import BernoulliNB, ComplementNB, MultinomialNB
+from gpuml.naive_bayes.gaussian import GaussianNB
+
+__all__ = ["BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"]

@@ -1,0 +1,172 @@
+"""What is passed to naive Bayes classifiers becomes rows of classes, or a clear error."""
+
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.multiclass import unique_labels
+
+from gpuml._arrays import Array, as_array, is_array, is_numpy, move, place_of, to_host
+from gpuml._csr import NUMBERS, check_csr, is_cupyx_sparse, is_sparse
+from gpuml._labels import Encoded
+from gpuml._validation import check_classify, check_rows, is_foreign
+
+
+class Labelled(NamedTuple):
+    """Checked rows, dense or CSR, with labels and weights, where the rows are."""
+
+    X: Any
+    labels: Encoded
+    weight: Array | None
+
+
+def check_labelled(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+    accept_sparse: bool = True,
+) -> Labelled:
+    """Check what was passed to `fit` or `partial_fit` of a classifier.
+
+    Integers and bools stay what they are: sums make float64 of a block of them at a time.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in messages.
+    X : array-like or sparse matrix (n, p)
+    y : array-like (n,)
+    sample_weight : array-like (n,), number or None
+    reset : bool
+        Whether `n_features_in_` and the names of features are set or checked.
+    accept_sparse : bool, default=True
+
+    Raises
+    ------
+    ValueError
+        As `gpuml._validation.check_classify`.
+    TypeError
+        For sparse X where it is not accepted.
+    """
+    X = check_X(estimator, X, reset=reset, accept_sparse=accept_sparse)
+    place = place_of(values_of(X))
+    # Labels and weights are checked as those of one column of zeros where X is; by a copy, whose
+    # number of features may change.
+    column = place.xp.zeros((X.shape[0], 1), dtype=place.xp.float64, device=place.device)
+    sample_weight = as_array(sample_weight)
+    if sample_weight is not None and not is_array(sample_weight) and place.kind != "numpy":
+        # A copy: other libraries do not like memory that pandas lets nobody write to.
+        sample_weight = np.array(sample_weight, dtype=np.float64)
+    _, labels, weight = check_classify(copy(estimator), column, y, sample_weight)
+    return Labelled(X, labels, weight)
+
+
+def check_X(estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool = True) -> Any:
+    """Check rows without labels: dense in their library, or CSR.
+
+    Raises
+    ------
+    ValueError
+        As `gpuml._validation.check_rows`.
+    TypeError
+        For sparse X where it is not accepted.
+    """
+    X = as_array(X)
+    if is_sparse(X) and accept_sparse:
+        return check_csr(estimator, X, reset=reset)
+    if is_cupyx_sparse(X):
+        raise TypeError(
+            "Sparse data was passed for X, but dense data is required. Use '.toarray()' to "
+            "convert to a dense array."
+        )
+    return _numbers(check_rows(estimator, X, reset=reset, keep_dtype=True))
+
+
+def values_of(X: Any) -> Array:
+    """The values of rows as one array: of CSR those that are stored."""
+    return X.data if is_sparse(X) else X
+
+
+def result_dtype(X: Any) -> Any:
+    """float32 for float32 rows, else float64; of the library of the rows."""
+    values = values_of(X)
+    xp = place_of(values).xp
+    return xp.float32 if values.dtype == xp.float32 else xp.float64
+
+
+def refuse_negative(X: Any, whom: str) -> None:
+    """Raise scikit-learn's ValueError if a value is below 0."""
+    values = values_of(X)
+    xp = place_of(values).xp
+    if xp.isdtype(values.dtype, "bool"):
+        return
+    if values.shape[0] > 0 and bool(xp.any(values < 0)):
+        raise ValueError(f"Negative values in data passed to {whom}.")
+
+
+def _numbers(X):
+    if is_foreign(X):
+        return X
+    if X.dtype.kind not in NUMBERS:
+        raise ValueError(f"X must hold numbers, got dtype {X.dtype}. Convert it explicitly.")
+    return X
+
+
+def first_classes(model: Any, classes: Any, labels: Encoded) -> bool:
+    """Set `classes_` at the first call of `partial_fit`, and check them later; says if it is.
+
+    Raises
+    ------
+    ValueError
+        No classes at the first call, or other ones later.
+    """
+    known = getattr(model, "classes_", None)
+    if classes is None:
+        if known is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        return False
+    classes = as_array(classes)
+    classes = unique_labels(to_host(classes) if is_array(classes) else classes)
+    if known is None:
+        foreign = is_foreign(labels.classes) and classes.dtype.kind in NUMBERS
+        model.classes_ = move(classes, place_of(labels.classes)) if foreign else classes
+        return True
+    if not np.array_equal(to_host(known), classes):
+        raise ValueError(
+            f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
+        )
+    return False
+
+
+def codes_among(labels: Encoded, classes: Array) -> Array:
+    """Positions of labels (n,) among sorted classes, int64, where the labels are.
+
+    Raises
+    ------
+    ValueError
+        If a label is none of them.
+    """
+    here, known = labels.host_classes, to_host(classes)
+    place = place_of(labels.codes)
+    codes = place.xp.astype(labels.codes, place.xp.int64)
+    is_known = np.isin(here, known)
+    if not is_known.all():
+        raise ValueError(
+            f"The target label(s) {here[~is_known]} in y do not exist in the initial classes "
+            f"{known}"
+        )
+    if len(here) == len(known):
+        return codes
+    rank = np.searchsorted(known, here).astype(np.int64)
+    return place.xp.take(move(rank, place), codes, axis=0)
+
+
+def labels_at(classes: Array, codes: Array) -> Array:
+    """Labels of codes; where the codes are unless no array there can hold them."""
+    if is_numpy(classes) and classes.dtype.kind not in NUMBERS:
+        return classes[to_host(codes)]
+    place = place_of(codes)
+    return place.xp.take(move(classes, place), codes, axis=0)

@@ -1,0 +1,196 @@
+"""Sums over the rows of each class, in float64, block by block.
+
+Moments are taken about the means of the classes in a block, and blocks are merged by the update of
+Chan, Golub and LeVeque [1]_, which is also how `partial_fit` adds rows: a large mean costs the
+variance no digits, whatever the dtype of the rows.
+
+References
+----------
+.. [1] T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for computing the sample variance:
+   analysis and recommendations", The American Statistician 37 (1983).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpuml._arrays import Array, Place, compute_place, move, namespace, nbytes, place_of
+from gpuml._config import current_settings
+from gpuml._csr import in_float64, is_sparse
+from gpuml.data import cut
+from gpuml.naive_bayes._input import values_of
+
+# Workspace of a block: on a CPU it stays in the cache of a core, on a GPU it hides launches.
+HOST_BLOCK_BYTES = 2**20
+DEVICE_BLOCK_BYTES = 2**28
+SMALLEST_BLOCK_ROWS = 256
+
+
+def work_place(X: Array) -> Place:
+    """Where dense rows are worked on; sparse ones stay where they are.
+
+    A pass over the rows does not repay a trip to a GPU, so "auto" leaves host rows on the host.
+    """
+    setting = current_settings().device
+    if is_sparse(X):
+        return place_of(values_of(X))
+    return compute_place(X, 0, setting) if setting == "cuda" else place_of(X)
+
+
+def row_slices(X: Array, place: Place, n_columns: int) -> Iterator[slice]:
+    """Runs of rows whose workspace of `n_columns` float64 a row is bounded."""
+    bound = current_settings().block_bytes
+    if bound is None:
+        bound = HOST_BLOCK_BYTES if place.is_host else DEVICE_BLOCK_BYTES
+        n_rows = max(SMALLEST_BLOCK_ROWS, bound // (8 * n_columns))
+    else:
+        n_rows = max(1, bound // (8 * n_columns))
+    return cut(slice(0, X.shape[0]), n_rows)
+
+
+def in_blocks(
+    X: Array, n_columns: int, compute: Callable[[Array], Array], *, floats: bool = True
+) -> Array:
+    """What `compute` makes (b, k) of blocks (b, p) of dense rows, joined where the rows are.
+
+    Parameters
+    ----------
+    X : array (n, p)
+    n_columns : int
+        Workspace of `compute` in float64 a row.
+    compute : callable
+        Takes a block at the place of work, in float64 unless `floats` is False.
+    floats : bool, default=True
+    """
+    home, work = place_of(X), work_place(X)
+    parts = []
+    for rows in row_slices(X, work, n_columns):
+        block = move(X[rows, ...], work)
+        block = work.xp.astype(block, work.xp.float64, copy=False) if floats else block
+        parts.append(move(compute(block), home))
+    return parts[0] if len(parts) == 1 else home.xp.concat(parts, axis=0)
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Rows of k classes.
+
+    Attributes
+    ----------
+    X : array (n, p), or CSR matrix
+    codes : int64 array (n,)
+        Classes of the rows, where X is.
+    weight : array (n,) or None
+    n_classes : int
+    """
+
+    X: Any
+    codes: Array
+    weight: Array | None
+    n_classes: int
+
+    @property
+    def nbytes(self) -> int:
+        return nbytes(values_of(self.X))
+
+    def blocks(self, n_columns: int) -> Iterator[tuple[Array, Array, Array]]:
+        """Blocks of dense rows (b, p), codes (b,) and weighted indicators (b, k) of classes."""
+        work = work_place(self.X)
+        for rows in row_slices(self.X, work, n_columns + self.n_classes):
+            X, codes = move(self.X[rows, ...], work), move(self.codes[rows], work)
+            weight = None if self.weight is None else move(self.weight[rows], work)
+            yield X, codes, indicators(codes, weight, self.n_classes)
+
+
+def indicators(codes: Array, weight: Array | None, n_classes: int) -> Array:
+    """Float64 (n, k): the weight of a row in the column of its class, else 0."""
+    place = place_of(codes)
+    xp = place.xp
+    every = xp.arange(n_classes, dtype=codes.dtype, device=place.device)
+    Y = xp.astype(codes[:, None] == every[None, :], xp.float64)
+    return Y if weight is None else Y * xp.astype(weight, xp.float64)[:, None]
+
+
+def class_sums(rows: ClassRows, values: Callable[[Any], Any] = lambda X: X) -> tuple[Array, Array]:
+    """Weights (k,) and sums of features (k, p) of each class, float64, at the place of work.
+
+    `values` maps rows, dense or CSR, to what is summed of them.
+    """
+    if is_sparse(rows.X):
+        Y = indicators(rows.codes, rows.weight, rows.n_classes)
+        xp = namespace(Y)
+        sums = in_float64(values(rows.X)).T @ Y
+        return xp.sum(Y, axis=0), xp.matrix_transpose(sums)
+    total: Any = None
+    for X, _, Y in rows.blocks(2 * rows.X.shape[1]):
+        xp = namespace(Y)
+        X = xp.astype(values(X), xp.float64, copy=False)
+        found = xp.sum(Y, axis=0), xp.matrix_transpose(Y) @ X
+        total = found if total is None else tuple(a + b for a, b in zip(total, found, strict=True))
+    return total
+
+
+@dataclass(frozen=True)
+class ClassMoments:
+    """Of each class: weight (k,), mean (k, p) and ``sum w (x - mean)^2`` (k, p), float64.
+
+    The mean is 0 where nothing has weight.
+    """
+
+    count: Array
+    mean: Array
+    squares: Array
+
+    def merged(self, other: "ClassMoments") -> "ClassMoments":
+        """Moments of the rows of both."""
+        count = self.count + other.count
+        share = (other.count / _or_one(count))[:, None]
+        step = other.mean - self.mean
+        return ClassMoments(
+            count,
+            self.mean + share * step,
+            self.squares + other.squares + self.count[:, None] * share * step**2,
+        )
+
+    def variance(self) -> Array:
+        """``squares / count``; 0 where nothing has weight."""
+        return self.squares / _or_one(self.count)[:, None]
+
+    def pooled(self) -> "ClassMoments":
+        """Moments of all rows as one class."""
+        xp = namespace(self.count)
+        count = xp.sum(self.count, keepdims=True)
+        mean = xp.sum(self.count[:, None] * self.mean, axis=0, keepdims=True) / count[:, None]
+        squares = self.squares + self.count[:, None] * (self.mean - mean) ** 2
+        return ClassMoments(count, mean, xp.sum(squares, axis=0, keepdims=True))
+
+
+def class_moments(rows: ClassRows) -> ClassMoments:
+    """Moments of dense rows: one reading of them."""
+    total: Any = None
+    for X, codes, Y in rows.blocks(3 * rows.X.shape[1]):
+        found = _moments(X, codes, Y)
+        total = found if total is None else total.merged(found)
+    return total
+
+
+def column_moments(rows: ClassRows) -> ClassMoments:
+    """Moments of all rows as one class, without weights."""
+    return class_moments(replace(rows, codes=0 * rows.codes, weight=None, n_classes=1))
+
+
+def _moments(X, codes, Y):
+    xp = namespace(Y)
+    X = xp.astype(X, xp.float64, copy=False)
+    turned = xp.matrix_transpose(Y)
+    count = xp.sum(Y, axis=0)
+    divisor = _or_one(count)[:, None]
+    mean = (turned @ X) / divisor
+    Z = X - xp.take(mean, codes, axis=0)
+    rest = turned @ Z  # 0 but for the rounding of the mean
+    return ClassMoments(count, mean + rest / divisor, turned @ (Z * Z) - rest**2 / divisor)
+
+
+def _or_one(count):
+    xp = namespace(count)
+    return xp.where(count > 0, count, xp.ones_like(count))

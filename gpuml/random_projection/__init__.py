@@ -1,0 +1,12 @@
+"""Random projections with scikit-learn's names, on the device of their data."""
+
+from sklearn.random_projection import johnson_lindenstrauss_min_dim
+
+from gpuml.random_projection._gaussian import GaussianRandomProjection
+from gpuml.random_projection._sparse import SparseRandomProjection
+
+__all__ = [
+    "GaussianRandomProjection",
+    "SparseRandomProjection",
+    "johnson_lindenstrauss_min_dim",
+]

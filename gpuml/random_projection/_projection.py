@@ -1,0 +1,201 @@
+"""What random projections share: the matrix is scikit-learn's, the product is where X is."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import _fit_context
+from sklearn.utils import _align_api_if_sparse
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import (
+    HOST,
+    Place,
+    as_array,
+    compute_place,
+    is_array,
+    move,
+    nbytes,
+    place_of,
+    to_host,
+)
+from gpuml._config import current_settings
+from gpuml._csr import check_csr, is_cupyx_sparse, is_sparse
+from gpuml._output import wants_host_frame
+from gpuml._travel import Travels
+from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
+
+# A CPU multiplies by so many components in the time in which it reads the rows.
+COMPONENTS_A_READING = 8
+
+
+class RandomProjection(Travels):
+    """`fit`, and products with `components_`."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Draw the matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Only its shape and dtype matter.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class of the same name rejects. A failed fit leaves the
+            estimator as it was.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if _is_elsewhere(X):
+                X = _check(self, X, reset=True)
+                # scikit-learn's fit needs a matrix of that shape; an empty one costs nothing.
+                super().fit(sparse.csc_matrix(X.shape, dtype=_host_dtype(X)))
+                self._bring(_place(X))
+            else:
+                super().fit(X)
+            # scikit-learn takes "auto" for a number here.
+            self._n_features_out = int(self.n_components_)
+        return self
+
+    def inverse_transform(self, X):
+        """Rows whose projections are close to given ones, by the pseudo-inverse of the matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_components)
+
+        Returns
+        -------
+        X_original : array of shape (n_samples, n_features)
+            In the library and on the device of X.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if not _is_elsewhere(X):
+            return super(RandomProjection, _at_host(self)).inverse_transform(X)
+        if not is_sparse(X):
+            X = check_images(self, X, self.n_components_)
+        known = getattr(self, "inverse_components_", None)
+        if not self.compute_inverse_components or known is None:
+            known = _at_host(self)._compute_inverse_components()
+        return X @ _as_of(move(known, _place(X)), X).T
+
+    def _transform(self, X: Any, on_host: Callable) -> Any:
+        check_is_fitted(self)
+        X = as_array(X)
+        if _is_elsewhere(X):
+            X = _check(self, X, reset=False)
+            return _as_asked(self, self._product(X))
+        if sparse.issparse(X) or self._work_place(X) == HOST:
+            return on_host(_at_host(self), X)
+        X = check_rows(self, X, reset=False)
+        return to_host(self._product(move(X, self._work_place(X))))
+
+    def _work_place(self, X: Any) -> Place:
+        """Where dense host rows are worked on."""
+        setting = current_settings().device
+        if setting == "cuda" and not is_array(X):
+            return compute_place(np.empty(0), 0, setting)
+        if not is_array(X):
+            return HOST
+        passes = max(1, int(self.n_components_) // COMPONENTS_A_READING)
+        return compute_place(X, nbytes(X) * passes, setting)
+
+    def _sklearn_state(self) -> dict[str, Any]:
+        return dict(vars(_at_host(self)))
+
+    def _product(self, X: Any) -> Any:
+        """``X C'`` of rows that are on a device or in another library than NumPy."""
+        C = _as_of(_at(self.components_, _place(X)), X)
+        if is_sparse(X):
+            Z = X @ C.T
+            return Z.toarray() if is_sparse(Z) and self.dense_output else Z
+        if is_sparse(C):
+            return (C @ X.T).T
+        return X @ C.T
+
+    def _bring(self, place: Place) -> None:
+        """Bring fitted matrices to where X is."""
+        self.components_ = _at(self.components_, place)
+        if hasattr(self, "inverse_components_"):
+            self.inverse_components_ = move(self.inverse_components_, place)
+
+
+def _is_elsewhere(X):
+    return is_foreign(X) or is_cupyx_sparse(X)
+
+
+def _place(X):
+    return place_of(X.data if is_sparse(X) else X)
+
+
+def _check(model, X, *, reset):
+    if is_sparse(X):
+        return check_csr(model, X, reset=reset, floats=True)
+    return check_rows(model, X, reset=reset)
+
+
+def _host_dtype(X):
+    return np.dtype(str(X.dtype).rpartition(".")[2])
+
+
+def _as_of(C, X):
+    """A matrix of the dtype of X."""
+    if is_sparse(C):
+        return C.astype(X.dtype)
+    return place_of(C).xp.astype(C, X.dtype, copy=False)
+
+
+def _at(components: Any, place: Place) -> Any:
+    """Components at a place; sparse ones are an array where the library has no sparse matrix."""
+    if is_cupyx_sparse(components):
+        if place.kind == "cupy":
+            return components
+        components = components.get()
+    if not sparse.issparse(components):
+        return move(components, place)
+    if place.kind == "cupy":
+        from cupyx.scipy.sparse import csr_matrix
+
+        return csr_matrix(components)
+    return move(components.toarray(), place)
+
+
+def _at_host(model):
+    """The model with fitted matrices as scikit-learn has them: itself if they are, else a copy."""
+    if not _is_elsewhere(model.components_):
+        return model
+    copied = copy.copy(model)
+    components = model.components_
+    if is_cupyx_sparse(components):
+        copied.components_ = _align_api_if_sparse(components.get())
+    elif getattr(model, "density_", 1) < 1:
+        copied.components_ = _align_api_if_sparse(sparse.csr_array(to_host(components)))
+    else:
+        copied.components_ = to_host(components)
+    if hasattr(model, "inverse_components_"):
+        copied.inverse_components_ = to_host(model.inverse_components_)
+    return copied
+
+
+def _as_asked(model, Z):
+    """On the host if a data frame is to be made of the result."""
+    if not wants_host_frame(model):
+        return Z
+    return Z.get() if is_sparse(Z) else to_host(Z)
