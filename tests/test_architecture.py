@@ -18,11 +18,28 @@ ROOT = Path(__file__).parents[1]
 # docs/design.md a line. "gpuml.testing" and "gpuml.datasets" are in no row: nothing imports them.
 BASE = ("array_api_compat", "numpy", "scipy", "threadpoolctl")
 RULES = {
-    "gpuml": ("gpuml._config",),
+    "gpuml": ("gpuml._accelerate", "gpuml._config", "gpuml._twins", "gpuml.persistence"),
+    "gpuml.__main__": ("gpuml._accelerate", "gpuml._config"),
+    "gpuml._accelerate": (),
+    "gpuml.exceptions": (),
     "gpuml._config": (),
     "gpuml._staging": (),
+    "gpuml._frames": (),
+    "gpuml._host_rows": ("narwhals",),
+    "gpuml._output": ("gpuml._arrays", "sklearn.utils"),
     "gpuml._progress": ("rich",),
-    "gpuml._arrays": ("gpuml._staging",),
+    "gpuml._arrays": ("gpuml._frames", "gpuml._staging"),
+    "gpuml._foreign_rows": ("gpuml._arrays",),
+    # Models that travel: pickles, scikit-learn's twins, files.
+    "gpuml._stored": ("gpuml._arrays", "gpuml._config"),
+    "gpuml._twins": ("gpuml._arrays", "gpuml._stored", "sklearn"),
+    "gpuml._travel": (
+        *("gpuml.__version__", "gpuml._stored", "gpuml._twins", "gpuml.exceptions", "sklearn"),
+    ),
+    "gpuml.persistence": (
+        *("gpuml.__path__", "gpuml._arrays", "gpuml._stored", "gpuml._travel", "gpuml.metrics"),
+        *("joblib", "sklearn"),
+    ),
     "gpuml._transfers": ("gpuml._arrays",),
     "gpuml._threads": (),
     "gpuml._ops": ("gpuml._arrays", "gpuml._threads"),
@@ -31,6 +48,7 @@ RULES = {
     "gpuml.data": ("gpuml._arrays", "gpuml._device_copies", "gpuml._labels", "gpuml._ops"),
     "gpuml._validation": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml.data"),
+        *("gpuml._foreign_rows", "gpuml._frames", "gpuml._host_rows", "gpuml._output"),
         *("sklearn.exceptions", "sklearn.utils"),
     ),
     "gpuml.metrics": (
@@ -46,7 +64,7 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
-        "gpuml.resampling",
+        *("gpuml._csr", "gpuml._travel", "gpuml.resampling"),
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
@@ -60,6 +78,7 @@ RULES = {
     ),
     "gpuml.model_selection": (
         *("gpuml._arrays", "gpuml._config", "gpuml._device_copies", "gpuml._progress"),
+        "gpuml._travel",
         *("gpuml.data", "gpuml.divided", "gpuml.metrics", "gpuml.pipeline", "gpuml.resampling"),
         *("joblib", "sklearn.base", "sklearn.exceptions", "sklearn.experimental"),
         "sklearn.get_config",
@@ -67,22 +86,48 @@ RULES = {
     ),
     # Pipelines know steps by what they offer, and no concrete estimator either.
     "gpuml.pipeline": (
-        *("gpuml._arrays", "gpuml._config", "gpuml._validation", "gpuml.data"),
+        *("gpuml._arrays", "gpuml._config", "gpuml._travel", "gpuml._validation", "gpuml.data"),
         *("gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
     ),
     "gpuml.compose": (
-        *("gpuml._arrays", "gpuml._validation", "gpuml.linear_model", "gpuml.metrics"),
-        *("gpuml.pipeline", "sklearn"),
+        *("gpuml._arrays", "gpuml._travel", "gpuml._validation", "gpuml.linear_model"),
+        *("gpuml.metrics", "gpuml.pipeline", "sklearn"),
     ),
     "gpuml.decomposition": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
-        *("gpuml.solvers", "sklearn"),
+        *("gpuml._output", "gpuml._travel", "gpuml.solvers", "sklearn"),
     ),
     "gpuml.preprocessing": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
-        *("gpuml._labels", "gpuml.solvers", "sklearn"),
+        *("gpuml._host_rows", "gpuml._labels", "gpuml._output", "gpuml._travel"),
+        *("gpuml.solvers", "sklearn"),
     ),
+    # One table of models that cuML has, and public modules of a line for each.
+    "gpuml.adapters": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
+        *("gpuml._validation", "gpuml.exceptions", "gpuml.metrics", "sklearn"),
+    ),
+    "gpuml._csr": ("gpuml._arrays", "gpuml._validation", "sklearn.utils"),
+    "gpuml.naive_bayes": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._labels", "gpuml._travel"),
+        *("gpuml._validation", "gpuml.data", "gpuml.metrics", "sklearn"),
+    ),
+    "gpuml.random_projection": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._output", "gpuml._travel"),
+        *("gpuml._validation", "sklearn"),
+    ),
+    "gpuml.feature_extraction": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._travel", "gpuml._validation"),
+        *("gpuml.adapters", "sklearn"),
+    ),
+    "gpuml.cluster": ("gpuml.adapters",),
+    "gpuml.covariance": ("gpuml.adapters",),
+    "gpuml.ensemble": ("gpuml.adapters",),
+    "gpuml.kernel_ridge": ("gpuml.adapters",),
+    "gpuml.manifold": ("gpuml.adapters", "sklearn"),
+    "gpuml.neighbors": ("gpuml.adapters",),
+    "gpuml.svm": ("gpuml.adapters",),
     "gpuml.impute": ("gpuml.preprocessing",),
     "gpuml.datasets": ("sklearn.utils",),
     # The table of estimators: tests import it, the library does not.
@@ -97,17 +142,27 @@ RULES = {
 INSIDE_FUNCTIONS = {
     "cupy": ("gpuml", "gpuml_dask"),
     "cupyx": (
-        *("gpuml.model_selection", "gpuml.pipeline", "gpuml.preprocessing", "gpuml.solvers"),
+        *("gpuml._stored", "gpuml.adapters", "gpuml.feature_extraction", "gpuml.model_selection"),
+        *("gpuml.pipeline", "gpuml.preprocessing", "gpuml.random_projection", "gpuml.solvers"),
     ),
     "torch": ("gpuml",),
     "array_api_strict": ("gpuml.testing",),
     "dask_cuda": ("gpuml_dask",),
     "pytest": ("gpuml.testing",),
-    "cuml": ("gpuml.decomposition", "gpuml.linear_model", "gpuml.solvers"),
-    "cudf": ("gpuml._arrays", "gpuml._validation", "gpuml.model_selection", "gpuml_dask"),
+    "cuml": (
+        *("gpuml.adapters", "gpuml.decomposition", "gpuml.feature_extraction"),
+        *("gpuml.linear_model", "gpuml.solvers"),
+    ),
+    "cudf": (
+        *("gpuml._arrays", "gpuml._output", "gpuml._validation", "gpuml.feature_extraction"),
+        *("gpuml.model_selection", "gpuml_dask"),
+    ),
+    "skops": ("gpuml.persistence",),
+    "umap": ("gpuml.adapters", "gpuml.manifold"),
+    "pynndescent": ("gpuml.adapters", "gpuml.manifold"),
     "cupti": ("gpuml._transfers",),
     "cuda": ("gpuml._transfers",),
-    "pandas": ("gpuml.datasets",),
+    "pandas": ("gpuml._frames", "gpuml.datasets"),
 }
 NOT_IMPORTED_BY_GPUML = ("cupy", "cuml", "cudf", "torch", "dask", "matplotlib")
 

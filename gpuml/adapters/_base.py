@@ -1,0 +1,390 @@
+"""The base of all adapters: where work is done, and what stands for the fitted model.
+
+An object is in one of three states. *Plain*: scikit-learn fitted it from host rows; all is as in
+scikit-learn. *Engine*: cuML fitted it. *Guest*: scikit-learn fitted a twin from a host copy of
+device rows. The last two have a `Fitted` record in `_fitted`, and no other fitted attributes of
+their own but `n_features_in_` and `feature_names_in_`.
+"""
+
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ClassVar
+
+from sklearn import config_context, get_config
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+
+from gpuml._arrays import HOST, Place, as_array
+from gpuml._config import current_settings
+from gpuml._travel import Travels, must_load_to_gpu
+from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml.adapters._engine import Engine
+from gpuml.adapters._fallback import fall_back, warn_of_precision
+from gpuml.adapters._fitted import OF_INPUT, Fitted, new_twin, plain
+from gpuml.adapters._inputs import (
+    check_data,
+    check_transformed,
+    check_X,
+    host_call,
+    is_sparse,
+    reads_texts,
+    refused_rows,
+    refused_weight,
+)
+from gpuml.adapters._lifting import is_fitted, lift, lifted
+from gpuml.adapters._method import Method
+from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
+from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_device_sparse, is_gpu, size_of
+from gpuml.adapters._row import Data, NotConvertible, Row, UnsupportedHere
+
+# The object whose method scikit-learn is running: its calls of other methods of the same object
+# (`fit_predict` calls `fit`) are its own affair.
+_inside: ContextVar[Any] = ContextVar("gpuml_adapter_inside", default=None)
+
+
+@contextmanager
+def inside(estimator: Any) -> Iterator[None]:
+    """scikit-learn's own methods run on an object, as if it were scikit-learn's."""
+    token = _inside.set(estimator)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+class Adapter(Travels):
+    """scikit-learn's estimator, whose work cuML does where it is worth it."""
+
+    _row: ClassVar[Row]
+
+    # ------------------------------------------------------------ what Python asks for
+
+    def __getattr__(self, name):
+        # Called only for what is nowhere else.
+        fitted = vars(self).get("_fitted")
+        known = name.endswith("_") and not name.startswith("__")
+        if fitted is None or not (known or name in self._row.light):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return fitted.attribute(name)
+
+    def _fitted_attribute(self, name, compute):
+        """What a property of scikit-learn's class gives."""
+        if name in vars(self):  # travelled beside the model
+            return vars(self)[name]
+        fitted = vars(self).get("_fitted")
+        return compute(self) if fitted is None else fitted.attribute(name)
+
+    def _run(self, method: Method, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        """Every forwarded method of scikit-learn's class."""
+        if _inside.get() is self:
+            return method.original(self, *args, **kwargs)
+        call = method.bind(self, args, kwargs)
+        if method.fits:
+            with unchanged_on_error(self):
+                return self._fit_somewhere(method, call)
+        return self._use(method, call)
+
+    def computes_on_gpu(self) -> bool:
+        """Whether large host rows would be fitted on a GPU, as far as parameters tell."""
+        return has_cuml() and self._row.refuses_parameters(self._plain_params()) is None
+
+    # ------------------------------------------------------------ fitting
+
+    def _fit_somewhere(self, method, call):
+        row, X = self._row, self._rows(call.X)
+        place = self._place_of_fit(X)
+        if place is None:
+            return self._fit_on_host(method, call, X)
+        self._validate_unless_skipped()
+        clause = self._clause_before_checks(X)
+        if clause is None:
+            data = check_data(self, row, call)
+            params = self._plain_params()
+            row.checks(params, data)
+            reason = (
+                refused_rows(self, row, data.X)
+                or row.refuses_data(params, data)
+                or refused_weight(row, data)
+            )
+            clause = reason and f"cuML has no {reason}"
+        if clause is None:
+            try:
+                return self._fit_engine(method, data, place)
+            except UnsupportedHere as error:
+                clause = error.clause
+        fall_back(self, method.name, clause, home_of(X))
+        return self._fit_on_host(method, call, X)
+
+    def _place_of_fit(self, X) -> Place | None:
+        row, setting = self._row, current_settings().device
+        home = home_of(X)
+        if row.cuml is None and setting == "auto" and not is_gpu(home):
+            return None
+        return gpu_for(home, lambda: self._work_of_fit(X), setting)
+
+    def _work_of_fit(self, X):
+        self._validate_unless_skipped()  # rows count on parameters of the right types
+        return self._row.work(*size_of(X), self._plain_params())
+
+    def _clause_before_checks(self, X):
+        """Why cuML does not do it, as far as is known before X is read."""
+        if self._row.cuml is not None and not has_cuml():
+            return "cuML is not installed"
+        reason = self._row.refuses_parameters(self._plain_params())
+        if reason is None and is_sparse(X) and not self._row.sparse:
+            reason = "sparse X"
+        return reason and f"cuML has no {reason}"
+
+    def _validate_unless_skipped(self):
+        if not get_config()["skip_parameter_validation"]:
+            self._validate_params()
+
+    def _fit_engine(self, method, data: Data, place: Place):
+        row = self._row
+        params = self.get_params(deep=False)
+        known = plain(params, data.classes)
+        brought = Engine.brought(row, data, place)
+        engine = Engine.made(row, new_twin(row, known), row.changes(known, brought), place)
+        if row.float32_only and str(getattr(data.X, "dtype", "")).endswith("float64"):
+            warn_of_precision(self)
+        given = engine.fit(brought, method.name, known)
+        self._forget()
+        inputs = {name: value for name, value in vars(self).items() if name in OF_INPUT}
+        self._fitted = Fitted(
+            row, kind_of(data.X), params, engine=engine, classes=data.classes, inputs=inputs
+        )
+        if method.name == "fit":
+            return self
+        return self._result_of_fit(method.name, brought, given)
+
+    def _result_of_fit(self, name, data, given):
+        """What `fit_predict` and `fit_transform` return after the model was fitted."""
+        if name == "fit_predict" and "labels_" in self._row.light:
+            return self.labels_
+        if given is None and "embedding_" in self._row.light:
+            given = self.embedding_
+        if given is None:
+            use = name.removeprefix("fit_")
+            given = self._fitted.engine.call(use, data.X, {})
+        return self._in_kind(given, name, self._fitted.kind)
+
+    def _fit_on_host(self, method, call, X):
+        """scikit-learn fits this object, or a twin where attributes have to be brought back."""
+        warm = self.get_params(deep=False).get("warm_start")
+        if is_foreign(X) or is_device_sparse(X):
+            return self._fit_guest(method, call, X, warm)
+        if warm:
+            self._settle()
+        vars(self).pop("_fitted", None)
+        for name in self._row.kept:
+            vars(self).pop(name, None)
+        return self._on_host(self, method, call)
+
+    def _fit_guest(self, method, call, X, warm):
+        params = self.get_params(deep=False)
+        twin = self._twin().set_params(**params) if warm else new_twin(self._row, params)
+        result = self._on_host(twin, method, call)
+        self._forget()
+        for name in OF_INPUT:
+            vars(self).pop(name, None)
+        inputs = {name: value for name, value in vars(twin).items() if name in OF_INPUT}
+        vars(self).update(inputs)
+        self._fitted = Fitted(self._row, kind_of(X), params, twin=twin, inputs=inputs)
+        return self if result is twin else self._in_kind(result, method.name, kind_of(X))
+
+    def _forget(self):
+        """Drop what earlier fits left, but for what was said of the input of this one."""
+        for name in [n for n in vars(self) if n.endswith("_") and n not in OF_INPUT]:
+            delattr(self, name)
+        vars(self).pop("_lifted", None)
+
+    # ------------------------------------------------------------ using
+
+    def _use(self, method, call):
+        X, fitted = self._rows(call.X), self._current_record()
+        on_device = is_foreign(X) or is_device_sparse(X)
+        if (on_device or fitted is not None) and _is_supervised_score(method):
+            return self._score(call)
+        try:
+            engine = self._engine_for(method, fitted, X)
+            if engine is not None:
+                return self._use_engine(engine, method, call, X)
+        except UnsupportedHere as error:
+            clause = error.clause
+        else:
+            clause = None
+        if clause is not None:
+            home = fitted.kind.place if X is None else home_of(X)
+            fall_back(self, method.name, clause, home, once=True)
+        return self._use_host(method, call, fitted, X)
+
+    def _use_engine(self, engine, method, call, X):
+        kind = vars(self)["_fitted"].kind if "_fitted" in vars(self) else Kind(HOST, None)
+        if method.name == "inverse_transform":
+            X = check_transformed(self, call.X)
+            kind = kind_of(X)
+        elif X is not None and not reads_texts(self):
+            X = check_X(self, self._row, call.X, reset=False)
+            reason = refused_rows(self, self._row, X)
+            if reason is not None:
+                raise UnsupportedHere(reason)
+            kind = kind_of(X)
+        result = engine.call(method.name, X, call.rest)
+        if method.name == "predict" and is_classifier(self):
+            return labels_in_kind(result, self.classes_, kind)
+        if method.name == "score":
+            return float(result)
+        return self._in_kind(result, method.name, kind)
+
+    def _use_host(self, method, call, fitted, X):
+        host = self if fitted is None else fitted.host()
+        result = self._on_host(host, method, call)
+        if result is host:
+            # A method that changes the model (`partial_fit`, `sparsify`): it is plain from here on.
+            self._settle()
+            return self
+        if fitted is None and not (is_foreign(X) or is_device_sparse(X)):
+            return result
+        kind = kind_of(X) if X is not None else fitted.kind
+        if method.name == "predict" and is_classifier(self):
+            kind = kind._replace(floats=None)  # labels keep their dtype
+        return self._in_kind(result, method.name, kind)
+
+    def _in_kind(self, result, name, kind):
+        """What a method gave, like the rows that it was given."""
+        return in_kind(result, kind_for(self, name, kind), self._row.dtypes.get(name))
+
+    def _score(self, call):
+        """What scikit-learn's mixins inherit to all classifiers and regressors."""
+        from gpuml.metrics import accuracy_score, r2_score
+
+        metric = accuracy_score if is_classifier(self) else r2_score
+        y, weight = as_array(call.given("y")), as_array(call.given("sample_weight"))
+        return metric(y, self.predict(call.X), sample_weight=weight)
+
+    def _on_host(self, host, method, call):
+        """scikit-learn's method of this object, or of a twin whose output is to be an array."""
+        if host is self:
+            with inside(self):
+                return method.call(self, host_call(call))
+        with config_context(transform_output="default"):
+            return method.call(host, host_call(call))
+
+    # ------------------------------------------------------------ which model is asked
+
+    def _current_record(self) -> Fitted | None:
+        """The record of the fitted model, brought up to date with what users did to the object."""
+        fitted = vars(self).get("_fitted")
+        if fitted is None:
+            return None
+        if any(name.endswith("_") and name not in OF_INPUT for name in vars(self)):
+            self._settle()  # somebody set a fitted attribute
+            return None
+        changed = fitted.changed(params := self.get_params(deep=False))
+        return self._with_parameters(fitted, changed, params) if changed else fitted
+
+    def _with_parameters(self, fitted, changed, params):
+        """A record of the same model with other parameters, which scikit-learn reads at use."""
+        twin = fitted.host().set_params(**changed)
+        renewed = Fitted(
+            self._row,
+            fitted.kind,
+            params,
+            twin=twin,
+            classes=fitted.classes,
+            inputs=fitted.inputs,
+        )
+        if fitted.engine is not None:
+            try:
+                renewed.engine = lift(self._row, twin, fitted.engine.place)
+            except UnsupportedHere as error:
+                fall_back(self, "set_params", error.clause, fitted.kind.place)
+        self._fitted = renewed
+        return renewed
+
+    def _engine_for(self, method, fitted, X) -> Engine | None:
+        """The cuML model to ask, or None for scikit-learn's.
+
+        Raises
+        ------
+        UnsupportedHere
+            If scikit-learn's is asked though a GPU was meant to do the work.
+        """
+        knows = method.name in self._row.methods
+        if fitted is not None:
+            stays = current_settings().device == "cpu" and not is_gpu(home_of(X))
+            if fitted.engine is None or stays:
+                return None
+            if not knows:
+                raise UnsupportedHere(method.name)
+            return fitted.engine
+        if X is None or self._row.cuml is None or not (knows or is_gpu(home_of(X))):
+            return None
+        place = self._place_of_use(X)
+        if place is None or not is_fitted(self):
+            return None
+        if not knows:
+            raise UnsupportedHere(method.name)
+        return lifted(self, place)
+
+    def _place_of_use(self, X) -> Place | None:
+        """Where rows for a model of the host are worked on; None is the host."""
+        work, setting = self._row.use_work, current_settings().device
+        return gpu_for(home_of(X), lambda: work(*size_of(X), self._plain_params()), setting)
+
+    # ------------------------------------------------------------ as scikit-learn's
+
+    def _twin(self):
+        """The same model as a plain scikit-learn object; its arrays are shared."""
+        twin = new_twin(self._row, self.get_params(deep=False))
+        vars(twin).update(self._sklearn_state())
+        return twin
+
+    def _settle(self):
+        """Make the object plain: the twin's attributes become its own, under those set by users."""
+        if "_fitted" in vars(self):
+            state = self._host_state()
+            vars(self).clear()
+            vars(self).update(state)
+        vars(self).pop("_lifted", None)
+
+    def _sklearn_state(self) -> dict[str, Any]:
+        state = self._host_state()
+        return {name: state[name] for name in state if name not in self._row.kept}
+
+    def _host_state(self) -> dict[str, Any]:
+        own = {name: v for name, v in vars(self).items() if name not in ("_fitted", "_lifted")}
+        fitted = vars(self).get("_fitted")
+        if fitted is None:
+            return own
+        try:
+            return {**vars(fitted.host()), **fitted.kept(), **own}
+        except NotConvertible as error:
+            raise pickle.PicklingError(str(error)) from error
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        if must_load_to_gpu() and self._row.methods and is_fitted(self):
+            self._load_to_gpu()
+
+    def _load_to_gpu(self):
+        place = gpu_for(HOST, lambda: 0, "cuda")
+        try:
+            lifted(self, place)
+        except UnsupportedHere as error:
+            raise RuntimeError(
+                f"device='cuda' was asked for, but {type(self).__name__} stays on the host: "
+                f"{error.clause}."
+            ) from error
+
+    def _plain_params(self):
+        return plain(self.get_params(deep=False))
+
+    def _rows(self, X):
+        """Rows as far as it takes to know where they are."""
+        return X if X is None or reads_texts(self) else as_array(X)
+
+
+def _is_supervised_score(method):
+    return method.original in (ClassifierMixin.score, RegressorMixin.score)

@@ -1,0 +1,182 @@
+"""Models of cuML: made, fitted, asked."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from gpuml._arrays import Place, synchronize
+from gpuml.adapters._inputs import moved, to_engine
+from gpuml.adapters._place import home_of
+from gpuml.adapters._row import Conversion, Data, Row, UnsupportedHere
+from gpuml.adapters.conversions.interop import INTEROP
+
+
+class CumlRefuses(UnsupportedHere):
+    """cuML's own words for what it does not do."""
+
+    @property
+    def clause(self) -> str:
+        return f"cuML says: {str(self).rstrip('.')}"
+
+
+class Engine:
+    """A fitted cuML model, or one to be fitted, and the GPU where it lives.
+
+    Parameters
+    ----------
+    row : Row
+    model : cuML estimator
+    place : Place
+        CuPy on a device.
+    """
+
+    def __init__(self, row: Row, model: Any, place: Place):
+        self.row, self.model, self.place = row, model, place
+
+    def __deepcopy__(self, memo):
+        return self  # never written to after its fit
+
+    @classmethod
+    def made(cls, row: Row, twin: Any, changes: Mapping[str, Any], place: Place) -> "Engine":
+        """Unfitted, with the parameters of an unfitted twin.
+
+        Raises
+        ------
+        UnsupportedHere
+            If cuML refuses them.
+        """
+        with _in_cuml():
+            return cls(row, conversion(row).make(_class(row), twin, changes), place)
+
+    @classmethod
+    def lifted(cls, row: Row, twin: Any, place: Place) -> "Engine":
+        """Fitted, of a fitted twin whose classes are 0..k-1.
+
+        Raises
+        ------
+        UnsupportedHere
+            If models of this kind, or this one, stay on the host.
+        """
+        lift = conversion(row).lift
+        if lift is None:
+            raise UnsupportedHere(f"way to take over a {row.name} fitted by scikit-learn")
+        with _in_cuml():
+            return cls(row, lift(_class(row), twin, {}), place)
+
+    @staticmethod
+    def brought(row: Row, data: Data, place: Place) -> Data:
+        """The data with X where the engine works, so that it goes there once."""
+        X = _again_with_free_memory(lambda: to_engine(data.X, place), row.name, "fit")
+        return replace(data, X=X)
+
+    def fit(self, data: Data, method: str, params: Mapping[str, Any]) -> Any:
+        """Fit the model; what cuML returns of its own `fit_transform` comes back, else None."""
+        name = method if method != "fit" and method in self.row.methods else "fit"
+        arguments = dict(data.rest)
+        if data.y is not None:
+            arguments["y"] = data.y
+        if data.weight is not None:
+            arguments["sample_weight"] = data.weight
+        result = self._run(name, data.X, arguments)
+        with _in_cuml():
+            self.row.after_fit(self.model, params)
+        return None if name == "fit" else result
+
+    def call(self, method: str, X: Any, rest: Mapping[str, Any]) -> Any:
+        """A method of the model, of checked rows in any place; X is None where it may be.
+
+        Raises
+        ------
+        ValueError
+            scikit-learn's.
+        UnsupportedHere
+            If cuML does not do it with these rows.
+        """
+        arguments = {name: value for name, value in rest.items() if value is not None}
+        with _in_cuml():
+            self.row.use_checks(self.model, method, X, arguments)
+        return self._run(method, X, arguments)
+
+    def attribute(self, name: str) -> Any:
+        """A fitted attribute, in CuPy's memory if it is an array."""
+        with _in_cuml():
+            return getattr(self.model, name)
+
+    def lowered(self, twin: Any) -> Mapping[str, Any]:
+        """Fitted attributes of scikit-learn's; the twin is unfitted.
+
+        Raises
+        ------
+        UnsupportedHere
+            If the model cannot be converted.
+        """
+        with _in_cuml():
+            return conversion(self.row).lower(self.model, twin)
+
+    def _run(self, method, X, arguments):
+        def work():
+            given = moved(arguments, self.place)
+            rows = () if X is None else (to_engine(X, self.place),)
+            # cuML queues on a stream of its own: what others queued must be done before, and its
+            # own work before others read the result.
+            synchronize(home_of(X))
+            synchronize(self.place)
+            with _in_cuml():
+                result = getattr(self.model, method)(*rows, **given)
+            _wait_for_device(self.place)
+            return result
+
+        return _again_with_free_memory(work, self.row.name, method)
+
+
+def conversion(row: Row) -> Conversion:
+    """How models of a row are converted."""
+    return row.convert or INTEROP
+
+
+def _class(row):
+    module, _, name = row.cuml.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+@contextmanager
+def _in_cuml() -> Iterator[None]:
+    """CuPy arrays come from cuML whatever the process has set; its refusals become ours."""
+    import cuml
+    from cuml.internals.interop import UnsupportedOnCPU, UnsupportedOnGPU
+
+    try:
+        with cuml.using_output_type("cupy"):
+            yield
+    except (UnsupportedOnCPU, UnsupportedOnGPU) as error:
+        raise CumlRefuses(str(error)) from error
+
+
+def _wait_for_device(place):
+    if place.kind == "cupy":
+        import cupy
+
+        cupy.cuda.Device(place.device.id).synchronize()
+
+
+def _again_with_free_memory(work: Callable[[], Any], name: str, method: str) -> Any:
+    """Out of memory, once more without what CuPy keeps for later; never somewhere else."""
+    try:
+        return work()
+    except MemoryError:
+        _free_pool()
+    try:
+        return work()
+    except MemoryError as error:
+        raise MemoryError(
+            f"{name}.{method} does not fit into the memory of the GPU. Use fewer rows, or "
+            "gpuml.config_context(device='cpu') with rows on the host."
+        ) from error
+
+
+def _free_pool():
+    if "cupy" in sys.modules:
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()

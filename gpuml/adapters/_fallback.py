@@ -1,0 +1,75 @@
+"""What happens where scikit-learn does the work that a GPU was meant to do."""
+
+import sys
+import warnings
+from typing import Any
+
+from gpuml._config import current_settings
+from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning
+
+# (class, method) or class of what was said in this process and need not be said again.
+_said: set = set()
+
+
+def fall_back(estimator: Any, method: str, clause: str, home: Any, *, once: bool = False) -> None:
+    """Obey the setting ``fallback``.
+
+    Parameters
+    ----------
+    estimator : Adapter
+    method : str
+        What is called.
+    clause : str
+        Why, as a clause: "cuML has no ccp_alpha=0.1".
+    home : Place
+        Where the data came from, and where results go.
+    once : bool, default=False
+        Whether a warning is given only the first time, for a class and method.
+
+    Raises
+    ------
+    FallbackError
+        Under ``fallback="error"``.
+    """
+    setting = current_settings().fallback
+    if setting == "silent":
+        return
+    name = type(estimator).__name__
+    text = f"{name}.{method} runs scikit-learn on the host: {clause}."
+    if not home.is_host:
+        text += f" Data came from {home} and results go back there."
+    if setting == "error":
+        raise FallbackError(f"{text} gpuml's setting fallback='error' does not allow it.")
+    if once and not _first_time((type(estimator), method)):
+        return
+    text += " gpuml.config_context(fallback='silent') hides this."
+    warnings.warn(text, FallbackWarning, stacklevel=level_of_user())
+
+
+def warn_of_precision(estimator: Any) -> None:
+    """Say once for a class that cuML computes float64 rows in float32."""
+    if current_settings().fallback != "silent" and _first_time(type(estimator)):
+        warnings.warn(
+            f"{type(estimator).__name__} works on float64 rows in float32 on a GPU, as cuML knows "
+            "nothing else for it; device='cpu' works in float64.",
+            PrecisionWarning,
+            stacklevel=level_of_user(),
+        )
+
+
+def level_of_user():
+    """The level, for whoever called this, of the first caller outside gpuml and scikit-learn."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _root(frame) in ("gpuml", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _root(frame):
+    return frame.f_globals.get("__name__", "").partition(".")[0]
+
+
+def _first_time(what):
+    first = what not in _said
+    _said.add(what)
+    return first

@@ -1,0 +1,240 @@
+"""What users pass to adapters, checked: errors are scikit-learn's, facts are the row's to use."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier, is_regressor
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_y,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from gpuml._arrays import Place, as_array, device_of, is_array, move, namespace, to_host
+from gpuml._labels import Encoded, encode, is_labels
+from gpuml._ops import all_finite
+from gpuml._validation import (
+    FLOATS,
+    check_finite,
+    check_fit,
+    check_images,
+    check_rows,
+    check_weight,
+    is_foreign,
+)
+from gpuml.adapters._fallback import level_of_user
+from gpuml.adapters._method import Call
+from gpuml.adapters._place import is_device_sparse
+from gpuml.adapters._row import Data, Row
+
+
+def reads_texts(estimator: Any) -> bool:
+    """Whether an estimator's rows are texts."""
+    tags = get_tags(estimator).input_tags
+    return tags.string and not tags.two_d_array
+
+
+def check_data(estimator: Any, row: Row, call: Call) -> Data:
+    """Check what was passed to `fit`; sets `n_features_in_` and `feature_names_in_`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        scikit-learn's.
+    """
+    rest = {name: value for name, value in call.rest.items() if value is not None}
+    y, weight = as_array(rest.pop("y", None)), rest.pop("sample_weight", None)
+    if reads_texts(estimator):
+        return Data(call.X, rest=rest)
+    if is_regressor(estimator):
+        return _regression(estimator, row, call.X, y, weight, rest)
+    X = check_X(estimator, row, call.X, reset=True)
+    labels = None
+    if is_classifier(estimator):
+        y, labels = _labels(estimator, X, y)
+    elif not row.optional_y:
+        y = None
+    return Data(
+        X,
+        labels.codes if labels else y,
+        _weight(weight, X),
+        rest,
+        labels.classes if labels else None,
+        is_sparse(X),
+    )
+
+
+def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
+    """Rows as floats or as CSR, in the user's place; what scikit-learn takes passes, nan too."""
+    X = as_array(X)
+    tags = get_tags(estimator).input_tags
+    if is_device_sparse(X):
+        _check_feature_names(estimator, X, reset=reset)
+        _check_n_features(estimator, X, reset=reset)
+        return X.tocsr()
+    if sparse.issparse(X):
+        accepted = "csr" if tags.sparse else False
+        return validate_data(estimator, X, reset=reset, accept_sparse=accepted, dtype=FLOATS)
+    return check_rows(
+        estimator, X, reset=reset, allow_nan=tags.allow_nan, finite_X=not row.infinite
+    )
+
+
+def check_transformed(estimator: Any, X: Any) -> Any:
+    """Dense rows for `inverse_transform`, whose columns are those that `transform` gives."""
+    X = as_array(X)
+    if not is_foreign(X):
+        X = check_array(X, dtype=FLOATS, estimator=estimator, input_name="X")
+    return check_images(estimator, X, estimator._n_features_out)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix, on the host or a GPU."""
+    return sparse.issparse(X) or is_device_sparse(X)
+
+
+def refused_rows(estimator: Any, row: Row, X: Any) -> str | None:
+    """What cuML does not take in checked rows, though scikit-learn does."""
+    if is_sparse(X):
+        return None if row.sparse else "sparse X"
+    seen = row.infinite or (get_tags(estimator).input_tags.allow_nan and not row.nan)
+    if not seen or not is_array(X):
+        return None  # there is none, or none that matters
+    xp = namespace(X)
+    if all_finite(X, xp):
+        return None
+    if row.infinite and bool(xp.any(xp.isinf(X))):
+        return "inf in X"
+    return None if row.nan else "nan in X"
+
+
+def refused_weight(row: Row, data: Data) -> str | None:
+    """What cuML does not take in checked weights, though scikit-learn does."""
+    if data.weight is None or row.negative_weight:
+        return None
+    return "negative sample_weight" if bool(namespace(data.weight).any(data.weight < 0)) else None
+
+
+def _regression(estimator, row, X, y, weight, rest):
+    if sparse.issparse(X) or is_device_sparse(X):
+        _require(estimator, y)
+        X = check_X(estimator, row, X, reset=True)
+        y = to_host(y) if is_foreign(y) else y
+        y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
+        check_consistent_length(X, y)
+        return Data(X, _target(row, y), _weight(weight, X), rest, sparse=True)
+    allow_nan = get_tags(estimator).input_tags.allow_nan
+    X, y, _ = check_fit(estimator, X, y, finite_X=not allow_nan)
+    if allow_nan:
+        check_finite(X, "X", estimator, allow_nan=True)
+    return Data(X, _target(row, y), _weight(weight, X), rest)
+
+
+def _target(row, y):
+    return _flat(y) if row.flat_y else y
+
+
+def _flat(y):
+    """A target of one column as a vector, with scikit-learn's warning; any other as it is."""
+    if y.ndim != 2 or y.shape[1] != 1:
+        return y
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y "
+        "to (n_samples, ), for example using ravel().",
+        DataConversionWarning,
+        stacklevel=level_of_user(),
+    )
+    return namespace(y).reshape(y, (-1,))
+
+
+def _require(estimator, y):
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+
+
+def _labels(estimator, X, y) -> tuple[Any, Encoded | None]:
+    """Targets, and their codes where there is one target."""
+    _require(estimator, y)
+    y = y if is_array(y) or hasattr(y, "shape") else np.asarray(y)
+    check_consistent_length(X, y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        return y, None
+    if is_foreign(y) and is_labels(y):
+        return y, encode(_flat(y))
+    # Strings have no other library, and floats may be no labels: scikit-learn says so.
+    y = column_or_1d(to_host(y) if is_array(y) else y, warn=True)
+    check_classification_targets(y)
+    return y, encode(y)
+
+
+def _weight(weight, X):
+    if weight is None:
+        return None
+    if is_sparse(X):
+        # Of a matrix only the number of rows, the dtype and the device are asked for.
+        xp = namespace(X.data)
+        X = xp.empty((X.shape[0], 1), dtype=X.dtype, device=device_of(X.data))
+    # scikit-learn looks at no sign: `refused_weight` and the host do.
+    return check_weight(weight, X, signed=True)
+
+
+# ---------------------------------------------------------------- moving arguments
+
+
+def moved(arguments: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Arguments with those that are arrays of numbers, or hold device memory, at a place."""
+    return {name: _moved(value, place) for name, value in arguments.items()}
+
+
+def _moved(value, place):
+    value = as_array(value)
+    if is_array(value) and value.ndim > 0:
+        return move_numbers(value, place)
+    if is_device_sparse(value) and place.is_host:
+        return value.get()
+    return value
+
+
+def move_numbers(x: Any, place: Place) -> Any:
+    """An array at a place; what is no numbers stays on the host."""
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "fiub":
+        return x
+    return move(x, place)
+
+
+def host_call(call: Call) -> Call:
+    """The call with nothing left that scikit-learn cannot read; host data is as it was given."""
+    return Call(_on_host(call.X), {name: _on_host(value) for name, value in call.rest.items()})
+
+
+def _on_host(value):
+    if is_device_sparse(value):
+        return value.get()
+    array = as_array(value)
+    return to_host(array) if is_foreign(array) else value
+
+
+def to_engine(X: Any, place: Place) -> Any:
+    """Checked rows as cuML reads them."""
+    if sparse.issparse(X):
+        return _sparse_on_gpu(X)
+    return move(X, place) if is_array(X) else X
+
+
+def _sparse_on_gpu(X):
+    import cupyx.scipy.sparse
+
+    return cupyx.scipy.sparse.csr_matrix(X)

@@ -1,0 +1,269 @@
+"""Rows of `gpuml.cluster`."""
+
+import numpy as np
+from sklearn import cluster
+
+from gpuml._arrays import namespace
+from gpuml.adapters._row import Row, only, unset, when, when_set
+from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
+from gpuml.adapters.conversions.copied import COPIED
+from gpuml.adapters.conversions.hdbscan import HDBSCAN as HDBSCAN_CONVERSION
+from gpuml.adapters.conversions.hdbscan import min_samples
+
+# Iterations that a run takes in the mean, where no one knows better.
+ITERATIONS = 20
+
+
+def runs(params):
+    """scikit-learn's meaning of `n_init` as a number."""
+    init, n_init = params["init"], params["n_init"]
+    if not isinstance(init, str) and not callable(init):
+        return 1  # from the same centres the same clusters
+    if n_init != "auto":
+        return n_init
+    return 1 if init == "k-means++" else 10
+
+
+def _kmeans_work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_features * ITERATIONS * runs(params)
+
+
+def _kmeans_changes(params, data):
+    # cuML translates k-means++ to a seeding of its own, runs ten times from a given array, and
+    # compares tol with squared distances as they are: scikit-learn's in units of the variance.
+    init = params["init"]
+    return {
+        "init": np.asarray(init) if isinstance(init, list | tuple) else init,
+        "n_init": runs(params),
+        "tol": params["tol"] and params["tol"] * data.mean_variance(),
+    }
+
+
+def _kmeans_checks(params, data):
+    if data.n_rows < params["n_clusters"]:
+        raise ValueError(f"n_samples={data.n_rows} should be >= n_clusters={params['n_clusters']}.")
+
+
+KMEANS = Row(
+    sk=cluster.KMeans,
+    cuml="cuml.cluster.KMeans",
+    work=_kmeans_work,
+    methods=("predict", "transform", "score"),
+    refuses=(when_set(lambda p: callable(p["init"]), "callable init"),),
+    checks=_kmeans_checks,
+    changes=_kmeans_changes,
+    light=("cluster_centers_", "labels_", "inertia_", "n_iter_", "_n_features_out"),
+    dtypes={"labels_": "int32", "predict": "int32"},
+    notes=("Centres are seeded with other random numbers than scikit-learn's.",),
+)
+
+
+# ---------------------------------------------------------------- distances of all pairs
+
+# Rows whose distances to each other are more than cuML's indices of 32 bits count.
+MOST_ROWS_OF_PAIRS = 46_340
+
+
+def _pairs_work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_rows
+
+
+def _check_two_rows(name, data):
+    if data.n_rows < 2:
+        raise ValueError(
+            f"Found array with {data.n_rows} sample(s) (shape={tuple(data.X.shape)}) while a "
+            f"minimum of 2 is required by {name}."
+        )
+
+
+def _has_rows_of_zeros(X):
+    xp = namespace(X)
+    return bool(xp.any(xp.all(X == 0, axis=1)))
+
+
+# ---------------------------------------------------------------- DBSCAN
+
+
+def _dbscan_checks(params, data):
+    if params["metric"] != "precomputed":
+        return
+    if data.n_rows != data.n_features:
+        raise ValueError(
+            f"Precomputed matrix must be square. Input is a {data.n_rows}x{data.n_features} matrix."
+        )
+    if bool(namespace(data.X).any(data.X < 0)):
+        raise ValueError("Negative values in data passed to X.")
+
+
+def _dbscan_changes(params, data):
+    # cuML compares with a float32 of eps, which may be less than eps: float64 distances of 0.7
+    # are more than the float32 next to 0.7. The next one that is no less takes them in.
+    eps = np.float32(params["eps"])
+    if float(eps) < params["eps"] and str(data.X.dtype).endswith("float64"):
+        eps = np.nextafter(eps, np.float32(np.inf))
+    return {"eps": float(eps)}
+
+
+DBSCAN = Row(
+    sk=cluster.DBSCAN,
+    cuml="cuml.cluster.DBSCAN",
+    work=_pairs_work,
+    refuses=(
+        only("metric", "euclidean", "l2", "cosine", "precomputed"),
+        only("algorithm", "auto", "brute"),
+        when_set(lambda p: bool(p["metric_params"]), "metric_params"),
+        when(
+            lambda p, d: p["metric"] == "cosine" and _has_rows_of_zeros(d.X),
+            "metric='cosine' of rows of zeros",
+        ),
+    ),
+    checks=_dbscan_checks,
+    changes=_dbscan_changes,
+    negative_weight=True,
+    light=("labels_", "core_sample_indices_", "components_"),
+    dtypes={"labels_": "int64", "core_sample_indices_": "int64"},
+    # cuML normalises rows in place for cosines, and may keep X as `components_`.
+    convert=COPIED,
+    notes=("Distances are compared with eps rounded to float32.",),
+)
+
+
+# ---------------------------------------------------------------- HDBSCAN
+
+
+def _hdbscan_checks(params, data):
+    if data.n_rows == 1:
+        raise ValueError("n_samples=1 while HDBSCAN requires more than one sample")
+    asked = min_samples(params)
+    if asked > data.n_rows:
+        raise ValueError(
+            f"min_samples ({asked}) must be at most the number of samples in X ({data.n_rows})"
+        )
+
+
+HDBSCAN = Row(
+    sk=cluster.HDBSCAN,
+    cuml="cuml.cluster.HDBSCAN",
+    work=_pairs_work,
+    refuses=(
+        only("metric", "euclidean", "l2"),
+        when_set(lambda p: bool(p["metric_params"]), "metric_params"),
+        unset("store_centers"),
+        # cuML scales distances to near neighbours only, not those that join what is far apart.
+        only("alpha", 1.0),
+        when_set(
+            lambda p: not 2 <= min_samples(p) <= 1024,
+            "min_samples below 2 or above 1024",
+        ),
+    ),
+    checks=_hdbscan_checks,
+    infinite=True,
+    float32_only=True,
+    light=("labels_", "probabilities_"),
+    dtypes={"labels_": "int64"},
+    convert=HDBSCAN_CONVERSION,
+    notes=(
+        "The tree is built of near neighbours, and of distances in float32: points on the edge of",
+        "clusters may be noise in one and not in the other.",
+    ),
+)
+
+
+# ---------------------------------------------------------------- AgglomerativeClustering
+
+
+def _agglomerative_checks(params, data):
+    _check_two_rows("AgglomerativeClustering", data)
+    if params["n_clusters"] is None:
+        raise ValueError(
+            "Exactly one of n_clusters and distance_threshold has to be set, and the other needs "
+            "to be None."
+        )
+    if params["n_clusters"] > data.n_rows:
+        raise ValueError(
+            f"Cannot extract more clusters than samples: {params['n_clusters']} clusters were "
+            f"given for a tree with {data.n_rows} leaves."
+        )
+    if params["metric"] == "cosine" and _has_rows_of_zeros(data.X):
+        raise ValueError("Cosine affinity cannot be used when X contains zero vectors")
+
+
+AGGLOMERATIVE_CLUSTERING = Row(
+    sk=cluster.AgglomerativeClustering,
+    cuml="cuml.cluster.AgglomerativeClustering",
+    work=_pairs_work,
+    refuses=(
+        only("linkage", "single"),
+        only("metric", "euclidean", "l2", "l1", "manhattan", "cityblock", "cosine"),
+        when_set(lambda p: p["connectivity"] is not None, "connectivity"),
+        when_set(lambda p: p["memory"] is not None, "memory"),
+        unset("distance_threshold"),
+        unset("compute_distances"),
+        when(
+            lambda p, d: d.n_rows > MOST_ROWS_OF_PAIRS,
+            f"single linkage of more than {MOST_ROWS_OF_PAIRS:,} rows",
+        ),
+    ),
+    checks=_agglomerative_checks,
+    float32_only=True,
+    light=("labels_", "children_", "n_clusters_", "n_leaves_", "n_connected_components_"),
+    dtypes={"labels_": "int64", "children_": "int64"},
+    convert=AGGLOMERATIVE_CONVERSION,
+    notes=("Clusters may be numbered in another order than scikit-learn's.",),
+)
+
+
+# ---------------------------------------------------------------- SpectralClustering
+
+# Entries of an affinity and of its transpose that differ by more are two: scikit-learn's number.
+ASYMMETRY = 1e-10
+
+
+def _spectral_checks(params, data):
+    _check_two_rows("SpectralClustering", data)
+    if params["affinity"] == "precomputed" and data.n_rows != data.n_features:
+        raise ValueError(f"array must be 2-dimensional and square. shape = {tuple(data.X.shape)}")
+
+
+def _is_asymmetric(X):
+    if not hasattr(X, "tocsr"):
+        xp = namespace(X)
+        return bool(xp.any(xp.abs(X - X.T) > ASYMMETRY))
+    difference = abs(X - X.T.tocsr())
+    return difference.nnz > 0 and float(difference.max()) > ASYMMETRY
+
+
+def _wants_much(params, data):
+    # cuML takes fewer components, or neighbours, without a word.
+    n_components = params["n_components"] or params["n_clusters"]
+    by_neighbors = params["affinity"] == "nearest_neighbors"
+    return (
+        params["n_clusters"] > data.n_rows
+        or n_components > (data.n_rows - 1) // 3
+        or (by_neighbors and params["n_neighbors"] >= data.n_rows)
+    )
+
+
+SPECTRAL_CLUSTERING = Row(
+    sk=cluster.SpectralClustering,
+    cuml="cuml.cluster.SpectralClustering",
+    work=_pairs_work,
+    refuses=(
+        only("affinity", "nearest_neighbors", "precomputed"),
+        only("assign_labels", "kmeans"),
+        unset("eigen_solver"),
+        when(lambda p, d: d.sparse and p["affinity"] != "precomputed", "sparse X"),
+        when(_wants_much, "so many components or neighbours of so few rows"),
+        when(
+            lambda p, d: p["affinity"] == "precomputed" and _is_asymmetric(d.X),
+            "affinity that is not symmetric",
+        ),
+    ),
+    checks=_spectral_checks,
+    sparse=True,
+    float32_only=True,
+    light=("labels_",),
+    absent={"affinity_matrix_": "cuML does not keep it"},
+    dtypes={"labels_": "int32"},
+    notes=("Clusters are numbered in another order than scikit-learn's.",),
+)

@@ -1,0 +1,157 @@
+"""Rows of `gpuml.ensemble`."""
+
+from numbers import Integral
+
+from sklearn import ensemble
+from sklearn.utils import check_random_state
+
+from gpuml._arrays import namespace
+from gpuml.adapters._row import Conversion, Row, only, unset, when, when_set
+from gpuml.adapters.conversions import interop
+
+# cuML's default: splits are sought among so many quantiles of each feature.
+BINS = 128
+# Bytes that a row reads on its way down one tree.
+PATH_BYTES = 64
+SUBSAMPLE = "balanced_subsample"
+
+REFUSES = (
+    unset("warm_start"),
+    unset("monotonic_cst"),
+    unset("ccp_alpha", 0.0),
+    unset("min_weight_fraction_leaf", 0.0),
+    when_set(lambda p: callable(p["oob_score"]), "callable oob_score"),
+    when_set(lambda p: isinstance(p["max_samples"], int), "number of rows as max_samples"),
+    when(lambda p, d: d.n_outputs > 1, "several targets"),
+)
+NOTES = (
+    "Splits are sought among 128 quantiles of each feature: scores agree with scikit-learn's,",
+    "trees do not.",
+)
+ABSENT = {"estimators_samples_": "cuML does not record which rows each tree was given"}
+
+
+def _work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_features * params["n_estimators"]
+
+
+def _use_work(n_rows, n_features, params):
+    return n_rows * (8.0 * n_features + PATH_BYTES * params["n_estimators"])
+
+
+def _checks(params, data):
+    if params["max_samples"] is not None and not params["bootstrap"]:
+        raise ValueError(
+            "`max_sample` cannot be set if `bootstrap=False`. Either switch to `bootstrap=True` or "
+            "set `max_sample=None`."
+        )
+    if params["oob_score"] and not params["bootstrap"]:
+        raise ValueError("Out of bag estimation only available if bootstrap=True")
+
+
+def _regressor_checks(params, data):
+    _checks(params, data)
+    if params["criterion"] != "poisson":
+        return
+    xp = namespace(data.y)
+    if bool(xp.any(data.y < 0)):
+        raise ValueError(
+            "Some value(s) of y are negative which is not allowed for Poisson regression."
+        )
+    if float(xp.sum(data.y)) <= 0:
+        raise ValueError(
+            "Sum of y is not strictly positive which is necessary for Poisson regression."
+        )
+
+
+def _changes(params, data):
+    # Without a seed cuML takes the same one each time.
+    seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
+    return {"random_state": seed, "n_bins": min(BINS, data.n_rows)}
+
+
+RANDOM_FOREST_CLASSIFIER = Row(
+    sk=ensemble.RandomForestClassifier,
+    cuml="cuml.ensemble.RandomForestClassifier",
+    work=_work,
+    use_work=_use_work,
+    methods=("predict", "predict_proba", "predict_log_proba"),
+    refuses=(
+        only("criterion", "gini", "entropy"),
+        when_set(lambda p: p["class_weight"] == SUBSAMPLE, f"class_weight={SUBSAMPLE!r}"),
+        *REFUSES,
+    ),
+    checks=_checks,
+    changes=_changes,
+    light=("n_classes_", "n_outputs_", "oob_decision_function_", "oob_score_"),
+    kept=("feature_importances_",),
+    absent=ABSENT,
+    notes=NOTES,
+)
+
+RANDOM_FOREST_REGRESSOR = Row(
+    sk=ensemble.RandomForestRegressor,
+    cuml="cuml.ensemble.RandomForestRegressor",
+    work=_work,
+    use_work=_use_work,
+    methods=("predict",),
+    refuses=(only("criterion", "squared_error", "poisson"), *REFUSES),
+    checks=_regressor_checks,
+    changes=_changes,
+    light=("n_outputs_", "oob_prediction_", "oob_score_"),
+    kept=("feature_importances_",),
+    absent=ABSENT,
+    notes=NOTES,
+)
+
+
+def _rows_per_tree(n_rows, params):
+    """Rows that each tree of an isolation forest is given."""
+    given = params["max_samples"]
+    if given == "auto":
+        return min(256, n_rows)
+    return min(given, n_rows) if isinstance(given, Integral) else int(given * n_rows)
+
+
+def _isolation_work(n_rows, n_features, params):
+    reads = 8.0 * n_features * (n_rows + params["n_estimators"] * _rows_per_tree(n_rows, params))
+    if params["contamination"] == "auto":
+        return reads
+    return reads + _use_work(n_rows, n_features, params)  # of the scores of all rows
+
+
+def _isolation_checks(params, data):
+    given = params["max_features"]
+    if isinstance(given, Integral) and given > data.n_features:
+        raise ValueError("max_features must be <= n_features")
+    if _rows_per_tree(data.n_rows, params) == 0:
+        raise ValueError(f"max_samples={params['max_samples']} of {data.n_rows} rows is no row.")
+
+
+ISOLATION_FOREST = Row(
+    sk=ensemble.IsolationForest,
+    cuml="cuml.ensemble.IsolationForest",
+    work=_isolation_work,
+    use_work=_use_work,
+    methods=("predict", "decision_function", "score_samples"),
+    refuses=(
+        unset("warm_start"),
+        # scikit-learn takes one feature.
+        when_set(
+            lambda p: isinstance(p["max_features"], Integral) and p["max_features"] < 1,
+            "max_features below 1",
+        ),
+        when(lambda p, d: d.weight is not None, "sample_weight"),
+    ),
+    checks=_isolation_checks,
+    infinite=True,
+    light=("max_samples_", "offset_"),
+    absent=ABSENT,
+    dtypes={"predict": "int64", "fit_predict": "int64"},
+    # cuML's own reader of fitted models only raises.
+    convert=Conversion(interop.make, interop.lower, None),
+    notes=(
+        "Trees are drawn with other random numbers than scikit-learn's, and of float64 rows in",
+        "float64. Models that scikit-learn fitted stay on the host.",
+    ),
+)

@@ -1,0 +1,224 @@
+"""Rows of `gpuml.manifold`."""
+
+from numbers import Integral
+
+from sklearn import manifold
+
+from gpuml.adapters import _umap_learn
+from gpuml.adapters._row import Row, UnsupportedHere, only, unset, when, when_set
+from gpuml.adapters.conversions.tsne import RATE
+from gpuml.adapters.conversions.tsne import TSNE as TSNE_CONVERSION
+from gpuml.adapters.conversions.umap import UMAP as UMAP_CONVERSION
+from gpuml.adapters.rows.neighbors import COMPARED, SPARSE_METRICS, other_metric_params
+
+# Passes over the rows that an embedding takes, as far as a CPU's time is concerned.
+PASSES = 200
+# Neighbours that cuML finds at most.
+MOST_NEIGHBORS = 1023
+
+
+def _work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_features * PASSES
+
+
+def _use_work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_features * COMPARED
+
+
+ONE_FEATURE = when(lambda p, d: d.n_features < 2, "embedding of a single feature")
+
+
+# ---------------------------------------------------------------- t-SNE
+
+TSNE_METRICS = (
+    *("euclidean", "l2", "sqeuclidean", "manhattan", "cityblock", "l1", "minkowski"),
+    *("chebyshev", "cosine", "correlation"),
+)
+
+
+def _neighbors(params, n_rows):
+    """Neighbours that probabilities are computed of, the row itself among them."""
+    wanted = n_rows if params["method"] == "exact" else int(3.0 * params["perplexity"] + 1) + 1
+    return min(n_rows, wanted)
+
+
+def _too_many_neighbors(params, data):
+    return params["method"] != "exact" and _neighbors(params, data.n_rows) > MOST_NEIGHBORS
+
+
+def _tsne_checks(params, data):
+    if params["perplexity"] >= data.n_rows:
+        raise ValueError(
+            f"perplexity ({params['perplexity']}) must be less than n_samples ({data.n_rows})"
+        )
+
+
+def _tsne_changes(params, data):
+    # Left to itself cuML chooses the number of neighbours, the exaggeration and the rate by the
+    # number of rows, whatever `perplexity` and `early_exaggeration` are.
+    rate = params["learning_rate"]
+    if rate == "auto":
+        rate = max(data.n_rows / params["early_exaggeration"] / 4, 50.0)
+    return {
+        "learning_rate": RATE * rate,
+        "learning_rate_method": "none",
+        "n_neighbors": min(_neighbors(params, data.n_rows), MOST_NEIGHBORS),
+    }
+
+
+TSNE = Row(
+    sk=manifold.TSNE,
+    cuml="cuml.manifold.TSNE",
+    work=_work,
+    refuses=(
+        only("n_components", 2),
+        only("init", "pca", "random"),
+        only("metric", *TSNE_METRICS),
+        when_set(other_metric_params, "such metric_params"),
+        when(_too_many_neighbors, "perplexity above 340"),
+        ONE_FEATURE,
+        when(lambda p, d: d.sparse and p["init"] == "pca", "init='pca' of sparse rows"),
+        when(lambda p, d: d.sparse and p["metric"] not in SPARSE_METRICS, "metric of sparse rows"),
+    ),
+    checks=_tsne_checks,
+    changes=_tsne_changes,
+    sparse=True,
+    float32_only=True,
+    light=("embedding_", "kl_divergence_", "n_iter_"),
+    dtypes={"embedding_": "float32", "fit_transform": "float32"},
+    convert=TSNE_CONVERSION,
+    notes=(
+        "Coordinates are other ones than scikit-learn's: neighbourhoods are what agrees.",
+        "`method='barnes_hut'` is computed by Fourier transforms: `angle` has no effect.",
+        "`n_iter_without_progress` has no effect.",
+        "The learning rate doubles after the early exaggeration.",
+    ),
+)
+
+
+# ---------------------------------------------------------------- spectral embedding
+
+
+def _used_neighbors(params, n_rows):
+    given = params["n_neighbors"]
+    return max(n_rows // 10, 1) if given is None else given
+
+
+SPECTRAL_EMBEDDING = Row(
+    sk=manifold.SpectralEmbedding,
+    cuml="cuml.manifold.SpectralEmbedding",
+    work=lambda n_rows, n_features, params: 8.0 * n_rows * n_rows,
+    refuses=(
+        only("affinity", "nearest_neighbors", "precomputed"),
+        only("eigen_solver", None, "arpack"),
+        only("eigen_tol", "auto", 0),
+        when(lambda p, d: d.sparse and p["affinity"] != "precomputed", "neighbours of sparse rows"),
+        ONE_FEATURE,
+        when(lambda p, d: d.n_rows <= p["n_components"] + 1, "embedding of so few rows"),
+        when(
+            lambda p, d: (
+                p["affinity"] == "nearest_neighbors" and _used_neighbors(p, d.n_rows) > d.n_rows
+            ),
+            "more neighbours than rows",
+        ),
+    ),
+    sparse=True,
+    float32_only=True,
+    light=("embedding_", "n_neighbors_"),
+    absent={"affinity_matrix_": "cuML does not keep it"},
+    notes=(
+        "Columns of the embedding may have the other sign.",
+        "There is no warning of graphs that are not connected.",
+    ),
+)
+
+
+# ---------------------------------------------------------------- UMAP
+
+# Metrics that both libraries know. umap-learn takes rows of no common feature as unconnected where
+# the metric is Jaccard's or Hellinger's, cuML does not.
+UMAP_METRICS = (
+    *("euclidean", "l2", "manhattan", "l1", "taxicab", "chebyshev", "linf", "minkowski"),
+    *("canberra", "cosine", "correlation", "hamming"),
+)
+# Those for which cuML can look for neighbours approximately, as it does of many rows.
+APPROXIMATE = ("euclidean", "l2", "cosine")
+
+
+def _other_metric_kwds(params):
+    return other_metric_params({"metric": params["metric"], "metric_params": params["metric_kwds"]})
+
+
+def _several_epochs(params):
+    epochs = params["n_epochs"]  # 0, of which umap-learn makes no epochs, is cuML's None
+    return epochs is not None and (not isinstance(epochs, Integral) or epochs == 0)
+
+
+def _other_arguments(params, data):
+    rest = dict(data.rest)
+    return rest.pop("ensure_all_finite", True) is not True or bool(rest)
+
+
+def _umap_checks(params, data):
+    if params["min_dist"] > params["spread"]:
+        raise ValueError("min_dist must be less than or equal to spread")
+
+
+def _umap_changes(params, data):
+    return {"build_algo": "auto" if params["metric"] in APPROXIMATE else "brute_force_knn"}
+
+
+def _umap_use_checks(model, method, X, arguments):
+    if method != "inverse_transform":
+        return
+    if model.metric not in ("euclidean", "l2"):
+        raise UnsupportedHere("inverse_transform of this metric")
+    if getattr(model, "_sigmas", None) is None:  # umap-learn, too, keeps none of sparse rows
+        raise UnsupportedHere("inverse_transform of a model of sparse rows")
+
+
+UMAP = Row(
+    sk=_umap_learn.UMAP,
+    cuml="cuml.manifold.UMAP",
+    work=_work,
+    use_work=_use_work,
+    methods=("transform", "inverse_transform"),
+    refuses=(
+        only("metric", *UMAP_METRICS),
+        only("init", "spectral", "random", or_array=True),
+        only("target_metric", "categorical", "euclidean", "l2"),
+        only("output_metric", "euclidean", "l2"),
+        only("transform_mode", "embedding"),
+        only("transform_seed", 42),
+        unset("unique"),
+        unset("densmap"),
+        unset("output_dens"),
+        unset("disconnection_distance"),
+        when_set(_other_metric_kwds, "such metric_kwds"),
+        when_set(lambda p: bool(p["output_metric_kwds"]), "output_metric_kwds"),
+        when_set(lambda p: bool(p["target_metric_kwds"]), "target_metric_kwds"),
+        when_set(_several_epochs, "such n_epochs"),
+        when_set(lambda p: any(k is not None for k in p["precomputed_knn"]), "precomputed_knn"),
+        when(lambda p, d: d.n_rows <= p["n_neighbors"], "fewer rows than n_neighbors"),
+        when(lambda p, d: d.n_outputs > 1, "several targets"),
+        when(_other_arguments, "further arguments of fit"),
+    ),
+    checks=_umap_checks,
+    changes=_umap_changes,
+    use_checks=_umap_use_checks,
+    sparse=True,
+    float32_only=True,
+    optional_y=True,
+    light=("embedding_", "_n_features_out"),
+    dtypes=dict.fromkeys(
+        ("embedding_", "graph_", "fit_transform", "transform", "inverse_transform"), "float32"
+    ),
+    convert=UMAP_CONVERSION,
+    notes=(
+        "Coordinates are other ones than umap-learn's: neighbourhoods are what agrees.",
+        "Without `random_state` neighbours of more than 50,000 rows are found approximately,",
+        "and `transform` gives a little different coordinates each time.",
+        "`update`, and `inverse_transform` of other metrics than the Euclidean one, are",
+        "umap-learn's work on the host.",
+    ),
+)

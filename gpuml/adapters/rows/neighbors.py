@@ -1,0 +1,181 @@
+"""Rows of `gpuml.neighbors`."""
+
+import math
+
+from sklearn import neighbors
+
+from gpuml.adapters._row import Refusal, Row, UnsupportedHere, only, when, when_set
+from gpuml.adapters.conversions.neighbors import NEIGHBORS
+
+# Rows of the fit that a row at use is compared with on a CPU, where no one knows their number.
+COMPARED = 100
+# Metrics that both libraries know, and mean the same by. cuML's Jensen-Shannon distance does not
+# scale rows to sum to one as SciPy's does.
+METRICS = (
+    *("minkowski", "euclidean", "l2", "sqeuclidean", "manhattan", "cityblock", "l1", "chebyshev"),
+    *("canberra", "cosine", "correlation", "haversine"),
+)
+SPARSE_METRICS = neighbors.VALID_METRICS_SPARSE["brute"] - {"precomputed"}
+OF_MINKOWSKI = {1: "manhattan", 2: "euclidean", math.inf: "chebyshev"}
+
+DENSITY_METRICS = ("euclidean", "l2", "manhattan", "cityblock", "l1", "chebyshev", "minkowski")
+
+
+def used_metric(params):
+    """The metric by its most special name."""
+    metric = params["metric"]
+    return OF_MINKOWSKI.get(params["p"], metric) if metric == "minkowski" else metric
+
+
+def _no_order(p):
+    """Whether a parameter is no order of a Minkowski metric: scikit-learn raises, or warns."""
+    return p is None or p < 1
+
+
+def _metric_of_no_tree(params):
+    # cuML goes on without a tree; scikit-learn raises.
+    algorithm = params["algorithm"]
+    return (
+        algorithm.endswith("_tree") and params["metric"] not in neighbors.VALID_METRICS[algorithm]
+    )
+
+
+def other_metric_params(params):
+    """Whether there are `metric_params` besides the order of a Minkowski metric."""
+    given = params["metric_params"]
+    if not given:
+        return False
+    one_order = params["metric"] == "minkowski" and set(given) == {"p"}
+    return not one_order or _no_order(given["p"])
+
+
+def _use_work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_features * COMPARED
+
+
+def _fit_work(n_rows, n_features, params):
+    return 8.0 * n_rows * n_features
+
+
+REFUSES = (
+    only("metric", *METRICS),
+    when_set(lambda p: bool(p["metric_params"]), "metric_params"),
+    when_set(lambda p: p["metric"] == "minkowski" and _no_order(p["p"]), "p below 1"),
+    when_set(_metric_of_no_tree, "tree of this metric"),
+    Refusal(lambda p, d: p["n_neighbors"] is None, parameter="n_neighbors"),
+    when(
+        lambda p, d: d.sparse and used_metric(p) not in SPARSE_METRICS, "this metric of sparse rows"
+    ),
+    when(
+        lambda p, d: p["metric"] == "haversine" and d.n_features != 2,
+        "haversine metric but of two features",
+    ),
+)
+ONE_TARGET = when(lambda p, d: d.n_outputs > 1, "several targets")
+# scikit-learn predicts a column then, cuML a vector.
+NO_COLUMN = when(lambda p, d: d.y.ndim > 1, "target in a column")
+WEIGHTS = only("weights", "uniform", "distance", None)
+LIGHT = ("n_samples_fit_", "effective_metric_")
+NOTES = (
+    (
+        "Distances are computed in float32, Euclidean ones as norms and products: that of a row to "
+        "itself may be a little more than 0."
+    ),
+    "Neighbours at the same distance may come in another order.",
+)
+
+
+def use_checks(model, method, X, arguments):
+    """Raise what scikit-learn raises at use, and what cuML does not do with these rows.
+
+    Parameters
+    ----------
+    model : cuML estimator
+    method : str
+    X : array, sparse matrix or None
+    arguments : mapping
+    """
+    if X is None and not method.startswith("kneighbors"):
+        raise UnsupportedHere(f"{method} of the rows of the fit")
+    wanted = arguments.get("n_neighbors")
+    wanted = model.n_neighbors if wanted is None else wanted
+    n_rows = model.n_samples_fit_
+    if wanted > n_rows - (X is None):
+        raise ValueError(
+            f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = "
+            f"{wanted}, n_samples_fit = {n_rows}, n_samples = {n_rows if X is None else X.shape[0]}"
+        )
+    if X is not None and _is_sparse(X) != _is_sparse(model._fit_X):
+        raise UnsupportedHere("search for dense rows among sparse ones, or the reverse")
+
+
+def _is_sparse(X):
+    return hasattr(X, "indptr")
+
+
+NEAREST_NEIGHBORS = Row(
+    sk=neighbors.NearestNeighbors,
+    cuml="cuml.neighbors.NearestNeighbors",
+    work=_fit_work,
+    use_work=_use_work,
+    methods=("kneighbors", "kneighbors_graph"),
+    refuses=REFUSES,
+    use_checks=use_checks,
+    sparse=True,
+    float32_only=True,
+    light=LIGHT,
+    dtypes={"kneighbors": "int64"},
+    convert=NEIGHBORS,
+    notes=NOTES,
+)
+
+KNEIGHBORS_CLASSIFIER = Row(
+    sk=neighbors.KNeighborsClassifier,
+    cuml="cuml.neighbors.KNeighborsClassifier",
+    work=_fit_work,
+    use_work=_use_work,
+    methods=("kneighbors", "kneighbors_graph", "predict", "predict_proba"),
+    refuses=(WEIGHTS, *REFUSES, ONE_TARGET),
+    use_checks=use_checks,
+    sparse=True,
+    float32_only=True,
+    light=(*LIGHT, "outputs_2d_"),
+    dtypes={"kneighbors": "int64"},
+    convert=NEIGHBORS,
+    notes=NOTES,
+)
+
+KNEIGHBORS_REGRESSOR = Row(
+    sk=neighbors.KNeighborsRegressor,
+    cuml="cuml.neighbors.KNeighborsRegressor",
+    work=_fit_work,
+    use_work=_use_work,
+    methods=("kneighbors", "kneighbors_graph", "predict"),
+    refuses=(WEIGHTS, *REFUSES, ONE_TARGET, NO_COLUMN),
+    use_checks=use_checks,
+    sparse=True,
+    float32_only=True,
+    flat_y=False,
+    light=LIGHT,
+    dtypes={"kneighbors": "int64"},
+    convert=NEIGHBORS,
+    notes=NOTES,
+)
+
+KERNEL_DENSITY = Row(
+    sk=neighbors.KernelDensity,
+    cuml="cuml.neighbors.KernelDensity",
+    work=_fit_work,
+    use_work=_use_work,
+    methods=("score_samples", "score"),
+    refuses=(
+        only("metric", *DENSITY_METRICS),
+        when_set(other_metric_params, "such metric_params"),
+    ),
+    light=("bandwidth_",),
+    notes=(
+        "All rows are summed over: `algorithm`, `leaf_size`, `atol`, `rtol` and",
+        "`breadth_first` have no effect.",
+        "Float32 rows are computed with in float32, scikit-learn's tree is of float64 always.",
+    ),
+)

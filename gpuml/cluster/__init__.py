@@ -1,0 +1,12 @@
+"""Clustering with scikit-learn's interface; on a GPU cuML does the work."""
+
+from gpuml.adapters import build
+from gpuml.adapters.rows import cluster as _rows
+
+AgglomerativeClustering = build(_rows.AGGLOMERATIVE_CLUSTERING, __name__)
+DBSCAN = build(_rows.DBSCAN, __name__)
+HDBSCAN = build(_rows.HDBSCAN, __name__)
+KMeans = build(_rows.KMEANS, __name__)
+SpectralClustering = build(_rows.SPECTRAL_CLUSTERING, __name__)
+
+__all__ = ["DBSCAN", "HDBSCAN", "AgglomerativeClustering", "KMeans", "SpectralClustering"]

@@ -1,0 +1,356 @@
+"""cuML against scikit-learn on a GPU: clusters, covariances, kernel ridge, isolation forests.
+
+Tolerances are for float64 rows unless said; what cuML computes in float32 has those of float32.
+"""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import spearmanr
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.pairwise import cosine_distances, rbf_kernel
+from sklearn.neighbors import kneighbors_graph
+from sklearn.preprocessing import StandardScaler
+
+import gpuml
+from gpuml._arrays import place_of, to_host
+from gpuml.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, SpectralClustering
+from gpuml.covariance import EmpiricalCovariance, LedoitWolf
+from gpuml.ensemble import IsolationForest
+from gpuml.kernel_ridge import KernelRidge
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore::gpuml.exceptions.PrecisionWarning"),
+]
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+SCALED = StandardScaler().fit_transform(DIGITS)
+CANCER = StandardScaler().fit_transform(load_breast_cancer().data)
+WINE = StandardScaler().fit_transform(load_wine().data)
+DIABETES, PROGRESS = load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(autouse=True)
+def always():
+    """All is done by cuML, host rows too."""
+    pytest.importorskip("cupy")
+    pytest.importorskip("cuml")
+    with gpuml.config_context(device="cuda", fallback="error"):
+        yield
+
+
+@pytest.fixture(params=["numpy", "cupy", "torch"])
+def rows_of(request):
+    """Makes rows of a library, those of a device on a GPU."""
+    if request.param == "numpy":
+        return np.asarray
+    library = pytest.importorskip(request.param)
+    if request.param == "cupy":
+        return library.asarray
+    return lambda x: library.asarray(x, device="cuda")
+
+
+def fitted(model, *args, **given):
+    """scikit-learn's model with the same parameters."""
+    return model._row.sk(**model.get_params()).fit(*args, **given)
+
+
+def assert_same_kinds(model, oracle, X):
+    """Fitted attributes have scikit-learn's names, shapes, dtypes, and the place of the rows."""
+    for name in (n for n in vars(oracle) if n.endswith("_") and not n.startswith("_")):
+        if name in model._row.absent:
+            continue
+        ours, theirs = getattr(model, name), getattr(oracle, name)
+        if not isinstance(theirs, np.ndarray):
+            continue
+        assert tuple(ours.shape) == theirs.shape, name
+        if name != "feature_names_in_":
+            assert str(ours.dtype).rpartition(".")[2] == theirs.dtype.name, name
+            assert place_of(ours) == place_of(X), name
+
+
+def assert_close(ours, theirs, **tolerances):
+    np.testing.assert_allclose(to_host(ours), theirs, **tolerances)
+
+
+# ---------------------------------------------------------------- DBSCAN
+
+DENSITIES = [
+    (DBSCAN(eps=4.0), SCALED),
+    (DBSCAN(eps=2.0), CANCER),
+    (DBSCAN(eps=2.0, min_samples=3, metric="l2", algorithm="brute"), WINE),
+    (DBSCAN(eps=0.1, metric="cosine"), SCALED),
+    (DBSCAN(eps=0.1, metric="precomputed"), cosine_distances(SCALED)),
+]
+
+
+@pytest.mark.parametrize(("model", "X"), DENSITIES, ids=lambda v: str(v)[:40])
+def test_dbscan(rows_of, model, X):
+    oracle = fitted(model, X)
+    assert oracle.labels_.max() > 1
+    assert 0 < len(oracle.core_sample_indices_) < len(X) - 1
+    rows = rows_of(X.copy())
+    labels = to_host(model.fit_predict(rows))
+    np.testing.assert_array_equal(to_host(rows), X)
+    core = oracle.core_sample_indices_
+    np.testing.assert_array_equal(to_host(model.core_sample_indices_), core)
+    assert_close(model.components_, X[core], rtol=1e-12)
+    # Clusters are numbered by their first core points in both; points on an edge between two may
+    # go to either.
+    np.testing.assert_array_equal(labels[core], oracle.labels_[core])
+    np.testing.assert_array_equal(labels < 0, oracle.labels_ < 0)
+    assert np.mean(labels == oracle.labels_) > 0.99
+    assert_same_kinds(model, oracle, rows)
+
+
+def test_dbscan_of_weights(rows_of):
+    weight = np.random.default_rng(0).integers(-1, 4, len(SCALED)).astype(float)
+    model = DBSCAN(eps=4.0).fit(rows_of(SCALED), sample_weight=rows_of(weight))
+    oracle = fitted(model, SCALED, sample_weight=weight)
+    assert len(oracle.core_sample_indices_) != len(fitted(model, SCALED).core_sample_indices_)
+    assert_close(model.core_sample_indices_, oracle.core_sample_indices_)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
+def test_dbscan_of_distances_that_are_eps(metric):
+    """They are more than the float32 next to 0.7, with which cuML would compare them."""
+    line = np.array([[0.0], [0.7]])
+    rows = np.abs(line - line.T) if metric == "precomputed" else line
+    model = DBSCAN(eps=0.7, min_samples=2, metric=metric)
+    assert model.fit(rows).labels_.tolist() == fitted(model, rows).labels_.tolist() == [0, 0]
+
+
+def test_dbscan_without_core_points_and_with_core_points_only():
+    none = DBSCAN(eps=1e-3).fit(WINE)
+    assert none.core_sample_indices_.shape == (0,)
+    assert none.components_.shape == (0, 13)
+    every = DBSCAN(eps=1e3).fit(WINE)
+    assert every.core_sample_indices_.tolist() == list(range(178))
+
+
+# ---------------------------------------------------------------- HDBSCAN
+
+
+@pytest.mark.parametrize("params", [{}, {"min_samples": 3}, {"min_samples": 12}])
+@pytest.mark.parametrize("X", [SCALED, WINE], ids=["digits", "wine"])
+def test_hdbscan(rows_of, X, params):
+    model = HDBSCAN(copy=True, **params).fit(rows_of(X))
+    oracle = fitted(model, X)
+    # Distances at which clusters join are those of a minimum spanning tree, which are the same for
+    # all trees; with another number of neighbours they are others.
+    ours = np.sort(model.as_sklearn()._single_linkage_tree_["value"])
+    theirs = np.sort(oracle._single_linkage_tree_["value"])
+    assert_close(ours, theirs, rtol=1e-3)
+    labels = to_host(model.labels_)
+    assert adjusted_rand_score(labels, oracle.labels_) > 0.95
+    assert np.mean((labels < 0) == (oracle.labels_ < 0)) > 0.97
+    probabilities = to_host(model.probabilities_)
+    assert np.mean(np.abs(probabilities - oracle.probabilities_) < 1e-2) > 0.9
+    assert_same_kinds(model, oracle, rows_of(X))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"cluster_selection_method": "leaf"},
+        {"max_cluster_size": 60},
+        {"cluster_selection_epsilon": 2.0},
+        {"allow_single_cluster": True},
+    ],
+    ids=str,
+)
+def test_hdbscan_selects_alike(params):
+    model = HDBSCAN(copy=True, **params).fit(WINE)
+    assert adjusted_rand_score(model.labels_, fitted(model, WINE).labels_) > 0.95
+
+
+def test_hdbscan_is_cut_after_a_trip_to_the_host():
+    model = HDBSCAN(copy=True).fit(WINE)
+    with gpuml.config_context(fallback="silent"):
+        labels = model.dbscan_clustering(2.5)
+    assert adjusted_rand_score(labels, fitted(model, WINE).dbscan_clustering(2.5)) > 0.99
+
+
+# ---------------------------------------------------------------- agglomerative, spectral
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "l2", "l1", "manhattan", "cityblock", "cosine"])
+@pytest.mark.parametrize("n_clusters", [2, 10])
+def test_single_linkage(rows_of, metric, n_clusters):
+    rows = rows_of(CANCER)
+    model = AgglomerativeClustering(n_clusters, linkage="single", metric=metric).fit(rows)
+    oracle = fitted(model, CANCER)
+    assert adjusted_rand_score(to_host(model.labels_), oracle.labels_) > 0.99
+    children = to_host(model.children_)
+    # Every node but the root is the child of one node, made after it.
+    assert sorted(children.ravel().tolist()) == list(range(2 * len(CANCER) - 2))
+    assert (children.max(axis=1) < len(CANCER) + np.arange(len(children))).all()
+    assert (model.n_clusters_, model.n_leaves_) == (n_clusters, len(CANCER))
+    assert model.n_connected_components_ == oracle.n_connected_components_
+    assert_same_kinds(model, oracle, rows)
+
+
+def test_spectral_clusters(rows_of):
+    rows = rows_of(DIGITS)
+    model = SpectralClustering(10, affinity="nearest_neighbors", random_state=0).fit(rows)
+    oracle = fitted(model, DIGITS)
+    labels = to_host(model.labels_)
+    assert adjusted_rand_score(labels, LABELS) > adjusted_rand_score(oracle.labels_, LABELS) - 0.1
+    assert adjusted_rand_score(labels, oracle.labels_) > 0.7
+    assert_same_kinds(model, oracle, rows)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "sparse on the GPU"])
+def test_spectral_clusters_of_a_given_affinity(kind):
+    graph = kneighbors_graph(DIGITS, 10, include_self=True)
+    affinity = 0.5 * (graph + graph.T)
+    given = affinity.toarray() if kind == "dense" else sparse.csr_matrix(affinity)
+    if kind == "sparse on the GPU":
+        given = pytest.importorskip("cupyx").scipy.sparse.csr_matrix(given)
+    model = SpectralClustering(10, affinity="precomputed", random_state=0).fit(given)
+    oracle = fitted(model, affinity)
+    assert adjusted_rand_score(to_host(model.labels_), oracle.labels_) > 0.7
+
+
+# ---------------------------------------------------------------- isolation forests
+
+
+@pytest.mark.parametrize("params", [{}, {"max_features": 0.5}, {"bootstrap": True}], ids=str)
+def test_isolation_forests(rows_of, params):
+    rows = rows_of(CANCER)
+    model = IsolationForest(n_estimators=300, random_state=0, contamination=0.1, **params).fit(rows)
+    oracle = fitted(model, CANCER)
+    ours, theirs = to_host(model.score_samples(rows)), oracle.score_samples(CANCER)
+    assert spearmanr(ours, theirs).statistic > 0.97
+    assert np.abs(ours - theirs).max() < 0.05
+    assert model.offset_ == pytest.approx(oracle.offset_, abs=0.02)
+    assert model.max_samples_ == oracle.max_samples_
+    labels = model.predict(rows)
+    assert place_of(labels) == place_of(rows)
+    assert np.mean(to_host(labels) == oracle.predict(CANCER)) > 0.95
+    assert np.mean(to_host(labels) < 0) == pytest.approx(0.1, abs=0.01)
+    assert_same_kinds(model, oracle, rows)
+    np.testing.assert_array_equal(to_host(model.decision_function(rows)) < 0, to_host(labels) < 0)
+
+
+def test_isolation_forests_travel():
+    model = IsolationForest(n_estimators=50, random_state=0).fit(CANCER)
+    converted = model.as_sklearn()
+    assert_close(model.score_samples(CANCER), converted.score_samples(CANCER), atol=1e-3)
+    labels = IsolationForest(n_estimators=50, random_state=0).fit_predict(CANCER)
+    np.testing.assert_array_equal(labels, model.predict(CANCER))
+
+
+# ---------------------------------------------------------------- kernel ridge
+
+KERNELS = [
+    ({"kernel": "linear"}, DIABETES),
+    ({"kernel": "rbf"}, DIABETES),
+    ({"kernel": "rbf", "gamma": 5.0}, DIABETES),
+    ({"kernel": "laplacian"}, DIABETES),
+    ({"kernel": "cosine"}, DIABETES),
+    ({"kernel": "poly", "degree": 2}, DIABETES),
+    ({"kernel": "polynomial", "coef0": 0.5}, DIABETES),
+    ({"kernel": "sigmoid", "gamma": 0.1}, DIABETES),
+    ({"kernel": "chi2", "gamma": 0.01}, DIGITS[:400]),
+    ({"kernel": "additive_chi2"}, DIGITS[:400]),
+    ({"kernel": "precomputed"}, rbf_kernel(DIABETES)),
+]
+
+
+@pytest.mark.parametrize(("params", "X"), KERNELS, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernel_ridge(rows_of, params, X, weighted):
+    # Penalties by which all systems of equations are positive definite and well conditioned.
+    alpha = 1e6 if params["kernel"] == "additive_chi2" else 50.0
+    model, y = KernelRidge(alpha=alpha, **params), PROGRESS[: len(X)]
+    weight = np.linspace(0.5, 2.0, len(X)) if weighted else None
+    rows = rows_of(X.copy())
+    model.fit(rows, rows_of(y), sample_weight=None if weight is None else rows_of(weight))
+    np.testing.assert_array_equal(to_host(rows), X)
+    np.testing.assert_array_equal(to_host(model.X_fit_), X)
+    oracle = fitted(model, X, y, sample_weight=weight)
+    assert_close(model.dual_coef_, oracle.dual_coef_, rtol=1e-4, atol=1e-6)
+    assert_close(model.predict(rows), oracle.predict(X), rtol=1e-4, atol=1e-6)
+    assert_same_kinds(model, oracle, rows)
+
+
+@pytest.mark.parametrize("alpha", [1.0, [1.0, 1.0], [0.5, 1.0, 2.0]], ids=str)
+def test_kernel_ridge_of_several_targets(rows_of, alpha):
+    Y = np.stack([PROGRESS, DIABETES[:, 0], PROGRESS**2 / 100], axis=1)
+    model = KernelRidge(alpha=alpha, kernel="rbf").fit(rows_of(DIABETES), rows_of(Y))
+    oracle = fitted(model, DIABETES, Y)
+    assert_close(model.dual_coef_, oracle.dual_coef_, rtol=1e-4, atol=1e-8)
+    assert_close(model.predict(rows_of(DIABETES)), oracle.predict(DIABETES), rtol=1e-4, atol=1e-6)
+
+
+def test_kernel_ridge_of_integers_goes_on_on_the_gpu():
+    rows = DIGITS[:300].astype(int)
+    with gpuml.config_context(device="cpu"):
+        model = KernelRidge(kernel="rbf", gamma=0.001).fit(rows, LABELS[:300])
+        expected = model.predict(DIGITS[300:400] + 0.3)
+    assert_close(model.predict(DIGITS[300:400] + 0.3), expected, rtol=1e-4, atol=1e-6)
+    assert "_lifted" in vars(model)
+
+
+# ---------------------------------------------------------------- covariances
+
+# Of few rows, and of columns of zeros, the covariance is singular.
+SAMPLES = [CANCER, WINE, CANCER[:20], DIGITS[:500]]
+
+
+@pytest.mark.parametrize("X", SAMPLES, ids=["cancer", "wine", "few", "digits"])
+@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
+@pytest.mark.parametrize("assume_centered", [False, True])
+@pytest.mark.parametrize("store_precision", [False, True])
+def test_covariances(rows_of, model, X, assume_centered, store_precision):
+    rows = rows_of(X)
+    model.set_params(assume_centered=assume_centered, store_precision=store_precision).fit(rows)
+    oracle = fitted(model, X)
+    precision = oracle.get_precision()
+    scale = np.abs(precision).max()
+    assert_close(model.covariance_, oracle.covariance_, rtol=1e-7, atol=1e-10)
+    assert_close(model.location_, oracle.location_, rtol=1e-7, atol=1e-10)
+    assert_close(model.get_precision(), precision, rtol=1e-5, atol=1e-7 * scale)
+    assert (model.precision_ is None) == (not store_precision)
+    distances = oracle.mahalanobis(X)
+    assert_close(model.mahalanobis(rows), distances, rtol=1e-5, atol=1e-6 * distances.max())
+    if np.linalg.matrix_rank(precision, hermitian=True) == X.shape[1]:
+        assert model.score(rows) == pytest.approx(oracle.score(X), rel=1e-5)
+    identity = np.eye(X.shape[1])
+    for norm in ("frobenius", "spectral"):
+        error = oracle.error_norm(identity, norm=norm)
+        assert model.error_norm(rows_of(identity), norm=norm) == pytest.approx(error, rel=1e-6)
+    if model._row.name == "LedoitWolf":
+        assert model.shrinkage_ == pytest.approx(oracle.shrinkage_, rel=1e-6, abs=1e-10)
+    assert_same_kinds(model, oracle, rows)
+
+
+@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
+def test_covariances_of_float32(model):
+    rows = WINE.astype("float32")
+    model.fit(rows)
+    oracle = fitted(model, WINE)
+    assert model.covariance_.dtype == model.precision_.dtype == "float32"
+    assert_close(model.covariance_, oracle.covariance_, rtol=1e-4, atol=1e-5)
+    assert_close(model.precision_, oracle.precision_, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
+def test_covariances_travel_and_come_back(model):
+    model.fit(CANCER)
+    with gpuml.config_context(device="cpu"):
+        loaded = model.as_sklearn()
+    assert_close(model.mahalanobis(CANCER), loaded.mahalanobis(CANCER), rtol=1e-8)
+    with gpuml.config_context(device="cpu"):
+        of_host = type(model)().fit(CANCER)
+    assert_close(of_host.mahalanobis(CANCER), loaded.mahalanobis(CANCER), rtol=1e-5)
+    assert "_lifted" in vars(of_host)
+
+
+@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
+def test_covariance_of_one_feature(model):
+    model.fit(WINE[:, :1])
+    assert_close(model.covariance_, fitted(model, WINE[:, :1]).covariance_, rtol=1e-10)

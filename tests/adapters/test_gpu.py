@@ -1,0 +1,174 @@
+"""What only a GPU with cuML can show of the adapters: cuML itself, memory, streams."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import cluster, ensemble
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+import gpuml
+from gpuml._arrays import move, place_of, to_host
+from gpuml.cluster import KMeans
+from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
+from gpuml.testing import count_transfers
+
+pytestmark = pytest.mark.gpu
+
+BLOBS = make_blobs(3000, n_features=8, centers=5, random_state=0)[0]
+DIGITS, LABELS = load_digits(return_X_y=True)
+
+
+@pytest.fixture(autouse=True)
+def cuml():
+    pytest.importorskip("cupy")
+    return pytest.importorskip("cuml")
+
+
+@pytest.fixture(params=["numpy", "cupy", "torch"])
+def rows_of(request):
+    """Makes rows of a library, those of a device on a GPU."""
+    if request.param == "numpy":
+        return np.asarray
+    library = pytest.importorskip(request.param)
+    if request.param == "cupy":
+        return library.asarray
+    return lambda x: library.asarray(x, device="cuda")
+
+
+@pytest.fixture
+def always():
+    with gpuml.config_context(device="cuda", fallback="error"):
+        yield
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kmeans_agrees(always, rows_of, dtype):
+    X = rows_of(BLOBS.astype(dtype))
+    model = KMeans(5, n_init=5, random_state=0).fit(X)
+    oracle = cluster.KMeans(5, n_init=5, random_state=0).fit(BLOBS.astype(dtype))
+    assert model.inertia_ == pytest.approx(oracle.inertia_, rel=1e-3)
+    assert adjusted_rand_score(to_host(model.labels_), oracle.labels_) > 0.999
+    assert model.score(X) == pytest.approx(-model.inertia_, rel=1e-3)
+    for result in (model.cluster_centers_, model.transform(X), model.predict(X), model.labels_):
+        assert place_of(result) == place_of(X)
+    for name in ("cluster_centers_", "labels_", "inertia_", "n_iter_", "n_features_in_"):
+        ours, theirs = getattr(model, name), getattr(oracle, name)
+        if isinstance(theirs, np.ndarray):
+            assert str(ours.dtype).rpartition(".")[2] == theirs.dtype.name, name
+            assert tuple(ours.shape) == theirs.shape, name
+        else:
+            assert type(ours) is type(theirs), name
+
+
+def test_kmeans_from_given_centres_is_scikit_learns(always, rows_of):
+    """The same seeds, tolerance and number of runs: the same iterations."""
+    start = BLOBS[:5]
+    ours = KMeans(5, init=start, tol=1e-3).fit(rows_of(BLOBS))
+    theirs = cluster.KMeans(5, init=start, tol=1e-3).fit(BLOBS)
+    np.testing.assert_allclose(to_host(ours.cluster_centers_), theirs.cluster_centers_, rtol=1e-3)
+    assert abs(ours.n_iter_ - theirs.n_iter_) <= 1
+
+
+def test_forests_agree(always, rows_of):
+    X, y = rows_of(DIGITS), LABELS
+    model = RandomForestClassifier(random_state=0, oob_score=True).fit(X[:1200], y[:1200])
+    oracle = ensemble.RandomForestClassifier(random_state=0).fit(DIGITS[:1200], y[:1200])
+    assert model.score(X[1200:], y[1200:]) >= oracle.score(DIGITS[1200:], y[1200:]) - 0.03
+    assert model.oob_score_ > 0.9
+    proba = model.predict_proba(X[1200:])
+    assert place_of(proba) == place_of(X)
+    np.testing.assert_allclose(to_host(proba).sum(axis=1), 1.0, rtol=1e-5)
+    importances = to_host(model.feature_importances_)
+    assert importances.sum() == pytest.approx(1.0, rel=1e-3)
+    assert np.corrcoef(importances, oracle.feature_importances_)[0, 1] > 0.9
+    assert model.n_classes_ == 10
+    assert len(model.estimators_) == 100
+
+
+def test_regression_forests_agree(always, rows_of):
+    y = BLOBS @ np.arange(1.0, 9.0)
+    model = RandomForestRegressor(50, random_state=0).fit(rows_of(BLOBS), y)
+    oracle = ensemble.RandomForestRegressor(50, random_state=0).fit(BLOBS, y)
+    assert model.score(rows_of(BLOBS), rows_of(y)) >= oracle.score(BLOBS, y) - 0.05
+    assert model.predict(rows_of(BLOBS)).shape == (3000,)
+
+
+def test_seeds(always):
+    def predicted(seed):
+        return (
+            RandomForestClassifier(5, random_state=seed).fit(DIGITS, LABELS).predict_proba(DIGITS)
+        )
+
+    np.testing.assert_array_equal(predicted(0), predicted(0))
+    assert (predicted(0) != predicted(1)).any()
+    assert (predicted(None) != predicted(None)).any()
+
+
+MODELS = [
+    lambda: KMeans(5, random_state=0).fit(DIGITS),
+    lambda: RandomForestClassifier(20, random_state=0).fit(DIGITS, LABELS.astype(str)),
+    lambda: RandomForestRegressor(20, random_state=0).fit(DIGITS, LABELS),
+]
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_models_travel_and_come_back(always, make):
+    model = make()
+    expected = model.predict(DIGITS)
+    with gpuml.config_context(device="cpu"):
+        loaded = pickle.loads(pickle.dumps(model))
+        assert "_fitted" not in vars(loaded)
+        _assert_close(loaded.predict(DIGITS), expected)
+        _assert_close(model.as_sklearn().predict(DIGITS), expected)
+    _assert_close(loaded.predict(DIGITS), expected)
+    assert "_lifted" in vars(loaded)
+
+
+def _assert_close(got, expected):
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+    else:
+        assert np.mean(got == expected) > 0.999  # ties of float32 sums
+
+
+def test_tensors_of_a_gpu_are_cupys_memory():
+    cupy, torch = pytest.importorskip("cupy"), pytest.importorskip("torch")
+    place = place_of(cupy.empty(0))
+    for tensor in (torch.rand(5, 4, device="cuda"), torch.rand(5, 4, device="cuda").T):
+        array = move(tensor, place)
+        assert array.data.ptr == tensor.data_ptr()
+        np.testing.assert_array_equal(array.get(), tensor.cpu().numpy())
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_rows_of_a_gpu_stay_there(library):
+    xp = pytest.importorskip(library)
+    X = xp.asarray(BLOBS) if library == "cupy" else xp.asarray(BLOBS, device="cuda")
+    model = KMeans(5, n_init=1, random_state=0).fit(X)
+    with count_transfers(max_to_device=4096, max_to_host=4096):
+        model.predict(X)
+        model.transform(X)
+
+
+def test_work_of_other_streams_is_waited_for():
+    import cupy
+
+    model = KMeans(5, n_init=1, random_state=0).fit(cupy.asarray(BLOBS))
+    expected = model.predict(cupy.asarray(BLOBS))
+    big = cupy.random.random((4000, 4000))
+    for _ in range(5):
+        with cupy.cuda.Stream(non_blocking=True):
+            for _ in range(10):
+                big @ big
+            X = cupy.asarray(BLOBS) + 0.0
+            labels = model.predict(X)
+            assert bool((labels == expected).all())
+
+
+def test_the_process_keeps_its_settings(always, cuml):
+    with cuml.using_output_type("numpy"):
+        model = KMeans(5, random_state=0).fit(BLOBS)
+        assert type(model.labels_) is np.ndarray
+        assert type(cuml.KMeans(n_clusters=2).fit_predict(BLOBS)) is np.ndarray
