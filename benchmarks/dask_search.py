@@ -32,6 +32,7 @@ import dask.array as da
 import joblib
 import numpy as np
 from distributed import Client, wait
+from joblib import cpu_count
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
 
@@ -303,8 +304,12 @@ class Bench:
     @contextmanager
     def cluster(self, n_workers):
         start = time.perf_counter()
+        # On CPUs a worker by itself has as many cores as each of all.
+        threads = None if self.gpu else max(1, cpu_count() // self.n_workers)
         with (
-            gpuml_dask.make_cluster(n_workers, device=self.device) as cluster,
+            gpuml_dask.make_cluster(
+                n_workers, device=self.device, threads_per_worker=threads
+            ) as cluster,
             Client(cluster) as client,
         ):
             client.wait_for_workers(n_workers)
