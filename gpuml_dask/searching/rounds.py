@@ -1,5 +1,6 @@
 """One round of evaluation on a cluster: candidates to units, units to a table of results."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -100,7 +101,9 @@ class Round:
 
     def _seconds(self, candidate):
         known = self.table[candidate].values()
-        return sum(each["fit_time"] + each["score_time"] for each in known) / max(1, len(known))
+        if not known:
+            return math.inf  # it has not come back yet, and may be long
+        return sum(each["fit_time"] + each["score_time"] for each in known) / len(known)
 
     def _group_unit(self, group):
         title = f"fit {model_words(self.job.estimator)} x{len(group.positions)}"

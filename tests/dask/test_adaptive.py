@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 import time
+from contextlib import suppress
 
 import dask.array as da
 import dask.dataframe as dd
@@ -313,7 +314,8 @@ def kill_workers(address, times, seed, over):
                 return
             pids = list(own.run(os.getpid, on_error="ignore").values())
             if pids:
-                os.kill(int(rng.choice(pids)), signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it died of the kill before
+                    os.kill(int(rng.choice(pids)), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
