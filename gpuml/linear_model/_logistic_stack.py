@@ -31,19 +31,8 @@ class Strength:
 
 
 @dataclass(frozen=True)
-class LogisticStack:
-    """What `multifit` of LogisticRegression returns.
-
-    Attributes
-    ----------
-    folds : Folds
-    solved : Solved
-        Models (C, S, k, q) on the compute device.
-    strengths : sequence of C Strengths
-    options : Options
-        Of the solver, for the fit on all rows.
-    class_weight : dict, "balanced" or None
-    """
+class LogisticModels:
+    """What stacks of dense and of sparse rows have in common; see `LogisticStack`."""
 
     folds: Folds
     solved: Solved
@@ -59,6 +48,22 @@ class LogisticStack:
     def n_passes(self) -> int:
         """Passes over the rows that the slowest model took."""
         return int(self.solved.n_iter.max()) + 1
+
+
+@dataclass(frozen=True)
+class LogisticStack(LogisticModels):
+    """What `multifit` of LogisticRegression returns.
+
+    Attributes
+    ----------
+    folds : Folds
+    solved : Solved
+        Models (C, S, k, q) on the compute device.
+    strengths : sequence of C Strengths
+    options : Options
+        Of the solver, for the fit on all rows.
+    class_weight : dict, "balanced" or None
+    """
 
     @cached_property
     def models_of_rows(self) -> Array:

@@ -11,6 +11,7 @@ from gpuml._ops import constant
 from gpuml.data import Folds, whole
 from gpuml.linear_model._classifier import softmax, two_class_probability
 from gpuml.linear_model._logistic_stack import (
+    LogisticModels,
     Strength,
     _class_factors,
     _reported,
@@ -31,7 +32,7 @@ from gpuml.solvers.sparse_rows import (
 
 
 @dataclass(frozen=True)
-class SparseLogisticStack:
+class SparseLogisticStack(LogisticModels):
     """What `multifit` of LogisticRegression returns for sparse rows.
 
     Attributes
@@ -45,21 +46,6 @@ class SparseLogisticStack:
         Of the solver, for the fit on all rows.
     class_weight : dict, "balanced" or None
     """
-
-    folds: Folds
-    solved: Solved
-    strengths: Sequence[Strength]
-    options: Options
-    class_weight: Any
-
-    @property
-    def n_candidates(self) -> int:
-        return len(self.strengths)
-
-    @property
-    def n_passes(self) -> int:
-        """Passes over the rows that the slowest model took."""
-        return int(self.solved.n_iter.max()) + 1
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates for rows of numbers (m, 1)."""

@@ -188,10 +188,6 @@ class SparseLossRows(LossRows):
         """``function(rows, *args)``, which is a sum over rows, or what `SUMS` has for it."""
         return SUMS.get(function, function)(self, *args)
 
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(rows, *args)``, whatever it is."""
-        return function(self, *args)
-
     def every(self, step: int) -> "SparseLossRows":
         """One row in `step`, in float64."""
         xp = self.place.xp
