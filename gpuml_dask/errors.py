@@ -1,5 +1,9 @@
 """Errors of work on a cluster."""
 
+# What a question to the scheduler raises besides, when there is none, or the client closes
+# meanwhile: its connections (RuntimeError) and its scheduler (AttributeError) go first.
+NO_ANSWER = (OSError, TimeoutError, AttributeError, RuntimeError)
+
 
 class ClusterError(RuntimeError):
     """The cluster cannot do the work: client closed, no workers, or data lost for good.

@@ -26,7 +26,7 @@ from gpuml_dask.rows.inputs import (
     read_rows,
     sizes_of,
 )
-from gpuml_dask.rows.sending import Homes, answers, check_client, gpu_resources
+from gpuml_dask.rows.sending import Homes, answers, check_client, gpu_resources, in_touch
 
 __all__ = ["Placed", "Table", "place"]
 
@@ -294,7 +294,8 @@ def place(
     _check_lengths([_n_rows(source) for source in read.values()])
     placed: dict[str, Rows] = {}
     try:
-        _place_all(client, read, placed, chunks, numeric)
+        with in_touch(client):
+            _place_all(client, read, placed, chunks, numeric)
     except BaseException:
         _release(placed.values())
         raise

@@ -2,21 +2,26 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
 import dask
 from dask.utils import parse_timedelta
 from distributed import Client, Future, wait
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
 
-from gpuml_dask.errors import ClusterError
+from gpuml_dask.errors import NO_ANSWER, ClusterError
 
 # How long a cluster may have no workers, or do nothing at all while something is waited for, until
 # we give up; seconds, or "2 minutes".
 PATIENCE = "gpuml.patience"
 DEFAULT_PATIENCE = "60s"
 TICK_S = 2.0
+# Answers of the scheduler, and copies of finished results.
+ANSWER_SECONDS = 30.0
 N_TRIES = 5
 # The scheduler is asked once before that, and once after.
 GONE_S = 0.05
@@ -54,6 +59,23 @@ def check_client(client: Client) -> None:
         raise ClusterError("The Dask client is closed. Pass a client that is connected.")
 
 
+@contextmanager
+def in_touch(client: Client) -> Iterator[None]:
+    """Turn whatever a client raises that closes, or loses its scheduler, into a ClusterError."""
+    try:
+        yield
+    except ClusterError:
+        raise
+    except Exception as error:
+        check_client(client)
+        if isinstance(error, (ClosedClientError, CommClosedError)) or client.status != "running":
+            raise ClusterError(
+                f"The client or its scheduler went away: {error}. Open a client of a scheduler "
+                "that runs, Client(...), and call again."
+            ) from error
+        raise
+
+
 def gpu_resources(client: Client) -> dict[str, float] | None:
     """What tasks on GPU arrays must ask for, where some workers say that they have a GPU."""
     workers = _workers(client).values()
@@ -63,7 +85,7 @@ def gpu_resources(client: Client) -> dict[str, float] | None:
 def _workers(client):
     try:
         return client.scheduler_info(n_workers=-1)["workers"]
-    except (OSError, AttributeError, KeyError) as error:  # no scheduler; a client that closes
+    except (*NO_ANSWER, KeyError) as error:
         raise ClusterError(f"The scheduler does not answer: {error}.") from error
 
 
@@ -148,7 +170,7 @@ def send(client: Client, chunks: Mapping[int, tuple[Any, Any]], homes: Homes) ->
             try:
                 limit = patience() + homes.bytes_of(members) / SLOWEST_BYTES_PER_S
                 sent.update(_send_to(client, home, {i: chunks[i] for i in members}, limit))
-            except (OSError, KeyError, AttributeError) as error:
+            except (*NO_ANSWER, KeyError) as error:
                 # The worker died meanwhile (KeyError: before the scheduler heard of the data), or
                 # pauses for want of memory, or is stuck (TimeoutError), or the client closes.
                 check_client(client)
@@ -203,7 +225,7 @@ def answers(client: Client, futures: Sequence[Future]) -> list[Any]:
     try:
         while not _are_done(client, futures):
             check_client(client)
-            if any(client.processing().values()):
+            if is_at_work(client):
                 last_work = time.monotonic()
             elif time.monotonic() - last_work > patience():
                 raise ClusterError(
@@ -220,6 +242,18 @@ def answers(client: Client, futures: Sequence[Future]) -> list[Any]:
         ) from error
     finally:
         release(futures)
+
+
+def is_at_work(client: Client) -> bool:
+    """Whether any worker computes something, as far as the scheduler says in time."""
+    try:
+        scheduler: Any = client.scheduler
+        found = client.sync(
+            scheduler.processing, workers=None, callback_timeout=min(patience(), ANSWER_SECONDS)
+        )
+    except NO_ANSWER:
+        return False
+    return any(found.values())
 
 
 def _are_done(client, futures):

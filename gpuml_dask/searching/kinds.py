@@ -13,6 +13,7 @@ from gpuml.model_selection.one_by_one import is_foreign
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prepared import may_be_prepared
 from gpuml.model_selection.residence import configured
+from gpuml_dask.errors import NO_ANSWER
 from gpuml_dask.planning.needs import ANYWHERE, Placing, placing_of
 from gpuml_dask.planning.sizes import Kind
 
@@ -75,7 +76,7 @@ class Kinds:
 
 def facts_of(client: Client) -> dict[str, dict[str, Any]]:
     """What the scheduler says of each worker; nothing where it gives no answer."""
-    with suppress(TimeoutError, OSError, AttributeError):
+    with suppress(*NO_ANSWER):
         scheduler: Any = client.scheduler
         ask = partial(scheduler.identity, n_workers=-1)
         return client.sync(ask, callback_timeout=ANSWER_SECONDS)["workers"]

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import cloudpickle
 from distributed import Client, Future, KilledWorker
 
-from gpuml_dask.errors import ClusterError
+from gpuml_dask.errors import NO_ANSWER, ClusterError
 
 # How often the cluster is looked at while nothing arrives.
 TICK_SECONDS = 1.0
@@ -366,6 +366,6 @@ def _look_at(client):
         return {}, "There was no connection to the scheduler"
     try:
         workers = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
-    except (TimeoutError, OSError, AttributeError):
+    except NO_ANSWER:
         return {}, "The scheduler gave no answer"
     return workers, "There was no worker"

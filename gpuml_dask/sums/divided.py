@@ -17,7 +17,6 @@ from uuid import uuid4
 import dask
 from dask.utils import parse_bytes
 from distributed import Client, Future, KilledWorker, wait
-from distributed.client import ClosedClientError
 
 from gpuml import get_config
 from gpuml.data import Holders
@@ -25,7 +24,14 @@ from gpuml.divided import DividedRows, Share
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.pieces import Chunks, assign, cut_rows
 from gpuml_dask.rows.placement import Table
-from gpuml_dask.rows.sending import check_client, patience, release
+from gpuml_dask.rows.sending import (
+    ANSWER_SECONDS,
+    check_client,
+    in_touch,
+    is_at_work,
+    patience,
+    release,
+)
 from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.searching.running import workers_of
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
@@ -37,8 +43,6 @@ PIECE_BYTES = "gpuml.piece-bytes"
 # Of pieces on GPUs: they are read in blocks anyway, and every piece is a task.
 GPU_PIECE = 2**30
 TICK_SECONDS = 1.0
-# Answers of the scheduler, and copies of finished results.
-ANSWER_SECONDS = 30.0
 MOST_GATHERS = 3
 # Each time a worker died that had something nobody else had.
 MOST_REPEATS = 20
@@ -126,10 +130,8 @@ class Spread:
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """What `run_divided` returns."""
         try:
-            return repeated(self.table, self._call, function, args)
-        except ClosedClientError as error:
-            check_client(self.table.client)
-            raise ClusterError(f"The client went away: {error}.") from error
+            with in_touch(self.table.client):
+                return repeated(self.table, self._call, function, args)
         finally:
             self.futures.release()
 
@@ -349,24 +351,13 @@ def _wait(client, futures):
             return
         except TimeoutError:
             pass
-        if _is_at_work(client):
+        if is_at_work(client):
             last_work = time.monotonic()
         elif time.monotonic() - last_work > patience():
             raise ClusterError(
                 f"Nothing was computed on the cluster for {patience():g} s while sums over "
                 "rows were waited for. See that there are workers."
             )
-
-
-def _is_at_work(client):
-    try:
-        scheduler: Any = client.scheduler
-        found = client.sync(
-            scheduler.processing, workers=None, callback_timeout=min(patience(), ANSWER_SECONDS)
-        )
-    except (TimeoutError, OSError, AttributeError):  # no scheduler; a client that closes meanwhile
-        return False
-    return any(found.values())
 
 
 def _gathered(client, futures):

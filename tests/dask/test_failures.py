@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from distributed.comm import CommClosedError
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import FitFailedWarning
@@ -23,7 +25,10 @@ from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.rows.placement import place
+from gpuml_dask.rows.sending import Homes, answers, in_touch, send
 from gpuml_dask.searching import running
+from gpuml_dask.searching.running import workers_of
+from gpuml_dask.sums.divided import fetch
 
 N_WORKERS = 4
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -501,6 +506,63 @@ def test_by_rows_a_cluster_that_goes_away_is_an_error_in_time(rows, fit, what):
         closer.join()
         client.close()
         cluster.close()
+
+
+@pytest.fixture
+def closing(client):
+    """A client as it is in the middle of being closed: its connections go first."""
+    with Client(client.scheduler.address, set_as_default=False) as closing:
+        closing.sync(closing.rpc.close)
+        yield closing
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client, rows: workers_of(client, 0.1),
+        lambda client, rows: send(client, {0: ("key", rows[0])}, Homes(client, [1], False)),
+        lambda client, rows: answers(client, [client.submit(time.sleep, 4)]),
+        lambda client, rows: fetch(client, [client.submit(time.sleep, 4)]),
+    ],
+    ids=["workers_of", "send", "answers", "fetch"],
+)
+def test_whoever_asks_the_scheduler_hears_of_a_client_that_closes(closing, rows, ask):
+    with dask.config.set({"gpuml.patience": "0.1s"}), pytest.raises(ClusterError):
+        ask(closing, rows)
+
+
+def error_of_distributed(**changes):
+    def fail(client):
+        for name, value in changes.items():
+            setattr(client, name, value)
+        raise RuntimeError("ConnectionPool is closed")
+
+    return fail
+
+
+def no_scheduler(client):
+    raise CommClosedError("in <ConnectionPool>")
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        no_scheduler,
+        error_of_distributed(status="closing"),
+        error_of_distributed(status="connecting"),
+    ],
+)
+def test_errors_of_a_client_that_goes_away_are_of_the_cluster(fail):
+    client = SimpleNamespace(status="running", asynchronous=False, scatter=None)
+    with pytest.raises(ClusterError, match="closed|went away"), in_touch(client):
+        fail(client)
+
+
+def test_errors_of_a_client_that_stays_are_left_alone():
+    client = SimpleNamespace(status="running", asynchronous=False, scatter=None)
+    with pytest.raises(RuntimeError, match="of mine") as caught, in_touch(client):
+        raise RuntimeError("of mine")
+    assert not isinstance(caught.value, ClusterError)
 
 
 # ---------------------------------------------------------------- tasks of the user
