@@ -24,7 +24,9 @@ def upload(x):
         return cupy.asarray(x)
     order = "C" if x.flags.c_contiguous else "F"
     out = cupy.empty(x.shape, dtype=x.dtype, order=order)
-    _copy_staged(_as_bytes(x), out, cupy)
+    # The memory may still be in use by work queued on the caller's stream.
+    cupy.cuda.get_current_stream().synchronize()
+    copy_staged(x, out)
     return out
 
 
@@ -32,11 +34,13 @@ def _as_bytes(x):
     return x.reshape(-1, order="A").view(np.uint8)
 
 
-def _copy_staged(source, out, cupy):
-    n_threads = max(1, min(MAX_THREADS, os.cpu_count() or 1))
+def copy_staged(x, out):
+    """Copy a contiguous NumPy array into memory of a CuPy device that nothing else works on."""
+    import cupy
+
+    source = _as_bytes(x)
+    n_threads = max(1, min(MAX_THREADS, os.cpu_count() or 1, -(-source.size // CHUNK_BYTES)))
     device = out.device
-    # The buffers' memory may still be in use by work queued on the caller's stream.
-    cupy.cuda.get_current_stream().synchronize()
 
     def copy_share(worker):
         with device:

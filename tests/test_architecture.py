@@ -57,9 +57,20 @@ RULES = {
     ),
     "gpuml.losses": ("gpuml._arrays",),
     "gpuml.penalties": ("gpuml._arrays",),
+    # Small codes, packed; what multiplies them as they are.
+    "gpuml.encodings": ("gpuml._arrays", "gpuml._threads"),
+    # Matrices that are read in blocks.
+    "gpuml.reading": (
+        *("gpuml._arrays", "gpuml._ops", "gpuml._staging", "gpuml._threads"),
+        *("gpuml.encodings", "gpuml.solvers"),
+    ),
+    "gpuml.linalg": (
+        *("gpuml._arrays", "gpuml._config", "gpuml._progress", "gpuml.encodings", "gpuml.reading"),
+        *("gpuml.solvers", "sklearn.utils"),
+    ),
     "gpuml.solvers": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._threads", "gpuml.data"),
-        *("gpuml.losses", "gpuml.metrics.residuals", "gpuml.penalties"),
+        *("gpuml.encodings", "gpuml.losses", "gpuml.metrics.residuals", "gpuml.penalties"),
     ),
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
@@ -96,7 +107,8 @@ RULES = {
     ),
     "gpuml.decomposition": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
-        *("gpuml._output", "gpuml._travel", "gpuml.solvers", "sklearn"),
+        *("gpuml._output", "gpuml._progress", "gpuml._travel", "gpuml.reading", "gpuml.solvers"),
+        "sklearn",
     ),
     "gpuml.preprocessing": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
@@ -160,7 +172,9 @@ INSIDE_FUNCTIONS = {
     "skops": ("gpuml.persistence",),
     "umap": ("gpuml.adapters", "gpuml.manifold"),
     "pynndescent": ("gpuml.adapters", "gpuml.manifold"),
+    "bed_reader": ("gpuml.encodings",),
     "cupti": ("gpuml._transfers",),
+    "kvikio": ("gpuml.reading",),
     "cuda": ("gpuml._transfers",),
     "pandas": ("gpuml._frames", "gpuml.datasets"),
 }

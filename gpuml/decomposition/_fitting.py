@@ -11,6 +11,7 @@ from gpuml._arrays import Array, Place, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._ops import all_finite
 from gpuml.data import Batch
+from gpuml.decomposition._compressed import Iteration, compressed_components
 from gpuml.decomposition._input import refuse_what_is_not_finite
 from gpuml.decomposition._principal import (
     MANY_FEATURES,
@@ -28,6 +29,7 @@ from gpuml.solvers.randomized import (
     Rows,
     SparseRows,
     dense_sums,
+    n_power_iter,
     randomized_svd,
     sparse_products,
     sparse_sums,
@@ -39,7 +41,7 @@ MANY_SPARSE_FEATURES = 2 * MANY_FEATURES
 
 def fit_dense(estimator: Any, batch: Batch) -> tuple[Principal, str]:
     """Components of the rows of a batch, and the name of the solver that found them."""
-    n, p = batch.X.shape
+    n, p = batch.n_rows, batch.n_features
     solver = estimator.svd_solver
     if solver == "auto":
         solver = choose_solver(n, p, estimator.n_components)
@@ -86,10 +88,20 @@ def randomized_components(estimator: Any, rows: Rows, total: Array, wanted: Any)
     )
 
 
+def _from_visits(estimator, batch, wanted):
+    how = Iteration(
+        estimator.n_oversamples,
+        n_power_iter(estimator.iterated_power, int(wanted), batch.n_rows, batch.n_features),
+        estimator.random_state,
+    )
+    return compressed_components(estimator, batch, int(wanted), how, centred=True).found
+
+
 _FITS: dict[str, Callable[..., Components]] = {
     "covariance_eigh": _from_covariance,
     "full": _from_full_svd,
     "randomized": _from_random_block,
+    "compressed": _from_visits,
 }
 
 

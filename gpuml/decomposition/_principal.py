@@ -66,7 +66,7 @@ def check_n_components(n_components: Any, n_rows: int, n_features: int, solver: 
     most = min(n_rows, n_features)
     if n_components is None:
         return most
-    if solver == "randomized":
+    if solver in ("randomized", "compressed"):
         if isinstance(n_components, str):
             raise ValueError(
                 f"n_components={n_components!r} cannot be a string with svd_solver='{solver}'"

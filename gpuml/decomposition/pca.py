@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, move, namespace, place_of
 from gpuml._validation import check_predict, is_foreign, unchanged_on_error
+from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
 from gpuml.decomposition._fitting import fit_dense, fit_sparse
 from gpuml.decomposition._input import (
@@ -36,7 +37,7 @@ from gpuml.decomposition._projection import Projection, as_asked, in_kind, proje
 from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_rows
 
-NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized")
+NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
 SCORE_BLOCK_BYTES = 2**27
 
 
@@ -70,6 +71,9 @@ class PCA(Projection, SklearnPCA):
         - "full": an SVD of a triangular factor of the rows, exact to rounding of the rows.
         - "randomized": iteration with a random block; approximate, for large data and few
           components.
+        - "compressed": the same iteration with one reading of the rows for each step, where
+          "randomized" takes two; see `gpuml.linalg.svd_compressed`. For data that takes long to
+          read. Of rows on a cluster, only sums travel.
         - "auto": "covariance_eigh" for at least 10 times as many rows as features, up to 5,000
           features; else "full" where the smaller side is at most 1,000; else "randomized" for an
           integer below 0.8 of the smaller side, and "full" for anything else. scikit-learn takes
@@ -79,15 +83,16 @@ class PCA(Projection, SklearnPCA):
     tol : float, default=0.0
         Only for "arpack" and "jacobi" (0 is then cuML's default).
     iterated_power : int or "auto", default="auto"
-        Iterations of "randomized" and of "jacobi". "auto" is 7 for fewer components than a tenth
-        of the smaller side, else 4.
+        Iterations of "randomized", "compressed" and "jacobi". "auto" is 7 for fewer components
+        than a tenth of the smaller side, else 4.
     n_oversamples : int, default=10
-        Random vectors of "randomized" beyond the number of components.
+        Random vectors of "randomized" and "compressed" beyond the number of components.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
         Kept for scikit-learn's sake: "randomized" always orthonormalises by QR, the stable choice,
         which costs little next to the products with the rows.
     random_state : int, RandomState instance or None, default=None
-        For "randomized" and "arpack". The same seed draws the numbers that scikit-learn draws.
+        For "randomized", "compressed" and "arpack". The same seed draws the numbers that
+        scikit-learn draws ("compressed" draws some of its own).
 
     Attributes
     ----------
@@ -227,6 +232,16 @@ class PCA(Projection, SklearnPCA):
         result = fit(self, X)
         self.n_components_ = self.components_.shape[0]
         return result
+
+    @property
+    def fits_batches(self) -> bool:
+        """Whether `fit_batch` does the work of `fit`, wherever the rows of a batch are."""
+        return self.svd_solver == "compressed"
+
+    def fit_batch(self, batch: Batch) -> dict[str, Any]:
+        """Attributes fitted to the rows of a batch, which may be divided."""
+        principal, solver = fit_dense(self, batch)
+        return {**principal.pick(0), "_fit_svd_solver": solver}
 
     def get_covariance(self):
         """Covariance of the generative model.

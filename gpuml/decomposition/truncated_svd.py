@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import _fit_context, clone
 from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from gpuml._arrays import Array, as_array, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._ops import all_finite, constant
 from gpuml._validation import check_finite, is_foreign, unchanged_on_error
 from gpuml.data import Batch
+from gpuml.decomposition._compressed import Iteration, compressed_components
 from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseHome
 from gpuml.decomposition._input import (
     batch_of,
@@ -55,19 +57,22 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
     ----------
     n_components : int, default=2
         k, at most the number of features; for "arpack" less than both sides of X.
-    algorithm : {"randomized", "arpack"}, default="randomized"
+    algorithm : {"randomized", "arpack", "compressed"}, default="randomized"
         - "randomized": iteration with a random block, orthonormalised by QR. Dense rows of up to
           1,000 features are described by their second moments instead, whose eigenvectors are
           what the iteration tends to, for one pass over the rows.
+        - "compressed": iteration with one reading of the rows for each step, where "randomized"
+          takes two; see `gpuml.linalg.svd_compressed`. Of rows on a cluster, only sums travel.
         - "arpack": scikit-learn's, for host data; on a device, eigenvectors of second moments.
     n_iter : int, default=5
-        Iterations of "randomized".
+        Iterations of "randomized" and "compressed".
     n_oversamples : int, default=10
-        Random vectors of "randomized" beyond the number of components.
+        Random vectors of "randomized" and "compressed" beyond the number of components.
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
         Kept for scikit-learn's sake: QR, the stable choice, is taken always.
     random_state : int, RandomState instance or None, default=None
-        For "randomized" and "arpack". The same seed draws the numbers that scikit-learn draws.
+        For "randomized", "compressed" and "arpack". The same seed draws the numbers that
+        scikit-learn draws ("compressed" draws some of its own).
     tol : float, default=0.0
         Only for ARPACK.
 
@@ -102,6 +107,11 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
     >>> TruncatedSVD(n_components=2).fit(X).singular_values_.round(6)
     array([3., 2.])
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SklearnTruncatedSVD._parameter_constraints,
+        "algorithm": [StrOptions({"arpack", "randomized", "compressed"})],
+    }
 
     # Hyper-parameters that may differ between candidates of one decomposition.
     affine_params = ("n_components",)
@@ -160,6 +170,11 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
 
     def _needs_host(self, X):
         """Whether scikit-learn does it: sparse host data, and ARPACK."""
+        if self.algorithm == "compressed" and is_sparse(X):
+            raise TypeError(
+                "Sparse data was passed, but dense data is required for algorithm='compressed'. "
+                "Use algorithm='randomized'."
+            )
         return sparse.issparse(X) or (
             self.algorithm == "arpack" and not (is_foreign(X) or is_cupyx_sparse(X))
         )
@@ -196,6 +211,16 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             raise ValueError(f"n_components({self.n_components}) must be <= n_features({p}).")
         return min(self.n_components, n)
 
+    @property
+    def fits_batches(self) -> bool:
+        """Whether `fit_batch` does the work of `fit`, wherever the rows of a batch are."""
+        return self.algorithm == "compressed"
+
+    def fit_batch(self, batch: Batch) -> dict[str, Any]:
+        """Attributes fitted to the rows of a batch, which may be divided."""
+        count = self._count((batch.n_rows, batch.n_features))
+        return _fit_dense(self, batch, count).pick(count, 0)
+
     # ---------------------------------------------------------------- as a step of a search
 
     def affine_ready(self, X: Any) -> bool:
@@ -207,7 +232,9 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
         X = as_array(X)
         shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
         loose = self.algorithm == "arpack" and self.tol > 0
-        return not is_sparse(X) and not loose and len(shape) == 2 and shape[1] <= SMALL_SIDE
+        if is_sparse(X) or loose or self.fits_batches or len(shape) != 2:
+            return False
+        return shape[1] <= SMALL_SIDE
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
@@ -242,7 +269,8 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.array_api_support = self.algorithm == "randomized"
+        tags.array_api_support = self.algorithm in ("randomized", "compressed")
+        tags.input_tags.sparse = self.algorithm != "compressed"
         return tags
 
 
@@ -297,6 +325,8 @@ def _from_moments(moments: Moments, count: int, n_rows: Sequence[int], batch: Ba
 
 
 def _fit_dense(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
+    if model.fits_batches:
+        return _from_visits(model, batch, count)
     block_bytes = current_settings().block_bytes
     if model.algorithm == "arpack" or batch.n_features <= SMALL_SIDE:
         every_row = (slice(0, batch.n_rows),)
@@ -308,6 +338,15 @@ def _fit_dense(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
     if not all_finite(sums.total, batch.work.xp):
         refuse_what_is_not_finite(model, batch.X)
     return _randomized(model, DenseRows(batch, None, sums.mean, block_bytes), sums.total, batch)
+
+
+def _from_visits(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
+    how = Iteration(model.n_oversamples, model.n_iter, model.random_state)
+    found, mean = compressed_components(model, batch, count, how, centred=False)
+    # Rows x and components v: the mean of (x v)^2 less the square of the mean of x v.
+    along = found.vectors[0, ...] @ mean
+    variance = found.singular[0, :] ** 2 / batch.n_rows - along**2
+    return Truncated(found, variance[None, :], found.total / batch.n_rows, batch)
 
 
 def _fit_sparse(model: TruncatedSVD, X: Any) -> Truncated:

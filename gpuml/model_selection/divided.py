@@ -58,11 +58,18 @@ def fit_divided(estimator: Any, rows: DividedRows, *, weighted: bool = False) ->
         For rows that the estimator refuses.
     """
     estimator = clone(estimator)
+    if getattr(estimator, "fits_batches", False):
+        checks = AffineAlone(estimator)
+        batch = rows.batch(checks, weighted=False)
+        return {**_seen(checks), **estimator.fit_batch(batch)}
     found: Any = AffineAlone(estimator, weighted) if is_affine(estimator) else estimator
     if found is estimator and not offers_multifit(estimator):
         raise NeedsAllRows(f"{type(estimator).__name__} is not fitted from sums over rows.")
     if not found.multifit_ready(rows):
         raise NeedsAllRows(f"{estimator} is not fitted from sums over rows with these parameters.")
     batch = rows.batch(found, weighted=weighted)
-    seen = {n: v for n, v in vars(found).items() if n in SEEN}
-    return {**seen, **found.multifit(whole(batch), [{}]).pick(0, 0)}
+    return {**_seen(found), **found.multifit(whole(batch), [{}]).pick(0, 0)}
+
+
+def _seen(found):
+    return {n: v for n, v in vars(found).items() if n in SEEN}

@@ -153,8 +153,7 @@ def randomized_svd(
     """
     xp = namespace(rows.like)
     n, p = rows.shape
-    if isinstance(n_iter, str):
-        n_iter = 7 if n_components < 0.1 * min(n, p) else 4
+    n_iter = n_power_iter(n_iter, n_components, n, p)
     # The random block is on the short side, as scikit-learn's is.
     start = random.normal(size=(min(n, p), n_components + n_extra))
     Q = constant(start, like=rows.like, xp=xp)
@@ -171,6 +170,13 @@ def randomized_svd(
     count = min(n_components, n, p)
     vectors = with_signs(turn[:count, :] @ Q.T, xp)
     return singular[:count], vectors, image @ (Q.T @ vectors.T)
+
+
+def n_power_iter(n_iter: int | str, n_components: int, n_rows: int, n_columns: int) -> int:
+    """How many iterations are made; "auto" is 7 for few components, else 4."""
+    if not isinstance(n_iter, str):
+        return int(n_iter)
+    return 7 if n_components < 0.1 * min(n_rows, n_columns) else 4
 
 
 def _orthonormal(Q, xp):

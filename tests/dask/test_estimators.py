@@ -47,7 +47,9 @@ TRANSFORMERS = [
     PCA(2),
     PCA(0.8, whiten=True),
     PCA(2, svd_solver="arpack", random_state=0),
+    PCA(2, svd_solver="compressed", random_state=0),
     TruncatedSVD(2),
+    TruncatedSVD(2, algorithm="compressed", random_state=0),
     StandardScaler(),
     StandardScaler(with_mean=False),
 ]

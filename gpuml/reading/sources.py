@@ -1,0 +1,242 @@
+"""Where blocks of rows are read from: arrays, packed codes, files, and whatever else is sliced."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Place, as_array, is_array, itemsize, place_of
+from gpuml.encodings import BedFile, Packed
+
+FROM_COLLECTIONS = (
+    "a is a {kind}, which lives on the workers of a cluster or is not computed yet. Use "
+    "gpuml_dask.linalg.svd_compressed, which takes dask arrays."
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A matrix that is read in blocks of rows, or of columns, which are then rows.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Of the matrix that the user has.
+    by_columns : bool
+        Whether blocks are of columns, transposed: their rows are features.
+    slice_of : callable
+        The block (an array or Packed) of a slice.
+    place : Place or None
+        Where blocks are in memory already; None where they have to be read from somewhere.
+    row_bytes : int
+        Of one row of a block, as it is stored.
+    chunk : int
+        Rows of a block that are stored together.
+    codes : bool
+        Whether blocks are packed codes or integers of 8 bits.
+    of : object
+        What the user has.
+    may_miss : bool
+        Whether values may be missing.
+    """
+
+    shape: tuple[int, int]
+    by_columns: bool
+    slice_of: Callable[[slice], Any]
+    place: Place | None
+    row_bytes: int
+    chunk: int
+    codes: bool
+    of: Any
+    may_miss: bool = False
+
+    @property
+    def length(self) -> int:
+        """Rows of all blocks."""
+        return self.shape[1] if self.by_columns else self.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Columns of each block."""
+        return self.shape[0] if self.by_columns else self.shape[1]
+
+
+def source_of(a: Any, by_columns: bool | None = None) -> Source:
+    """How a matrix is read.
+
+    Parameters
+    ----------
+    a : matrix
+    by_columns : bool, optional
+        Of an array, whether by columns; None if there are more of them than rows.
+
+    Raises
+    ------
+    TypeError
+        For what is no matrix of numbers, or is one on a cluster.
+    ValueError
+        If it has not two dimensions, or no rows or columns.
+    """
+    if isinstance(a, BedFile):
+        found = _of_bed(a)
+    elif isinstance(a, Packed):
+        found = _of_packed(a)
+    elif _is_stored(a):
+        found = _of_stored(a)
+    else:
+        found = _of_array(a, by_columns)
+    return found
+
+
+def _width(packed):
+    return packed.data.shape[1]
+
+
+def _of_packed(packed):
+    _check_shape(packed.shape)
+    return Source(
+        shape=packed.shape,
+        by_columns=False,
+        slice_of=lambda rows: packed[rows],
+        place=None if _is_file(packed.data) else place_of(packed.data),
+        row_bytes=_width(packed),
+        chunk=1,
+        codes=True,
+        of=packed,
+        may_miss=packed.missing,
+    )
+
+
+def _of_bed(bed):
+    _check_shape(bed.shape)
+    return Source(
+        shape=bed.shape,
+        by_columns=True,
+        slice_of=lambda variants: bed.by_variant[variants],
+        place=None,
+        row_bytes=-(-bed.shape[0] // 4),
+        chunk=1,
+        codes=True,
+        of=bed,
+        may_miss=True,
+    )
+
+
+def _is_stored(a):
+    """Whether `a` is an array somewhere else, which is read by slicing."""
+    if is_array(a) or isinstance(a, np.ndarray) or hasattr(a, "__cuda_array_interface__"):
+        return False
+    return all(hasattr(a, name) for name in ("shape", "dtype", "__getitem__")) and not hasattr(
+        a, "__dlpack__"
+    )
+
+
+def _of_stored(a):
+    if hasattr(a, "dask") or hasattr(a, "__dask_graph__"):
+        raise TypeError(FROM_COLLECTIONS.format(kind=type(a).__name__))
+    if _is_sparse(a) or hasattr(a, "iloc") or hasattr(a, "columns"):
+        return _of_array(a, None)
+    shape, dtype = tuple(a.shape), np.dtype(a.dtype)
+    _check_shape(shape)
+    _check_dtype(dtype)
+    chunks = getattr(a, "chunks", None)
+    # Of objects of the user's own only rows are asked for.
+    by_columns = shape[0] < shape[1] and chunks is not None
+    chunk = 1 if chunks is None else int(chunks[1] if by_columns else chunks[0])
+    width = shape[0] if by_columns else shape[1]
+    row_bytes, is_small, may_miss = width * dtype.itemsize, _is_small(dtype), False
+    if chunks is None and isinstance(first := a[0:1], Packed):  # the user's own blocks may be codes
+        row_bytes, is_small, may_miss = _width(first), True, first.missing
+
+    def read(part):
+        block = as_array(a[:, part].T if by_columns else a[part])
+        if not is_array(block) and not isinstance(block, Packed):
+            block = np.asarray(block)
+        wanted = (part.stop - part.start, width)
+        if tuple(block.shape) != wanted:
+            raise ValueError(
+                f"a[{part.start}:{part.stop}] gave a block of shape {tuple(block.shape)}, and "
+                f"{wanted} was expected of a.shape={shape}."
+            )
+        return block
+
+    return Source(
+        shape=shape,
+        by_columns=by_columns,
+        slice_of=read,
+        place=None,
+        row_bytes=row_bytes,
+        chunk=chunk,
+        codes=is_small,
+        of=a,
+        may_miss=may_miss,
+    )
+
+
+def _is_small(dtype):
+    return np.dtype(dtype).kind in "biu" and np.dtype(dtype).itemsize == 1
+
+
+def _is_sparse(a):
+    return hasattr(a, "nnz") and hasattr(a, "tocsr")
+
+
+def _of_array(a, by_columns):
+    if _is_sparse(a):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required. For sparse matrices use "
+            "gpuml.decomposition.TruncatedSVD or scipy.sparse.linalg.svds."
+        )
+    x = as_array(a)
+    if not is_array(x):
+        x = np.asarray(x)
+    _check_shape(tuple(x.shape))
+    is_small = False
+    if isinstance(x, np.ndarray):
+        _check_dtype(x.dtype)
+        is_small = _is_small(x.dtype)
+    else:
+        is_small = itemsize(x.dtype) == 1
+    n, p = x.shape
+    by_columns = n < p if by_columns is None else by_columns
+    place = None if _is_file(x) else place_of(x)
+    row_bytes = itemsize(x.dtype) * (n if by_columns else p)
+
+    def view(part):
+        return x[:, part].T if by_columns else x[part, ...]
+
+    return Source(
+        shape=(n, p),
+        by_columns=by_columns,
+        slice_of=view,
+        place=place,
+        row_bytes=row_bytes,
+        chunk=1,
+        codes=is_small,
+        of=x,
+    )
+
+
+def _is_file(x):
+    """Whether an array is a file: reading it takes a while, and is better done ahead."""
+    base = x
+    while base is not None:
+        if isinstance(base, np.memmap):
+            return True
+        base = getattr(base, "base", None)
+    return False
+
+
+def _check_dtype(dtype):
+    if dtype.kind not in "fiub":
+        raise TypeError(f"a must hold real numbers, got the dtype {dtype}.")
+
+
+def _check_shape(shape):
+    if len(shape) != 2:
+        raise ValueError(f"a must have 2 dimensions, got shape {shape}.")
+    if any(not isinstance(size, int | np.integer) for size in shape):
+        raise ValueError(f"The shape of a must be known, got {shape}.")
+    if min(shape) < 1:
+        raise ValueError(f"a must have at least one row and one column, got shape {shape}.")

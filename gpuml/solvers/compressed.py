@@ -1,0 +1,261 @@
+r"""Leading singular vectors by subspace iteration that visits the rows once for each step.
+
+With orthonormal Q (p, l) a visit of the rows of A (n, p) sums
+
+.. math:: Z = A' (A Q), \qquad G = (A Q)' (A Q)
+
+A power step is :math:`Q \leftarrow \mathrm{orth}(Z E)` with the eigenvectors E of G, leading ones
+first, so that orthonormalising (by QR, in float64) takes nothing from them. The last visit is also
+the projection: with :math:`R'R = G`, the rows of :math:`B = R'^{-1} Z'` are those of A seen by the
+orthonormal columns :math:`A Q R^{-1}`, and its singular value decomposition
+:math:`B = U_B S V` gives that of A [1]_. So q power steps take q + 1 visits; multiplying by A and
+by its transposed in turn takes 2 q + 2.
+
+Of the error, with :math:`\sigma_{k+1}` the first singular value that is left out and s more vectors
+than components [1]_ (Corollary 10.10; a step here is one of its q),
+
+.. math:: E |A - U S V| \le
+    \left[\left(1 + \sqrt{\tfrac{k}{s - 1}}\right) \sigma_{k+1}^{2q+1}
+    + \tfrac{e \sqrt{k + s}}{s} \Big(\sum_{j > k} \sigma_j^{2(2q+1)}\Big)^{1/2}
+    \right]^{1/(2q+1)}
+
+A visit squares the spectrum: what is smaller than the root of the rounding error, relative to the
+largest singular value, comes out of another visit only. So where the smallest singular value that
+is wanted is that small, visits are added.
+
+References
+----------
+.. [1] N. Halko, P. G. Martinsson, J. A. Tropp, "Finding structure with randomness: probabilistic
+   algorithms for constructing approximate matrix decompositions", SIAM Review 53 (2011).
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuml._arrays import Array, move, namespace, place_of, to_host
+from gpuml._ops import EPS
+from gpuml._threads import one_blas_thread
+from gpuml.data import Holders
+from gpuml.solvers._subspace import eigh_descending
+from gpuml.solvers.row_products import Visit
+
+# Thinner products take no less time; Dask has the same.
+MIN_WIDTH = 20
+THREADED_FROM_PRODUCTS = 2e9
+# Visits that may be added for small singular values.
+MOST_ADDED = 2
+# A singular value is resolved by a visit if it is so many times the root of the rounding error.
+RESOLVED = 10.0
+ROUNDING = {"float32": float(np.finfo(np.float32).eps), "float64": EPS}
+
+
+class Triplets(NamedTuple):
+    """Leading singular triplets.
+
+    Attributes
+    ----------
+    singular : array (k,), float64
+    right : array (k, p), float64
+        Orthonormal rows.
+    map : array (p, k), float64
+        Left singular vectors are ``A map``.
+    turn : array (l, k), float64
+        And of the images ``Y = A Q`` of the last visit, they are ``Y turn``.
+    """
+
+    singular: Array
+    right: Array
+    map: Array
+    turn: Array
+
+
+def start(n_columns: int, width: int, random: Any) -> np.ndarray:
+    """Orthonormal columns (p, l) of a random subspace, on the host: the same for the same seed."""
+    return _qr(random.normal(size=(n_columns, width)), np)[0]
+
+
+def turned(Q: Array, total: Visit) -> Array:
+    """The next orthonormal block, (p, l): A' A Q, leading directions first."""
+    xp = namespace(Q)
+    _, vectors = eigh_descending(total.G[None, ...], xp)
+    return _qr(total.Z @ vectors[0, ...], xp)[0]
+
+
+def triplets(Q: Array, total: Visit, count: int) -> Triplets:
+    """The first `count` singular triplets that a visit gives, or fewer if A has a smaller rank."""
+    xp = namespace(Q)
+    whitening = _whitening(total.G, xp)  # (l, r), R^-1
+    basis, small = _qr(total.Z @ whitening, xp)  # B' = basis small
+    left, singular, right = xp.linalg.svd(small, full_matrices=False)
+    turn = whitening @ right.T[:, :count]
+    return Triplets(singular[:count], (basis @ left[:, :count]).T, Q @ turn, turn)
+
+
+def _qr(Z, xp):
+    """QR of a thin matrix; threads of BLAS would wait for each other longer than it takes."""
+    n, width = Z.shape
+    with one_blas_thread() if n * width**2 < THREADED_FROM_PRODUCTS else nullcontext():
+        return xp.linalg.qr(Z)
+
+
+def _whitening(G, xp):
+    """T (l, r) with ``T' G T = I``; directions in which G vanishes are left out.
+
+    A unit diagonal first: lengths of images may differ by many orders, and each of them is
+    accurate relative to itself.
+    """
+    lengths = xp.sqrt(xp.linalg.diagonal(G))
+    positive = lengths > 0
+    scale = xp.where(positive, 1.0 / xp.where(positive, lengths, 1.0), 0.0)
+    values, vectors = eigh_descending((G * scale[:, None] * scale[None, :])[None, ...], xp)
+    values, vectors = values[0, :], vectors[0, ...]
+    kept = to_host(values) > G.shape[0] * EPS * max(float(values[0]), 0.0)
+    rank = int(np.count_nonzero(kept))
+    return scale[:, None] * vectors[:, :rank] / xp.sqrt(values[:rank])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is wanted: so many components, more random vectors, power steps; dtype of products."""
+
+    n_components: int
+    n_oversamples: int
+    n_power_iter: int
+    dtype: str = "float64"
+
+    def width(self, shape: tuple[int, int]) -> int:
+        """Columns of the block, l."""
+        return min(max(self.n_components + self.n_oversamples, MIN_WIDTH), *shape)
+
+    def is_resolved(self, found: Triplets) -> bool:
+        """Whether the last visit saw all components that are wanted, or there are no more."""
+        values = to_host(found.singular)
+        if len(values) == 0 or values[0] == 0:
+            return True
+        enough = RESOLVED * ROUNDING[self.dtype] ** 0.5
+        return len(values) == self.n_components and values[-1] > enough * values[0]
+
+
+def iterate(Q: Array, visit: Callable[[Array], Visit], plan: Plan) -> tuple[Array, Triplets]:
+    """Q of the last visit, and what it gave.
+
+    Parameters
+    ----------
+    Q : array (p, l), float64
+        Orthonormal, where results of visits come to.
+    visit : callable
+        Sums over all rows for a Q. The last call is for the Q that is returned.
+    plan : Plan
+
+    Raises
+    ------
+    ValueError
+        If the rows have nan or infinite values.
+    """
+    total = _checked(visit(Q))
+    for _ in range(plan.n_power_iter):
+        Q = turned(Q, total)
+        total = _checked(visit(Q))
+    found = triplets(Q, total, plan.n_components)
+    for _ in range(MOST_ADDED):
+        if plan.is_resolved(found):
+            break
+        Q = turned(Q, total)
+        total = _checked(visit(Q))
+        found = triplets(Q, total, plan.n_components)
+    return Q, found
+
+
+def _checked(total):
+    xp = namespace(total.G)
+    if not bool(xp.all(xp.isfinite(total.G))):
+        raise ValueError(
+            "The rows contain NaN, infinity, or values whose squares are too large for float64. "
+            "Impute missing values, or pack small codes with gpuml.encodings.pack, which takes nan "
+            "for missing."
+        )
+    return total
+
+
+def compressed_svd(
+    holders: Holders, Q: Array, plan: Plan, visit: Callable[..., Visit], *args: Any
+) -> tuple[Array, Triplets]:
+    """The same over rows that several holders have: ``visit(piece, Q, *args)`` of every piece."""
+
+    def ask(Q):
+        return holders.total(visit, Q, *args, combine=Visit.plus)
+
+    return iterate(Q, ask, plan)
+
+
+def more_columns(U: Array, count: int, random: Any) -> Array:
+    """Orthonormal columns (n, r), and so many more (n, r + count), float64: where the rank ends."""
+    if count == 0:
+        return U
+    xp, place = namespace(U), place_of(U)
+    U = xp.astype(U, xp.float64, copy=False)
+    new = move(random.normal(size=(U.shape[0], count)), place)
+    # Twice: what the first time leaves of old columns is rounding, relative to a small rest.
+    for _ in range(2):
+        new = _qr(new - U @ (U.T @ new), xp)[0]
+    return xp.concat([U, new], axis=1)
+
+
+def more_values(values: Array, count: int) -> Array:
+    """Numbers (r,) and so many zeros."""
+    xp = namespace(values)
+    return xp.concat([values, xp.zeros(count, dtype=values.dtype, device=values.device)])
+
+
+# ---------------------------------------------------------------- how good it is
+
+
+class ErrorEstimate(NamedTuple):
+    """How far an approximation ``U S V`` of A may be off; see `error_estimate`.
+
+    Attributes
+    ----------
+    singular_values : ndarray (k,)
+        For each singular value, the distance within which A has one.
+    norm : float
+        Bound of ``|A - U S V|`` (the largest singular value), right with a probability of
+        1 - 10^-10.
+    """
+
+    singular_values: np.ndarray
+    norm: float
+
+
+N_PROBES = 10
+
+
+def probes(right: Array, random: Any) -> np.ndarray:
+    """What A is multiplied with for an estimate: right vectors and random ones, (p, k + 10)."""
+    vectors = to_host(right)
+    return np.concatenate([vectors.T, random.normal(size=(vectors.shape[1], N_PROBES))], axis=1)
+
+
+def error_estimate(found: Triplets, probe: np.ndarray, squares: np.ndarray) -> ErrorEstimate:
+    r"""Errors, from the squared lengths of ``A probe``.
+
+    By construction :math:`A' U = V' S`, so that :math:`|A v - s u|^2 = |A v|^2 - s^2` is the
+    residual of a triplet, and :math:`|A w - U S V w|^2 = |A w|^2 - |S V w|^2`. A singular value
+    lies within :math:`1 / \sqrt 2` of a residual, and :math:`|A - U S V|` is below
+    :math:`10 \sqrt{2 / \pi}` of the longest of r random images but for a probability of
+    :math:`10^{-r}` [1]_.
+
+    References
+    ----------
+    .. [1] N. Halko, P. G. Martinsson, J. A. Tropp, "Finding structure with randomness", SIAM Review
+       53 (2011), equation (4.3).
+    """
+    singular, right = to_host(found.singular), to_host(found.right)
+    k = len(singular)
+    residuals = np.sqrt(np.maximum(squares[:k] - singular**2, 0.0))
+    seen = ((singular[:, None] * (right @ probe[:, k:])) ** 2).sum(axis=0)
+    missed = np.sqrt(np.maximum(squares[k:] - seen, 0.0))
+    return ErrorEstimate(residuals / np.sqrt(2), float(10 * np.sqrt(2 / np.pi) * missed.max()))

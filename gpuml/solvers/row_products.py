@@ -1,0 +1,200 @@
+r"""Products of blocks of rows with thin matrices: numbers, or codes that are never widened.
+
+What is decomposed is not X but A: missing values replaced by the mean of their feature, then
+features centred and scaled. With the mean :math:`\mu_j` of the values that are present, the centre
+:math:`c_j` (:math:`\mu_j` or 0) and the factor :math:`d_j` (one over the scale),
+
+.. math:: A_{ij} = (\tilde X_{ij} - c_j) d_j, \qquad \tilde X = X_0 + M \mathrm{diag}(\mu)
+
+where :math:`X_0` has zeros in place of missing values and M marks them. Of codes, A is not formed,
+not even block by block:
+
+.. math:: A W = \tilde X D W - 1 c' D W, \qquad A' Y = D (\tilde X' Y - c 1'Y)
+
+Here features are the columns of blocks; `feature_rows` is for blocks whose rows are features.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpuml._arrays import Array, namespace, place_of
+from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml.encodings import products
+from gpuml.encodings.packed import Packed
+from gpuml.solvers.standard import Standard, Sums
+
+Block = Any  # an array (n_b, p), or Packed
+
+# Of dense rows: a block stays in the cache of one core; on a GPU its copy is no burden, and float32
+# sums over its rows are short enough.
+CPU_BLOCK_BYTES = 2**22
+GPU_BLOCK_BYTES = 2**28
+MIN_ROWS, MOST_ROWS = 64, 2**16
+THREADED_FROM_PRODUCTS = 2e7
+
+
+class Visit(NamedTuple):
+    """Sums over rows: ``Z = A' A Q`` (p, l) and ``G = Q' A' A Q`` (l, l), float64."""
+
+    Z: Array
+    G: Array
+
+    def plus(self, other: "Visit") -> "Visit":
+        """Both, of the rows of either."""
+        return Visit(self.Z + other.Z, self.G + other.G)
+
+
+# ---------------------------------------------------------------- columns are features
+
+
+def sums_of(block: Block, shift: Array) -> Sums:
+    """Sums over the rows of a block; squares are of values less `shift` (p,)."""
+    if isinstance(block, Packed):
+        count, total, squares = products.counts(block)
+        xp = namespace(total)
+        count, total, squares = (xp.astype(a, xp.float64) for a in (count, total, squares))
+        return Sums(count, total, squares - 2 * shift * total + count * shift**2)
+    xp = namespace(block)
+
+    def sums(rows, _part):
+        rows = xp.astype(rows, xp.float64)
+        ones = xp.ones_like(shift) * rows.shape[0]
+        total = xp.sum(rows, axis=0)
+        return Sums(ones, total, xp.sum((rows - shift) ** 2, axis=0))
+
+    return over_rows(block, sums, Sums.plus, 1)
+
+
+def visit(block: Block, Q: Array, standard: Standard) -> tuple[Visit, Array]:
+    """The share of a block in a visit, and its rows of ``Y = A Q`` (n_b, l)."""
+    if isinstance(block, Packed):
+        return _visit_packed(block, Q, standard)
+    xp = namespace(Q)
+    work = getattr(xp, standard.dtype)
+    small = xp.astype(Q, work, copy=False)
+
+    def both(rows, _part):
+        A = _standardised(rows, standard, work, xp)
+        Y = A @ small
+        return Visit(xp.astype(A.T @ Y, xp.float64, copy=False), gram(Y)), [Y]
+
+    sums, images = over_rows(block, both, _joined, Q.shape[1])
+    return sums, xp.concat(images)
+
+
+def image(block: Block, W: Array, standard: Standard) -> Array:
+    """``A W`` (n_b, l) of a block."""
+    if isinstance(block, Packed):
+        return _image_packed(block, W, standard)
+    xp = namespace(W)
+    work = getattr(xp, standard.dtype)
+    small = xp.astype(W, work, copy=False)
+
+    def times(rows, _part):
+        return [_standardised(rows, standard, work, xp) @ small]
+
+    return xp.concat(over_rows(block, times, lambda a, b: a + b, W.shape[1]))
+
+
+def gram(Y: Array) -> Array:
+    """``Y' Y`` in float64."""
+    xp = namespace(Y)
+    Y = xp.astype(Y, xp.float64, copy=False)
+    return Y.T @ Y
+
+
+def _joined(a, b):
+    return a[0].plus(b[0]), a[1] + b[1]
+
+
+def _standardised(rows, standard, work, xp):
+    """A of some dense rows; themselves where nothing is to be done."""
+    rows = xp.astype(rows, work, copy=False)
+    if standard.centre is not None:
+        rows = rows - xp.astype(standard.centre, work)
+    if standard.factor is not None:
+        rows = rows * xp.astype(standard.factor, work)
+    return rows
+
+
+def over_rows(
+    block: Array,
+    function: Callable[[Array, slice], Any],
+    join: Callable[[Any, Any], Any],
+    width: int,
+) -> Any:
+    """A function of pieces of a dense block, and where they lie; results are joined in order.
+
+    Where the pieces are cut follows from the shape of the block alone. Threads share them on a CPU.
+
+    Parameters
+    ----------
+    block : array (n_b, p)
+    function : callable
+        Of rows and their slice.
+    join : callable
+    width : int
+        Columns that the rows are multiplied with.
+    """
+    n_rows, n_columns = block.shape
+    place = place_of(block)
+    size = CPU_BLOCK_BYTES if place.is_host else GPU_BLOCK_BYTES
+    step = min(MOST_ROWS, max(MIN_ROWS, size // max(8 * n_columns, 1)))
+    parts = [slice(i, min(i + step, n_rows)) for i in range(0, max(n_rows, 1), step)]
+
+    def of_part(part):
+        return function(block[part, ...], part)
+
+    threads = _threads(place, n_rows * n_columns * width)
+    if threads == 1:
+        return _fold(map(of_part, parts), join)
+    with one_blas_thread():
+        return _fold(ordered_map(of_part, parts, threads), join)
+
+
+def _fold(parts, join):
+    total = None
+    for part in parts:
+        total = part if total is None else join(total, part)
+    return total
+
+
+def _threads(place, n_products):
+    if place.kind != "numpy" or not may_limit_blas() or n_products < THREADED_FROM_PRODUCTS:
+        return 1
+    return blas_threads()
+
+
+def _scaled(W, standard):
+    """``D W``, and ``c' D W`` or None."""
+    W = W if standard.factor is None else standard.factor[:, None] * W
+    return W, None if standard.centre is None else standard.centre @ W
+
+
+def _with_fill(W, standard, xp, work):
+    """What codes and what marks of missing values are multiplied with."""
+    fill = None if standard.fill is None else xp.astype(standard.fill[:, None] * W, work)
+    return xp.astype(W, work, copy=False), fill
+
+
+def _image_packed(block, W, standard):
+    xp = namespace(W)
+    work = getattr(xp, standard.dtype)
+    W, offset = _scaled(W, standard)
+    Y = products.forward(block, *_with_fill(W, standard, xp, work))
+    return Y if offset is None else xp.astype(Y - offset, work, copy=False)
+
+
+def _visit_packed(block, Q, standard):
+    xp = namespace(Q)
+    work = getattr(xp, standard.dtype)
+    W, offset = _scaled(Q, standard)
+    codes, fill = _with_fill(W, standard, xp, work)
+    Y, Z, marked = products.both(block, codes, fill, offset)
+    if marked is not None:
+        Z = Z + standard.fill[:, None] * marked
+    if standard.centre is not None:
+        Z = Z - standard.centre[:, None] * xp.sum(xp.astype(Y, xp.float64, copy=False), axis=0)
+    if standard.factor is not None:
+        Z = standard.factor[:, None] * Z
+    return Visit(Z, gram(Y)), Y
