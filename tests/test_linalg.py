@@ -358,7 +358,7 @@ def test_the_error_is_no_larger_than_its_estimate(name, shape, rng, q):
     assert (nearest <= error.singular_values + 1e-7 * values[0]).all()
     true = np.linalg.norm(a - (u * s) @ v, 2)
     assert true <= error.norm + noise
-    assert error.norm <= 60 * true + 1e-6 * values[0]
+    assert error.norm <= 60 * true + 1e-5 * values[0]  # 8 roots of the rounding of a square
 
 
 def test_estimates_of_what_is_converged_are_small(rng):

@@ -50,6 +50,8 @@ THREADED_FROM_PRODUCTS = 2e9
 MOST_ADDED = 2
 # A singular value is resolved by a visit if it is so many times the root of the rounding error.
 RESOLVED = 10.0
+# And it may be no more than rounding if it is below so many times that error.
+NOISE = 1e3
 ROUNDING = {"float32": float(np.finfo(np.float32).eps), "float64": EPS}
 
 
@@ -131,13 +133,18 @@ class Plan:
         """Columns of the block, l."""
         return min(max(self.n_components + self.n_oversamples, MIN_WIDTH), *shape)
 
-    def is_resolved(self, found: Triplets) -> bool:
-        """Whether the last visit saw all components that are wanted, or there are no more."""
+    def is_resolved(self, found: Triplets, n_added: int = 0) -> bool:
+        """Whether visits saw all components that are wanted, or there are no more.
+
+        What looks like rounding, and still does when it is seen again, is rounding.
+        """
         values = to_host(found.singular)
         if len(values) == 0 or values[0] == 0:
             return True
-        enough = RESOLVED * ROUNDING[self.dtype] ** 0.5
-        return len(values) == self.n_components and values[-1] > enough * values[0]
+        rounding, least = ROUNDING[self.dtype], values[-1] / values[0]
+        if n_added > 0 and least < NOISE * rounding:
+            return True
+        return len(values) == self.n_components and least > RESOLVED * rounding**0.5
 
 
 def iterate(Q: Array, visit: Callable[[Array], Visit], plan: Plan) -> tuple[Array, Triplets]:
@@ -161,8 +168,8 @@ def iterate(Q: Array, visit: Callable[[Array], Visit], plan: Plan) -> tuple[Arra
         Q = turned(Q, total)
         total = _checked(visit(Q))
     found = triplets(Q, total, plan.n_components)
-    for _ in range(MOST_ADDED):
-        if plan.is_resolved(found):
+    for n_added in range(MOST_ADDED):
+        if plan.is_resolved(found, n_added):
             break
         Q = turned(Q, total)
         total = _checked(visit(Q))
