@@ -1,14 +1,16 @@
 """The dense factor of a product with packed codes, as bytes for the tensor cores of a GPU."""
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from gpuml._arrays import Array
 from gpuml.encodings._gpu_source import Gpu, Macros
 
-DEFAULT_SLICES = {"float32": 3, "float64": 4}
-MOST_SLICES = 4  # sums of more do not fit 64 bits
+DEFAULT_SLICES = {"float32": 3, "float64": 7}
+MOST_SLICES = 7
+AT_ONCE = 4  # sums of more do not fit 64 bits
 GROUP = 64  # byte columns that one block's accumulators hold
 C_NAMES = {"float32": "float", "float64": "double"}
 
@@ -22,14 +24,16 @@ class Columns(NamedTuple):
     n_tiles: int  # of 8 byte columns, in a group
 
     @classmethod
-    def of(cls, width: int, slices: int | None, dtype: Any) -> "Columns":
-        """For `width` columns of numbers; `slices` None takes what the dtype is worth."""
-        slices = DEFAULT_SLICES[dtype.name] if slices is None else slices
-        if not 1 <= slices <= MOST_SLICES:
-            raise ValueError(f"slices must be from 1 to {MOST_SLICES}, got {slices}.")
+    def of(cls, width: int, slices: int) -> "Columns":
+        """For `width` columns of numbers, and at most `AT_ONCE` slices."""
         n_groups = -(-width // (GROUP // slices))
         per_group = -(-width // n_groups)
         return cls(slices, n_groups, per_group, -(-per_group * slices // 8))
+
+    @property
+    def division(self) -> tuple[int, int]:
+        """The arguments of kernels for it."""
+        return self.n_groups, self.per_group
 
     @property
     def macros(self) -> Macros:
@@ -46,6 +50,34 @@ def dense(gpu: Gpu, W: Array, length: int, what: str) -> Array:
         )
     dtype = np.float32 if W.dtype == np.float32 else np.float64
     return gpu.xp.ascontiguousarray(W, dtype=dtype)
+
+
+def parts_of(
+    gpu: Gpu, factors: list[Array], slices: int | None
+) -> Iterator[tuple[list[Array], Columns]]:
+    """Factors whose sum is `factors`, each with slices that can be summed up at once.
+
+    The second of them is what the slices of the first do not hold. `slices` None takes what the
+    dtype is worth.
+    """
+    dtype, width = factors[0].dtype, factors[0].shape[1]
+    slices = DEFAULT_SLICES[dtype.name] if slices is None else slices
+    if not 1 <= slices <= MOST_SLICES:
+        raise ValueError(f"slices must be from 1 to {MOST_SLICES}, got {slices}.")
+    first = min(slices, AT_ONCE)
+    yield factors, Columns.of(width, first)
+    if slices > first:
+        yield _rest(gpu.xp, factors, first), Columns.of(width, slices - first)
+
+
+def _rest(xp, factors, slices):
+    """What slices do not hold; the whole numbers are those of the kernel, to the bit."""
+    peaks = xp.max(xp.stack([xp.max(xp.abs(factor), axis=0) for factor in factors]), axis=0)
+    peaks = peaks.astype(np.float64)
+    largest = 127.0 * 256.0 ** (slices - 1)
+    tiny = ~(peaks > 1e-290)
+    inverse = xp.where(tiny, 0.0, largest / xp.where(tiny, 1.0, peaks))
+    return [factor - xp.rint(factor * inverse) * (peaks / largest) for factor in factors]
 
 
 def sliced(
@@ -75,12 +107,8 @@ def sliced(
             peaks,
             fragments,
             np.int64(n_steps),
-            np.int32(columns.n_groups),
-            np.int32(columns.per_group),
-            np.int32(columns.n_tiles),
-            np.int32(kind),
-            np.int32(len(factors)),
-            np.int32(codes),
+            *(np.int32(number) for number in (*columns.division, columns.n_tiles)),
+            *(np.int32(number) for number in (kind, len(factors), codes)),
         )
         gpu.launch("slices", "slice", macros, (blocks,), 256, arguments)
     return fragments, peaks / (127.0 * 256.0 ** (columns.slices - 1))

@@ -38,6 +38,8 @@ struct Thread {
     ucontext_t context;
     Copy copies[MOST_COPIES];  // that nobody has waited for yet
     int n_copies, batch;
+    const Barrier* waits_at;  // nullptr: may run
+    unsigned generation;      // of the barrier
     bool done;
     const u8* row;        // of ldmatrix
     unsigned a[4], b[2];  // of mma
@@ -62,12 +64,18 @@ static int n_arrays;
 }
 
 inline void wait_at(Barrier& barrier, unsigned size) {
-    const unsigned generation = barrier.generation;
+    current->waits_at = &barrier;
+    current->generation = barrier.generation;
     if (++barrier.arrived == size) {
         barrier.arrived = 0;
         ++barrier.generation;
+    } else {
+        swapcontext(&current->context, &scheduler);
     }
-    while (barrier.generation == generation) swapcontext(&current->context, &scheduler);
+    current->waits_at = nullptr;
+}
+inline bool may_run(const Thread& thread) {
+    return !thread.done && !(thread.waits_at && thread.waits_at->generation == thread.generation);
 }
 inline void __syncthreads() { wait_at(block_barrier, blockDim.x); }
 inline void __syncwarp() { wait_at(warp_barriers[threadIdx.x / 32], 32); }
@@ -195,6 +203,21 @@ static void thread_main() {
     swapcontext(&current->context, &scheduler);
 }
 
+// Whether any thread of the warp could run.
+inline bool run_warp(unsigned warp) {
+    bool ran = false;
+    for (bool busy = true; busy; ran |= busy) {
+        busy = false;
+        for (unsigned lane = 0; lane < 32; ++lane) {
+            current = &threads[warp * 32 + lane];
+            if (!may_run(*current)) continue;
+            busy = true;
+            swapcontext(&scheduler, &current->context);
+        }
+    }
+    return ran;
+}
+
 inline void run_block() {
     for (size_t i = 0; i < sizeof memory; ++i) memory[i] = (u8)(i * 2654435761u >> 13);
     block_barrier = {};
@@ -203,21 +226,23 @@ inline void run_block() {
         Thread& thread = threads[i];
         thread.index = {i, 0, 0};
         thread.done = false;
+        thread.waits_at = nullptr;
         thread.n_copies = thread.batch = 0;
         getcontext(&thread.context);
         thread.context.uc_stack.ss_sp = stacks[i];
         thread.context.uc_stack.ss_size = STACK;
         makecontext(&thread.context, thread_main, 0);
     }
+    // Each warp goes as far as it can before the next one starts, the last one first in every other
+    // block: a barrier that is missing shows.
+    const bool backwards = blockIdx.x % 2 == 1;
     for (bool busy = true; busy;) {
         busy = false;
-        for (unsigned i = 0; i < blockDim.x; ++i) {
-            current = &threads[i];
-            if (current->done) continue;
-            busy = true;
-            swapcontext(&scheduler, &current->context);
-        }
+        for (unsigned i = 0; i < blockDim.x / 32; ++i)
+            busy |= run_warp(backwards ? blockDim.x / 32 - 1 - i : i);
     }
+    for (unsigned i = 0; i < blockDim.x; ++i)
+        if (!threads[i].done) fail("threads wait at different barriers");
 }
 
 inline void run_grid(const unsigned* grid, unsigned n_threads, const Range* ranges, int n_ranges) {
