@@ -175,6 +175,7 @@ INSIDE_FUNCTIONS = {
     "bed_reader": ("gpuml.encodings",),
     "cupti": ("gpuml._transfers",),
     "kvikio": ("gpuml.reading",),
+    "zarr": ("gpuml_dask",),
     "cuda": ("gpuml._transfers",),
     "pandas": ("gpuml._frames", "gpuml.datasets"),
 }

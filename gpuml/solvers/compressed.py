@@ -163,21 +163,28 @@ def iterate(Q: Array, visit: Callable[[Array], Visit], plan: Plan) -> tuple[Arra
     ValueError
         If the rows have nan or infinite values.
     """
-    total = _checked(visit(Q))
+    total = checked(visit(Q))
     for _ in range(plan.n_power_iter):
         Q = turned(Q, total)
-        total = _checked(visit(Q))
+        total = checked(visit(Q))
     found = triplets(Q, total, plan.n_components)
     for n_added in range(MOST_ADDED):
         if plan.is_resolved(found, n_added):
             break
         Q = turned(Q, total)
-        total = _checked(visit(Q))
+        total = checked(visit(Q))
         found = triplets(Q, total, plan.n_components)
     return Q, found
 
 
-def _checked(total):
+def checked(total: Any) -> Any:
+    """The same sums (with a G), if they are finite.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
     xp = namespace(total.G)
     if not bool(xp.all(xp.isfinite(total.G))):
         raise ValueError(

@@ -74,7 +74,7 @@ def visit(block: Block, Q: Array, standard: Standard) -> tuple[Visit, Array]:
     small = xp.astype(Q, work, copy=False)
 
     def both(rows, _part):
-        A = _standardised(rows, standard, work, xp)
+        A = standardised(rows, standard, work, xp)
         Y = A @ small
         return Visit(xp.astype(A.T @ Y, xp.float64, copy=False), gram(Y)), [Y]
 
@@ -91,7 +91,7 @@ def image(block: Block, W: Array, standard: Standard) -> Array:
     small = xp.astype(W, work, copy=False)
 
     def times(rows, _part):
-        return [_standardised(rows, standard, work, xp) @ small]
+        return [standardised(rows, standard, work, xp) @ small]
 
     return xp.concat(over_rows(block, times, lambda a, b: a + b, W.shape[1]))
 
@@ -107,8 +107,8 @@ def _joined(a, b):
     return a[0].plus(b[0]), a[1] + b[1]
 
 
-def _standardised(rows, standard, work, xp):
-    """A of some dense rows; themselves where nothing is to be done."""
+def standardised(rows: Array, standard: Standard, work: Any, xp: Any) -> Array:
+    """A of some dense rows, of a dtype; themselves where nothing is to be done."""
     rows = xp.astype(rows, work, copy=False)
     if standard.centre is not None:
         rows = rows - xp.astype(standard.centre, work)

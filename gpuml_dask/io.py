@@ -1,0 +1,285 @@
+"""Arrays that the workers of a cluster read by themselves, and chunks placed evenly over them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.utils import parse_bytes
+from distributed import Client, get_client
+
+from gpuml import get_config
+from gpuml.data import compute_place
+from gpuml_dask.cluster import the_client
+from gpuml_dask.planning.pieces import balance
+from gpuml_dask.rows.blocks import upload
+from gpuml_dask.searching.kinds import Kinds, facts_of, kinds_among
+from gpuml_dask.sums.collective import in_order
+
+__all__ = ["from_zarr", "persist"]
+
+# Bytes that any GPU is worth.
+MUCH_WORK = 2**62
+# Dask's own setting of what chunk a task should work on.
+CHUNK_SIZE = "array.chunk-size"
+
+
+def from_zarr(
+    url: Any,
+    component: str | None = None,
+    chunks: Any = None,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> da.Array:
+    """Return an array in Zarr as a dask array, of CuPy chunks if the workers have GPUs.
+
+    Nothing is read. Blocks are read by whoever needs them, and brought to the GPU there.
+
+    Parameters
+    ----------
+    url : str, path, zarr.Array or store
+        Workers must be able to open it too. An array is used as it was opened: with the store of
+        kvikio, whose reads go past the host where GPUDirect Storage is available, after
+        ``zarr.config.enable_gpu()``.
+    component : str, default=None
+        Path of the array within a group.
+    chunks : int, tuple, str or None, default=None
+        As for `dask.array.from_array`. None is as many whole chunks (or shards) of Zarr as make up
+        Dask's setting ``array.chunk-size``, those along the shorter side of a matrix first: then
+        most often chunks have all of it, which is best for `gpuml_dask.linalg.svd_compressed`.
+    client : distributed.Client, default=None
+        Whose workers are asked for GPUs. None is the current client, or without one this process.
+        gpuml's setting ``device="cpu"`` keeps chunks on the host.
+    storage_options : mapping, default=None
+        For stores behind an URL.
+
+    Returns
+    -------
+    x : dask array
+        The same name for the same array and chunks.
+
+    Raises
+    ------
+    ImportError
+        If zarr is not installed.
+    FileNotFoundError, TypeError, ValueError
+        What zarr raises for an array that it cannot open; for a group without `component`; or for
+        chunks that do not go with the shape.
+
+    See Also
+    --------
+    persist : Reads the chunks, and keeps them, evenly placed.
+
+    Examples
+    --------
+    >>> from gpuml.encodings import pack
+    >>> from gpuml_dask.io import from_zarr, persist
+    >>> x = from_zarr("genotypes.zarr", "calls").map_blocks(pack)  # doctest: +SKIP
+    >>> x = persist(x)  # read and packed by the same tasks  # doctest: +SKIP
+    """
+    stored = _opened(url, component, storage_options)
+    on_gpu = _reads_to_gpu(client)
+    reader = _Reader(stored, on_gpu, _buffers() if on_gpu else None)
+    chunks = _usual_chunks(stored) if chunks is None else chunks
+    unit = getattr(stored, "shards", None) or stored.chunks
+    chunks = da.core.normalize_chunks(
+        chunks, stored.shape, dtype=stored.dtype, previous_chunks=unit
+    )
+    meta: Any = np.empty((0,) * stored.ndim, dtype=stored.dtype)
+    if on_gpu:
+        import cupy
+
+        meta = cupy.asarray(meta)
+    name = f"from-zarr-{tokenize(stored, chunks, on_gpu)}"
+    return da.from_array(
+        reader, chunks, name=name, asarray=False, inline_array=True, meta=meta, fancy=False
+    )
+
+
+def persist(x: da.Array, *, client: Client | None = None) -> da.Array:
+    """Compute the chunks of an array, and keep them on the workers, evenly by bytes.
+
+    Neighbouring rows (columns, of a matrix that has more of these) go to one worker, as many bytes
+    to each. It is a hint: a chunk whose worker is lost is made again on another one, and Dask lets
+    workers that have nothing left to do take tasks of others, unless its setting
+    ``distributed.scheduler.work-stealing`` is False. (`dask.array.Array.persist` takes no such
+    hints, and forgets those of layers when it fuses tasks.)
+
+    Parameters
+    ----------
+    x : dask array
+        Chunks of any kind. Those that are on workers already stay where they are.
+    client : distributed.Client, default=None
+        None is the current client.
+
+    Returns
+    -------
+    x : dask array
+        Of chunks that are computed, or are being computed.
+
+    Raises
+    ------
+    TypeError
+        If `x` is no dask array.
+    gpuml_dask.errors.ClusterError
+        If there is no client, or it has no workers.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from gpuml_dask.io import persist
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     x = persist(da.ones((8, 2), chunks=(2, 2)))
+    ...     float(x.sum().compute())
+    16.0
+    """
+    if not isinstance(x, da.Array):
+        raise TypeError(f"x must be a dask array, got {type(x).__name__}.")
+    with the_client(client) as there:
+        return there.persist(placed(x, facts_of(there)), optimize_graph=False)
+
+
+def placed(x: da.Array, facts: Mapping[str, Mapping[str, Any]]) -> da.Array:
+    """The same array, optimised, with hints where each chunk shall be computed.
+
+    Parameters
+    ----------
+    x : dask array
+    facts : mapping of str to mapping
+        What the scheduler says of each worker, by address.
+    """
+    (x,) = dask.optimize(x)
+    kinds = kinds_among(facts)
+    demand = kinds.demand("gpu" if _is_on_gpu(x) else "cpu")
+    workers = _workers_in_order(kinds, facts, "gpu" if _is_on_gpu(x) else "cpu")
+    if not workers or not x.ndim:
+        return x
+    axis = 1 if x.ndim == 2 and x.shape[0] < x.shape[1] else 0
+    sizes = np.nan_to_num(np.asarray(x.chunks[axis], dtype=np.float64), nan=1.0)
+    owners = balance(sizes, len(workers))
+    homes = _Homes(x.name, axis, [workers[i] for i in owners])
+    annotations = {"workers": homes, "allow_other_workers": True}
+    if demand:
+        annotations["resources"] = demand
+    # Hints of layers are lost wherever their tasks are fused, so that this is done before.
+    layer = MaterializedLayer(dict(x.dask), annotations=annotations)
+    graph = HighLevelGraph({x.name: layer}, {x.name: set()})
+    return da.Array(graph, x.name, x.chunks, meta=x._meta)
+
+
+@dataclass(frozen=True)
+class _Homes:
+    """Where the task of a key shall run: an address for each chunk along one axis, else None."""
+
+    name: str
+    axis: int
+    addresses: Sequence[str]
+
+    def __call__(self, key: Any) -> list[str] | None:
+        if isinstance(key, tuple) and key[0] == self.name:
+            return [self.addresses[key[1 + self.axis]]]
+        return None
+
+
+def _workers_in_order(kinds: Kinds, facts, kind) -> list[str]:
+    return in_order(kinds.workers(kind), facts)
+
+
+def _is_on_gpu(x):
+    meta = getattr(x._meta, "data", x._meta)  # of packed codes, their bytes
+    return type(meta).__module__.partition(".")[0] == "cupy"
+
+
+# ---------------------------------------------------------------- reading
+
+
+class _Reader:
+    """An array in Zarr, as a task reads it."""
+
+    def __init__(self, stored: Any, on_gpu: bool, buffers: Mapping[str, str] | None):
+        self._stored, self._on_gpu, self._buffers = stored, on_gpu, buffers
+        self.shape, self.dtype, self.ndim = stored.shape, stored.dtype, stored.ndim
+
+    def __getitem__(self, key: Any) -> Any:
+        if not self._on_gpu:
+            return self._stored[key]
+        with _zarr().config.set(self._buffers or {}):
+            block = self._stored[key]
+        return upload(np.ascontiguousarray(block)) if isinstance(block, np.ndarray) else block
+
+    def __dask_tokenize__(self):
+        return (tokenize(self._stored), self._on_gpu)
+
+
+def _buffers():
+    """Zarr's settings of buffers in this process: where it reads to."""
+    config = _zarr().config
+    return {name: config.get(name) for name in ("buffer", "ndbuffer")}
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(
+            "from_zarr needs the package zarr (3 or later): pip install zarr."
+        ) from error
+    return zarr
+
+
+def _opened(url, component, storage_options):
+    zarr = _zarr()
+    if isinstance(url, zarr.Array):
+        if component is not None:
+            raise ValueError("component is for groups; an array was passed.")
+        return url
+    if isinstance(url, os.PathLike):
+        url = os.fspath(url)
+    options = {"storage_options": dict(storage_options)} if storage_options else {}
+    found = zarr.open(store=url, path=component, mode="r", **options)
+    if not isinstance(found, zarr.Array):
+        names = sorted(found.array_keys())
+        raise ValueError(f"{url!r} is a group. Pass component=, one of {names}.")
+    return found
+
+
+def _usual_chunks(stored) -> tuple[int, ...]:
+    """Whole chunks of Zarr up to Dask's usual bytes: along the shorter side of a matrix first."""
+    unit = getattr(stored, "shards", None) or stored.chunks
+    sizes = [min(size, length) for size, length in zip(unit, stored.shape, strict=True)]
+    room = parse_bytes(dask.config.get(CHUNK_SIZE, "128MiB"))
+    axes = list(range(stored.ndim))[::-1]
+    if stored.ndim == 2 and stored.shape[0] < stored.shape[1]:
+        axes = [0, 1]
+    for axis in axes:
+        n_bytes = max(1, int(np.prod(sizes)) * stored.dtype.itemsize)
+        wanted = sizes[axis] * max(1, room // n_bytes)
+        sizes[axis] = min(wanted, stored.shape[axis])
+    return tuple(sizes)
+
+
+def _reads_to_gpu(client) -> bool:
+    setting = get_config()["device"]
+    if setting == "cpu":
+        return False
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            return not compute_place(np.empty(0), MUCH_WORK, setting).is_host
+    with the_client(client) as there:
+        facts = facts_of(there)
+    with_gpu = any(worker["resources"].get("GPU") for worker in facts.values())
+    if setting == "cuda" and not with_gpu:
+        raise RuntimeError(
+            "device='cuda' was asked for, but no worker declares the resource GPU. "
+            "gpuml_dask.local_client() starts workers that do; or gpuml.set_config(device='auto')."
+        )
+    return with_gpu

@@ -1,0 +1,129 @@
+"""Visits of a matrix whose strips are too large for one task: chunk by chunk, in two steps.
+
+Of strip i with the chunks ``B_ij`` first ``Y_i = sum_j B_ij Q_j``, then ``Z_j = sum_i B_ij' Y_i``.
+No chunk moves; images of strips do. Both steps need all chunks, which stay in memory between them.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dask.array as da
+from dask.delayed import Delayed
+
+from gpuml.reading import strips
+from gpuml.reading.strips import Share
+from gpuml.solvers.standard import Sums
+from gpuml_dask.linalg import work
+from gpuml_dask.linalg.door import Matrix
+from gpuml_dask.linalg.stages import Job, Stages
+
+
+def stages_of(matrix: Matrix, job: Job) -> Stages:
+    """Stages of a decomposition: with a task for each strip, or for each chunk of large ones."""
+    return GridStages(matrix, job) if matrix.is_grid else Stages(matrix, job)
+
+
+class GridStages(Stages):
+    """Stages whose tasks work on single chunks; see `gpuml_dask.linalg.stages.Stages`.
+
+    `standards` are one for each part of the features that chunks have in common.
+    """
+
+    @property
+    def _spans(self) -> list[slice]:
+        """What members of a strip have of the short side."""
+        sizes = self.matrix.array.chunks[0 if self.matrix.is_wide else 1]
+        return work.spans_of([size for size in sizes if size])
+
+    def find_standards(self) -> list[Delayed]:
+        """Features are summed if need be."""
+        matrix, name = self.matrix, self._name("standards")
+        tasks: dict[Any, Any] = {}
+        if matrix.is_wide:
+            spans = work.spans_of(matrix.long_chunks)
+            groups = [(spans[i], keys) for i, keys in matrix.strips.items()]
+        else:
+            columns = zip(*matrix.strips.values(), strict=True)
+            groups = list(zip(self._spans, map(list, columns), strict=True))
+        for g, (features, keys) in enumerate(groups):
+            shift, found = (name, "shift", g), None
+            tasks[shift] = (partial(strips.no_shift, features.stop - features.start),)
+            if self.needs_sums:
+                tasks[shift] = (self._of_strip(work.first_means), [keys[0]])
+                leaves = [(name, "sums", g, 0, m) for m in range(len(keys))]
+                one = self._of_strip(work.sums)
+                for leaf, key in zip(leaves, keys, strict=True):
+                    tasks[leaf] = (one, [key], shift)
+                found = work.add(tasks, leaves, Sums.plus, name, "sums", g)
+            rule = self.job.rule.part(features)
+            n_rows = matrix.array.shape[0]
+            tasks[name, g] = (strips.standard_from, rule, found, shift, n_rows)
+        return [work.delayed(name, tasks, (name, g), matrix.array) for g in range(len(groups))]
+
+    def visit(self, Q: Delayed) -> Delayed:
+        """Sums of a visit with a block."""
+        name = self._name("visit", Q.key)
+        tasks: dict[Any, Any] = {}
+        images = self._images(tasks, name, Q)
+        one = self._of_strip(work.part_of_sums)
+        parts = []
+        for j in range(len(self._spans)):
+            leaves = []
+            for position, (i, keys) in enumerate(self.matrix.strips.items()):
+                leaves.append((name, "Z", j, 0, position))
+                standard = self._standard_key(position, j)
+                tasks[leaves[-1]] = (one, keys[j], images[i], standard)
+            parts.append(work.add(tasks, leaves, work.plus, name, "Z", j))
+        rest = self._sum_over(tasks, images, work.small_sums, Share.plus, name, "G")
+        tasks[name, "all"] = (work.whole_share, parts, rest)
+        return self._outcome(name, tasks, (name, "all"), Q)
+
+    def _squares(self, probe: Delayed) -> Delayed:
+        name = self._name("squares", probe.key)
+        tasks: dict[Any, Any] = {}
+        images = self._images(tasks, name, probe)
+        total = self._sum_over(tasks, images, work.lengths, work.plus, name, "sum")
+        return self._outcome(name, tasks, total, probe)
+
+    def _long(self, word: str, found: Delayed, chunks: Any) -> da.Array:
+        name = self._name(word, found.key)
+        tasks: dict[Any, Any] = {}
+        images = self._images(tasks, f"{name}-parts", found)
+        finish = partial(
+            work.as_long_vectors,
+            is_wide=self.matrix.is_wide,
+            dtype=self._dtype,
+            on_gpu=self.matrix.on_gpu,
+        )
+        for i, image in images.items():
+            tasks[self._long_key(name, i)] = (finish, image)
+        return self._long_array(name, tasks, chunks, found)
+
+    def _images(self, tasks: dict, name: str, W: Delayed) -> dict[int, Any]:
+        """Keys of ``B W`` of each strip."""
+        images = {}
+        for position, (i, keys) in enumerate(self.matrix.strips.items()):
+            leaves = []
+            for j, (span, key) in enumerate(zip(self._spans, keys, strict=True)):
+                leaves.append((name, "Y", i, 0, j))
+                one = self._of_strip(work.part_of_image, span=span)
+                tasks[leaves[-1]] = (one, key, W.key, self._standard_key(position, j))
+            images[i] = work.add(tasks, leaves, work.plus, name, "Y", i)
+        return images
+
+    def _sum_over(
+        self, tasks: dict, images: dict[int, Any], one: Callable, combine: Callable, *name: Any
+    ) -> Any:
+        """The key of the sum of a function of all images."""
+        leaves = []
+        for i, image in images.items():
+            leaves.append((*name, 0, i))
+            tasks[leaves[-1]] = (one, image)
+        return work.add(tasks, leaves, combine, *name)
+
+    def _standard_key(self, position, j):
+        return self.standards[position if self.matrix.is_wide else j].key
+
+    def _outcome(self, name, tasks, result, W):
+        return work.delayed(name, tasks, result, self.matrix.array, W, *self.standards)

@@ -1,0 +1,180 @@
+"""Decompositions that are computed at once: by tasks, or by the ranks of GPU workers."""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import dask
+from distributed import Client, futures_of
+
+from gpuml.solvers.compressed import MOST_ADDED
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.io import placed
+from gpuml_dask.linalg import ranks
+from gpuml_dask.linalg.door import Matrix
+from gpuml_dask.linalg.grids import stages_of
+from gpuml_dask.linalg.stages import Job, Stages
+from gpuml_dask.planning.sizes import Kind
+from gpuml_dask.rows.sending import in_touch
+from gpuml_dask.searching.kinds import facts_of, kinds_among
+from gpuml_dask.sums.divided import fetch, repeated
+from gpuml_dask.sums.holders import Futures
+
+# Of the memory of workers that rows may take: results, blocks and other users need some.
+SHARE_OF_MEMORY = 0.5
+# Of a GPU worker that does not tell.
+GPU_BYTES = 16 * 2**30
+
+
+def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool) -> tuple:
+    """u, s and v whose chunks are computed, and an estimate of errors if wanted.
+
+    Parameters
+    ----------
+    matrix : Matrix
+    job : Job
+    client : Client or None
+        None is Dask's scheduler in this process.
+    return_error : bool
+    """
+    if client is None:
+        return _by_tasks(stages_of(_read_again(matrix), job), _Here(), return_error)
+    with in_touch(client), client.as_current():
+        there: Any = _There(client, matrix)
+        try:
+            held = there.placed(matrix)
+            return repeated(there, partial(_attempt, there, held, job, return_error))
+        except BaseException:
+            there.futures.release()
+            raise
+
+
+def _attempt(there, matrix, job, return_error):
+    gpus = ranks.workers_for(there.client, matrix, job.device)
+    if not gpus:
+        return _by_tasks(stages_of(matrix, job), there, return_error)
+    stages = Stages(matrix, job)
+    found, standards, error = ranks.decomposed(there.client, matrix, job, gpus, return_error)
+    stages.standards = stages.known("standard", standards)
+    results = stages.arrays(*stages.known("triplets", [found]))
+    results = tuple(there.kept(results))
+    return (*results, error) if return_error else results
+
+
+def _by_tasks(stages: Stages, where: Any, return_error: bool) -> tuple:
+    stages.standards = where.kept(stages.find_standards())
+    (Q,) = where.kept([stages.start()])
+    (total,) = where.kept([stages.visit(Q)])
+    for _ in range(stages.job.plan.n_power_iter):
+        Q, total = _next(stages, where, Q, total)
+    (found,) = where.kept([stages.found(Q, total)])
+    for n_added in range(MOST_ADDED):
+        if where.value(stages.resolved(found, n_added)):
+            break
+        Q, total = _next(stages, where, Q, total)
+        (found,) = where.kept([stages.found(Q, total)])
+    results = tuple(where.kept(stages.arrays(found)))
+    return (*results, where.value(stages.error(found))) if return_error else results
+
+
+def _next(stages, where, Q, total):
+    Q = stages.turned(Q, total)
+    return where.kept([Q, stages.visit(Q)])
+
+
+def _read_again(matrix):
+    """The same with reading and what follows on it fused, for those who read more than once."""
+    (array,) = dask.optimize(matrix.array)
+    return replace(matrix, array=array)
+
+
+class _Here:
+    """Dask's scheduler in this process."""
+
+    def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
+        """The same collections, computed."""
+        return dask.persist(*collections)
+
+    def value(self, collection: Any) -> Any:
+        """The value of one."""
+        return collection.compute()
+
+
+class _There:
+    """A cluster, and rows on it. `gpuml_dask.sums.divided.repeated` takes it for a table."""
+
+    def __init__(self, client: Client, matrix: Matrix):
+        self.client = client
+        self._facts = facts_of(client)
+        kind: Kind = "gpu" if matrix.on_gpu else "cpu"
+        self._demand = kinds_among(self._facts).demand(kind)
+        # An error keeps its frames, which keep futures.
+        self.futures = Futures()
+        self._theirs = set(map(id, futures_of(matrix.array)))
+        self._chunks: list[Any] = []
+
+    def placed(self, matrix: Matrix) -> Matrix:
+        """The matrix with its chunks on the workers, if they fit there."""
+        if matrix.n_bytes > SHARE_OF_MEMORY * self._memory(matrix.on_gpu):
+            return _read_again(matrix)
+        with _quiet():
+            array = self.client.persist(placed(matrix.array, self._facts), optimize_graph=False)
+        self._chunks = self._noted(array)
+        return replace(matrix, array=array)
+
+    def _memory(self, on_gpu):
+        workers = self._facts.values()
+        with_gpu = [worker for worker in workers if worker["resources"].get("GPU")]
+        return sum(map(_bytes_of_worker, with_gpu if on_gpu and with_gpu else workers))
+
+    def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
+        """The same collections, computed on the cluster."""
+        found = self._persist(collections)
+        futures = [future for each in found for future in self._noted(each)]
+        fetch(self.client, futures, values=False)
+        for future in futures:
+            if future.status == "error":
+                future.result()
+        return found
+
+    def value(self, collection: Any) -> Any:
+        """The value of one."""
+        made = self.client.compute([collection], resources=self._demand or None)
+        return fetch(self.client, self.futures.add(list(made)))[0]
+
+    def _noted(self, collection):
+        """Futures of a collection, which are ours unless the user had them."""
+        futures = futures_of(collection)
+        self.futures.add([future for future in futures if id(future) not in self._theirs])
+        return futures
+
+    def _persist(self, collections):
+        with _quiet():
+            return self.client.persist(list(collections), resources=self._demand or None)
+
+    def revive(self) -> bool:
+        """What tasks make is made again by Dask; it is an error if that is not all."""
+        if any(future.cancelled() for future in self._chunks):
+            raise ClusterError(
+                "Chunks that a is made of were lost with their worker, and no task can make them "
+                "again. Pass an array whose chunks are read or computed."
+            )
+        return False
+
+
+@contextmanager
+def _quiet():
+    """Without Dask's advice on large graphs, which are so because of what was found."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        yield
+
+
+def _bytes_of_worker(worker):
+    if worker["resources"].get("GPU"):
+        total = (worker.get("gpu") or {}).get("memory-total", GPU_BYTES)
+        return sum(total) if isinstance(total, list | tuple) else total
+    return worker.get("memory_limit") or 2**62

@@ -1,0 +1,108 @@
+"""What is done to thin matrices between the visits of a matrix, on the host."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gpuml.data import namespace
+from gpuml.reading.strips import Share
+from gpuml.solvers.compressed import (
+    ErrorEstimate,
+    Plan,
+    Triplets,
+    checked,
+    error_estimate,
+    more_columns,
+    more_values,
+    probes,
+    start,
+    triplets,
+    turned,
+)
+from gpuml.solvers.row_products import Visit
+
+# What is drawn after the first vectors has numbers of its own, so that it can be drawn anywhere.
+FOR_PROBES, FOR_VECTORS = 1, 2
+
+
+def first_block(short: int, width: int, seed: int) -> np.ndarray:
+    """Random orthonormal columns (p, l)."""
+    return start(short, width, check_random_state(seed))
+
+
+def next_block(Q: Any, total: Share) -> Any:
+    """The block of the next visit."""
+    return turned(Q, _visit(checked(total)))
+
+
+def _visit(total):
+    return Visit(total.Z, total.G)
+
+
+def first_triplets(Q: Any, total: Share, plan: Plan, **options: Any) -> Triplets:
+    """As many triplets as are wanted, for Q and sums of the last visit; `finished` has options."""
+    return finished(triplets(Q, _visit(checked(total)), plan.n_components), total, plan, **options)
+
+
+def finished(
+    found: Triplets, total: Share, plan: Plan, *, signs: bool, is_wide: bool, seed: int
+) -> Triplets:
+    """Triplets with signs, and as many as are wanted, of the matrix that visits see.
+
+    Where its rank ends, singular values are 0, right vectors orthonormal to the others, and the map
+    to left vectors is 0.
+
+    Parameters
+    ----------
+    found : Triplets
+        What the last visit gave.
+    total : Share
+        Its sums.
+    plan : Plan
+    signs : bool
+        Whether no row of v shall have a negative sum.
+    is_wide : bool
+        Whether what is seen is the transposed matrix, whose left vectors are v.
+    seed : int
+    """
+    if signs:
+        xp = namespace(total.G)
+        sums = total.ones @ found.turn if is_wide else xp.sum(found.right, axis=1)
+        found = _flipped(found, xp.where(sums >= 0, xp.ones_like(sums), -xp.ones_like(sums)))
+    return _completed(found, plan.n_components, np.random.default_rng([seed, FOR_VECTORS]))
+
+
+def _flipped(found, signs):
+    return Triplets(
+        found.singular, signs[:, None] * found.right, found.map * signs, found.turn * signs
+    )
+
+
+def _completed(found, k, random):
+    missing = k - found.singular.shape[0]
+    if missing == 0:
+        return found
+    xp = namespace(found.map)
+    nothing = xp.zeros_like(found.map[:, :1])
+    return Triplets(
+        more_values(found.singular, missing),
+        more_columns(found.right.T, missing, random).T,
+        xp.concat([found.map, *[nothing] * missing], axis=1),
+        xp.concat([found.turn, *[xp.zeros_like(found.turn[:, :1])] * missing], axis=1),
+    )
+
+
+def probes_for(found: Triplets, seed: int) -> np.ndarray:
+    """What the matrix is multiplied with for an estimate of errors, (p, k + 10)."""
+    return probes(found.right, np.random.default_rng([seed, FOR_PROBES]))
+
+
+def estimate(found: Triplets, probe: np.ndarray, squares: np.ndarray) -> ErrorEstimate:
+    """See `gpuml.solvers.compressed.error_estimate`."""
+    return error_estimate(found, probe, squares)
+
+
+def is_resolved(plan: Plan, n_added: int, found: Triplets) -> bool:
+    """Whether triplets, with zeros where the rank ends, need no more visits than were added."""
+    return plan.is_resolved(found, n_added)
