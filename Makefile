@@ -1,7 +1,8 @@
 # Needs GNU make and Python >= 3.11. Everything is installed into $(VENV); nothing else is touched.
 #
 #   make demo     searches over Ridge, LogisticRegression and a pipeline on real data, and on a
-#                 cluster of this machine; tables on the screen, pictures in out/
+#                 cluster of this machine; components of genotypes; tables on the screen, pictures
+#                 in out/
 #   make test     lint, types, tests and doctests
 #   make lint     ruff and mypy only
 #   make bench    this library and its rivals, timed in one run; results in out/
@@ -35,6 +36,7 @@ demo: $(EXAMPLES)
 	$(BIN)/python examples/classification_search.py --output $(OUT)
 	$(BIN)/python examples/pipeline_search.py --output $(OUT)
 	$(BIN)/python examples/cluster_search.py --output $(OUT)
+	$(BIN)/python examples/population_structure.py --output $(OUT)
 
 test: lint pytest
 
@@ -59,6 +61,7 @@ bench: $(EXAMPLES)
 	$(BIN)/python benchmarks/ridge_search.py --json $(OUT)/ridge_search.json
 	$(BIN)/python benchmarks/logistic_search.py --json $(OUT)/logistic_search.json
 	$(BIN)/python benchmarks/pipeline_search.py --json $(OUT)/pipeline_search.json
+	$(BIN)/python benchmarks/svd.py --json $(OUT)/svd.json
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

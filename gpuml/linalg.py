@@ -188,9 +188,8 @@ def _told_of_memory(place, part):
 
 def _estimated(rows, found, random, plan):
     """How good triplets are, from one more reading of the rows."""
-    probe = probes(found.right, random)
-    squares = rows.squared_lengths(move(probe, rows.place))
-    return _padded(error_estimate(found, probe, squares), plan.n_components)
+    squares = rows.squared_lengths(probes(found, random))
+    return _padded(error_estimate(found, squares, plan.dtype), plan.n_components)
 
 
 # ---------------------------------------------------------------- what is asked for
@@ -307,5 +306,7 @@ def _signed(result: SVD) -> SVD:
 
 
 def _padded(error: ErrorEstimate, k: int) -> ErrorEstimate:
+    """For k values; those beyond the rank are 0 but for rounding, as the smallest of the others."""
     values = error.singular_values
-    return error._replace(singular_values=np.concatenate([values, np.zeros(k - len(values))]))
+    rest = np.full(k - len(values), values.min(initial=np.inf) if len(values) else 0.0)
+    return error._replace(singular_values=np.concatenate([values, rest]))

@@ -6,7 +6,8 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -144,7 +145,7 @@ def make_cluster(
     blas_threads = max(1, cpu_count() // max(1, sizes["n_workers"] * sizes["threads_per_worker"]))
     with _environment_of_workers(blas_threads):
         try:
-            return make(**sizes, **options)
+            return brings_workers_back(make(**sizes, **options))
         except RuntimeError as error:
             if not _runs_a_script():
                 raise
@@ -348,6 +349,21 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
         options.setdefault("rmm_allocator_external_lib_list", ["cupy"])
     sizes = {"n_workers": n_workers or _n_gpus(), "threads_per_worker": threads_per_worker or 1}
     return LocalCUDACluster, sizes
+
+
+def brings_workers_back(cluster: Cluster) -> Cluster:
+    """The cluster, whose nannies start workers anew however often these die."""
+    # 15 s after a death Dask closes the nanny for good if it has no worker just then: also if that
+    # had come back, and died again. It is meant for jobs of a queue, which nobody starts anew.
+    status: Any = cluster
+    status._update_worker_status = partial(_note_worker, cluster)
+    return cluster
+
+
+def _note_worker(cluster, op, message):
+    """What a cluster does when a worker comes or goes; the class of this one does more."""
+    with suppress(KeyError):  # one that went before the cluster had heard of it
+        Cluster._update_worker_status(cluster, op, message)
 
 
 def _sizes_on_cpu(n_workers, threads_per_worker):

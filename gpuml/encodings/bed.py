@@ -171,6 +171,9 @@ class BedFile:
             data[rows] = from_bed(lines[rows], self.shape[0], self.count_A1)
         return Packed(data, self.shape[0])[:, samples]
 
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self[:], dtype=dtype)
+
     # A pickle is the path: the process that reads it maps the file itself.
     def __reduce__(self):
         return BedFile, (self.path, self.count_A1)
@@ -194,6 +197,9 @@ class ByVariant:
 
     def __getitem__(self, key):
         return _read(self.bed._variants_by_samples, key)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self[:], dtype=dtype)
 
 
 def _read(read: Callable[..., Packed], key: Any):

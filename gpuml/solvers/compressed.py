@@ -236,40 +236,62 @@ class ErrorEstimate(NamedTuple):
     singular_values : ndarray (k,)
         For each singular value, the distance within which A has one.
     norm : float
-        Bound of ``|A - U S V|`` (the largest singular value), right with a probability of
-        1 - 10^-10.
+        Bound of ``|A - U S V|``, the largest singular value of what is left out. It is right with
+        a probability of 1 - 10^-10, and about 8 times the Frobenius norm where many singular values
+        are left out.
+    frobenius : float
+        Estimate, to some ten percent, of the Frobenius norm of what is left out: the root of the
+        sum of squares of the other singular values.
     """
 
     singular_values: np.ndarray
     norm: float
+    frobenius: float
 
 
 N_PROBES = 10
+# Rounding of a singular value, relative to the largest one, in units of the rounding error.
+ROUNDED = 4.0
 
 
-def probes(right: Array, random: Any) -> np.ndarray:
-    """What A is multiplied with for an estimate: right vectors and random ones, (p, k + 10)."""
-    vectors = to_host(right)
-    return np.concatenate([vectors.T, random.normal(size=(vectors.shape[1], N_PROBES))], axis=1)
+def probes(found: Triplets, random: Any) -> Array:
+    """What A is multiplied with for an estimate, (p, k + 10): then images are what is missed.
+
+    With right vectors and random ones P it is ``P - T S V P``, where U = A T.
+    """
+    xp = namespace(found.right)
+    drawn = move(random.normal(size=(found.right.shape[1], N_PROBES)), place_of(found.right))
+    P = xp.concat([found.right.T, drawn], axis=1)
+    return P - found.map @ (found.singular[:, None] * (found.right @ P))
 
 
-def error_estimate(found: Triplets, probe: np.ndarray, squares: np.ndarray) -> ErrorEstimate:
-    r"""Errors, from the squared lengths of ``A probe``.
+def error_estimate(found: Triplets, squares: np.ndarray, dtype: str) -> ErrorEstimate:
+    r"""Errors, from the squared lengths of the images of `probes`.
 
-    By construction :math:`A' U = V' S`, so that :math:`|A v - s u|^2 = |A v|^2 - s^2` is the
-    residual of a triplet, and :math:`|A w - U S V w|^2 = |A w|^2 - |S V w|^2`. A singular value
-    lies within :math:`1 / \sqrt 2` of a residual, and :math:`|A - U S V|` is below
-    :math:`10 \sqrt{2 / \pi}` of the longest of r random images but for a probability of
-    :math:`10^{-r}` [1]_.
+    Those of right vectors are the residuals :math:`A v - s u`; as :math:`A' U = V' S` by
+    construction, a singular value lies within :math:`1 / \sqrt 2` of one. Those of random vectors w
+    are :math:`(A - U S V) w`: the mean of their squares is that of a Frobenius norm, and
+    :math:`|A - U S V|` is below :math:`10 \sqrt{2 / \pi}` of the longest of r but for a probability
+    of :math:`10^{-r}` [1]_.
+
+    Parameters
+    ----------
+    found : Triplets
+    squares : ndarray (k + 10,)
+    dtype : {"float32", "float64"}
+        Of the products.
 
     References
     ----------
     .. [1] N. Halko, P. G. Martinsson, J. A. Tropp, "Finding structure with randomness", SIAM Review
        53 (2011), equation (4.3).
     """
-    singular, right = to_host(found.singular), to_host(found.right)
+    singular = to_host(found.singular)
     k = len(singular)
-    residuals = np.sqrt(np.maximum(squares[:k] - singular**2, 0.0))
-    seen = ((singular[:, None] * (right @ probe[:, k:])) ** 2).sum(axis=0)
-    missed = np.sqrt(np.maximum(squares[k:] - seen, 0.0))
-    return ErrorEstimate(residuals / np.sqrt(2), float(10 * np.sqrt(2 / np.pi) * missed.max()))
+    rounding = ROUNDED * ROUNDING[dtype] * (singular[0] if k else 0.0)
+    missed = squares[k:]
+    return ErrorEstimate(
+        np.sqrt(squares[:k] / 2) + rounding,
+        float(10 * np.sqrt(2 / np.pi * missed.max())),
+        float(np.sqrt(missed.mean())),
+    )

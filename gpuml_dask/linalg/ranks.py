@@ -151,7 +151,7 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
     if return_error:
         probe = small.probes_for(found, job.seed)
         squares = pieces.total(strips.squared_lengths, move(probe, holders.place))
-        error = small.estimate(found, probe, move(squares, HOST))
+        error = small.estimate(found, move(squares, HOST), job.plan.dtype)
     return found, standards, error
 
 

@@ -93,14 +93,14 @@ def _completed(found, k, random):
     )
 
 
-def probes_for(found: Triplets, seed: int) -> np.ndarray:
+def probes_for(found: Triplets, seed: int) -> Any:
     """What the matrix is multiplied with for an estimate of errors, (p, k + 10)."""
-    return probes(found.right, np.random.default_rng([seed, FOR_PROBES]))
+    return probes(found, np.random.default_rng([seed, FOR_PROBES]))
 
 
-def estimate(found: Triplets, probe: np.ndarray, squares: np.ndarray) -> ErrorEstimate:
+def estimate(found: Triplets, squares: np.ndarray, dtype: str) -> ErrorEstimate:
     """See `gpuml.solvers.compressed.error_estimate`."""
-    return error_estimate(found, probe, squares)
+    return error_estimate(found, squares, dtype)
 
 
 def is_resolved(plan: Plan, n_added: int, found: Triplets) -> bool:

@@ -150,7 +150,8 @@ class Stages:
     def error(self, found: Delayed) -> Delayed:
         """How good they are: one more visit."""
         probe = self._small("probes", partial(small.probes_for, seed=self.job.seed), found)
-        return self._small("error", small.estimate, found, probe, self._squares(probe))
+        estimate = partial(small.estimate, dtype=self.job.plan.dtype)
+        return self._small("error", estimate, found, self._squares(probe))
 
     def _squares(self, probe):
         return self._total("squares", work.squared_lengths, work.plus, probe)

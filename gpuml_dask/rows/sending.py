@@ -1,5 +1,6 @@
 """Blocks of rows go straight to workers, and small answers come back, within bounded waits."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,6 +161,16 @@ def send(client: Client, chunks: Mapping[int, tuple[Any, Any]], homes: Homes) ->
         If there are no workers, or none takes the data.
     """
     sent: dict[int, Future] = {}
+    try:
+        _send_all(client, chunks, homes, sent)
+    except BaseException:
+        release(sent.values())  # the traceback has them
+        raise
+    return [sent[i] for i in chunks]
+
+
+def _send_all(client, chunks, homes, sent):
+    """Send chunks; `sent` gets the futures as they come."""
     avoid: set[str] = set()
     for _ in range(N_TRIES):
         places = homes.find([i for i in chunks if i not in sent], avoid)
@@ -177,7 +188,7 @@ def send(client: Client, chunks: Mapping[int, tuple[Any, Any]], homes: Homes) ->
                 avoid.add(home)
                 reason = error
         if len(sent) == len(chunks):
-            return [sent[i] for i in chunks]
+            return
     raise ClusterError(
         f"No worker took the rows that were sent from this process ({reason!r}). Rows go straight "
         "to workers, so this process must be able to reach their addresses, and they must have "
@@ -191,9 +202,12 @@ def _send_to(client, home, chunks, limit):
     async def scatter():
         # The keys are ours: hashing gigabytes to make some would take longer than sending. A worker
         # that has just gone is not waited for; others are there.
-        return await client.scatter(
+        sending = client.scatter(
             data, workers=[home], direct=True, hash=False, timeout=GONE_S, asynchronous=True
         )
+        # Ctrl-C cancels what is waited for. A worker that has rows of which the scheduler was not
+        # told would keep them for good.
+        return await asyncio.shield(sending)
 
     futures = client.sync(scatter, callback_timeout=limit)
     return {i: futures[key] for i, (key, _) in chunks.items()}

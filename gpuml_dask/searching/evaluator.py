@@ -165,7 +165,9 @@ class ClusterEvaluator:
         self._note(everything)
         if not everything:
             return
-        self._sent().spread(readers(everything, kinds_of(self.client)))
+        kinds = kinds_of(self.client)
+        self._sent().keep_on(kinds.addresses)
+        self._sent().spread(readers(everything, kinds))
         text = f"{len(round_.params)} candidates x {len(self.job.splits)} splits"
         enabled = gpuml.get_config()["progress"]
         runner = self._runner()
@@ -217,8 +219,9 @@ class ClusterEvaluator:
                 gpuml.get_config(),
                 sklearn.get_config(),
                 list(warnings.filters),
+                uuid.uuid4().hex,
             )
-            self._inputs = SearchInputs(self.client, spec, rows, uuid.uuid4().hex)
+            self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs
 
     # ------------------------------------------------------------ rows divided over workers

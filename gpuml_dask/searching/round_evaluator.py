@@ -1,6 +1,5 @@
 """Rounds of a search on a cluster that differ in their splits: rows are sent and read once."""
 
-import threading
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,9 @@ from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.searching.sent import SearchInputs, send_rows
 from gpuml_dask.searching.tasks import Kept, Spec
 
-# What this worker has of each search. Values are kept by the specs of its rounds, which are Dask's
-# keys, and go with the last of them.
+# What this worker has of each search. Values are kept by the specs of its rounds and their keepers,
+# which are Dask's keys, and go with them.
 _known: "WeakValueDictionary[str, Kept]" = WeakValueDictionary()
-_knowing = threading.Lock()
 
 
 @dataclass
@@ -35,17 +33,16 @@ class RoundSpec(Spec):
 
     search: str = ""
 
-    def kept(self, rows: Mapping[str, Any]) -> Kept:
-        """The evaluator of this worker for these splits; of the same rows as other rounds'."""
-        with _knowing:
-            other = _known.get(self.search)
-            if self._kept is None and other is not None:
-                self._kept = Kept(
-                    other.evaluator.with_splits(located_splits(self.splits, rows.get("y")))
-                )
-            kept = super().kept(rows)
-            _known[self.search] = kept
-            return kept
+    def _make(self, rows: Mapping[str, Any]) -> Kept:
+        """An evaluator for these splits, of the same rows as other rounds'."""
+        other = _known.get(self.search)
+        if other is None:
+            made = super()._make(rows)
+        else:
+            splits = located_splits(self.splits, rows.get("y"))
+            made = Kept(other.evaluator.with_splits(splits))
+        _known[self.search] = made
+        return made
 
 
 class RoundEvaluator(ClusterEvaluator):
@@ -92,7 +89,8 @@ class RoundEvaluator(ClusterEvaluator):
                 gpuml.get_config(),
                 sklearn.get_config(),
                 list(warnings.filters),
+                uuid.uuid4().hex,
                 search=self._search,
             )
-            self._inputs = SearchInputs(self.client, spec, rows, uuid.uuid4().hex)
+            self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs

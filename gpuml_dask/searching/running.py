@@ -37,6 +37,9 @@ TICK_SECONDS = 1.0
 ANSWER_SECONDS = 30.0
 # Deaths of workers that may be chance; the scheduler's own number is the same.
 MOST_DEATHS = 3
+# So many with a unit that runs alone are not chance. The first may be due to the culprit before it:
+# a worker that ran that one when it was taken back dies a moment later, with what it got since.
+MOST_DEATHS_ALONE = 2
 # Each time a worker died that had rows, or the scheduler was started anew.
 MOST_LOSSES = 100
 
@@ -265,7 +268,9 @@ class Runner:
         elif guilty:
             yield unit, Killed("workers died whenever they ran it on another split")
         else:
-            self._alone, self._deaths[id(unit)] = unit, MOST_DEATHS
+            # A death with others that were not looked for yet must not count as one alone.
+            self._count_deaths()
+            self._alone, self._deaths[id(unit)] = unit, MOST_DEATHS + 1 - MOST_DEATHS_ALONE
             self._inputs.revive()
             self._add([unit])
 
@@ -283,6 +288,9 @@ class Runner:
         if workers == self._workers:
             return
         self._workers = workers
+        self._count_deaths()
+
+    def _count_deaths(self):
         with suppress(TimeoutError, OSError):
             scheduler: Any = self.client.scheduler
             events = self.client.sync(

@@ -15,7 +15,7 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.rows.sending import Homes, send
-from gpuml_dask.searching.tasks import Column, Spec, touch, unpacked
+from gpuml_dask.searching.tasks import Column, Spec, keep, touch, unpacked
 
 # What is smaller is a part of the task graph, which the scheduler keeps: then it is never lost.
 SMALL_BYTES = 2**17
@@ -110,13 +110,12 @@ class SearchInputs:
     client : Client
     spec : Spec
     rows : mapping of str to Sent or Remote
-    name : str
-        Of the search, unlike any other's.
     """
 
-    def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Remote], name: str):
+    def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Remote]):
         self._client, self._rows = client, rows
-        self._name, self._n_unpacked = name, 0
+        self._name, self._n_unpacked = spec.name, 0
+        self._keepers: dict[str, Future] = {}
         # As bytes, of which the size is known.
         self._packed = Sent(client, cloudpickle.dumps(spec), "search")
         self._spec = self._unpacked()
@@ -139,6 +138,22 @@ class SearchInputs:
 
     def _row_futures(self):
         return {name: sent.future for name, sent in self._rows.items()}
+
+    def keep_on(self, workers: Sequence[str]) -> None:
+        """Let workers keep what they make of the spec until the search ends."""
+        if len(workers) < 2:
+            return  # the only copy of the spec stays
+        for worker in workers:
+            if worker not in self._keepers:
+                self._keepers[worker] = self._client.submit(
+                    keep,
+                    self._name,
+                    key=(f"keep-{self._name}", worker),
+                    workers=[worker],
+                    allow_other_workers=True,  # or it would wait for one that died
+                    priority=1,  # before units that make something
+                    pure=False,
+                )
 
     def spread(self, workers: Sequence[str]) -> None:
         """Bring large rows to some workers before there is work.

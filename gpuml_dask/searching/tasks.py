@@ -1,8 +1,8 @@
 """What runs on workers: units of a search, on an evaluator that each worker builds once.
 
-The evaluator of a search on a worker is kept by that worker's copy of its `Spec`, which is a Dask
-key. So rows are brought to a device once for all units, and go when Dask lets the key go: when the
-search ends, or when its client is gone, however that came about.
+The evaluator of a search on a worker is kept by that worker's copy of its `Spec`, and by a
+`Keeper`; both are Dask keys. So rows are brought to a device once for all units, and go when Dask
+lets the keys go: when the search ends, or when its client is gone, however that came about.
 """
 
 import os
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import cloudpickle
 import sklearn
@@ -54,6 +55,8 @@ class Spec:
         Of scikit-learn.
     filters : list
         The user's `warnings.filters`.
+    name : str
+        Unlike any other spec's.
     """
 
     estimator: Any
@@ -62,6 +65,7 @@ class Spec:
     settings: Mapping[str, Any]
     sklearn_settings: Mapping[str, Any]
     filters: Sequence[tuple]
+    name: str
     _kept: "Kept | None" = field(default=None, repr=False)
 
     def __getstate__(self):
@@ -72,11 +76,17 @@ class Spec:
         """The evaluator of this worker; made of the rows by the first unit that asks."""
         with _building:
             if self._kept is None:
-                y = rows.get("y")
-                splits = located_splits(self.splits, y)
-                job = Job(self.estimator, rows["X"], y, splits, self._task_with(rows))
-                self._kept = Kept(Evaluator(job))
+                self._kept = _made.get(self.name) or self._make(rows)
+                _made[self.name] = self._kept
+            if (keeper := _keepers.get(self.name)) is not None:
+                keeper.kept = self._kept
             return self._kept
+
+    def _make(self, rows: Mapping[str, Any]) -> "Kept":
+        """An evaluator for this worker; one thread at a time asks for it."""
+        y = rows.get("y")
+        splits = located_splits(self.splits, y)
+        return Kept(Evaluator(Job(self.estimator, rows["X"], y, splits, self._task_with(rows))))
 
     def _task_with(self, rows):
         def filled(params):
@@ -93,6 +103,34 @@ class Kept:
 
     evaluator: Evaluator
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Keeper:
+    """Has what a worker keeps of a spec, for as long as the client holds the keeper's key.
+
+    The copy of a spec does not last as long: where there are several, Dask takes away those that no
+    task waits for just then, as between two rounds, or on a worker that has finished before others.
+    Rows would have to be brought to its device again. Of a keeper there is no other copy.
+    """
+
+    kept: Kept | None = None
+
+    def __reduce__(self):
+        # What a worker keeps is its own.
+        return Keeper, ()
+
+
+# By names of specs; values are Dask's keys, or belong to them.
+_made: "WeakValueDictionary[str, Kept]" = WeakValueDictionary()
+_keepers: "WeakValueDictionary[str, Keeper]" = WeakValueDictionary()
+
+
+def keep(name: str) -> Keeper:
+    """Keep what this worker has, or gets, of a spec."""
+    with _building:
+        keeper = _keepers.setdefault(name, Keeper())
+        keeper.kept = keeper.kept or _made.get(name)
+        return keeper
 
 
 @dataclass(frozen=True)

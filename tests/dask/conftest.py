@@ -37,6 +37,9 @@ def quick_workers(importable):
     settings = {
         "distributed.worker.multiprocessing-method": "forkserver",
         "distributed.worker.preload": ["gpuml_dask.on_start"],
+        # Or Dask closes those for good that it does not find some time after a death, because they
+        # have just died again, as they do in tests; `make_cluster` does not let it.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
     }
     with dask.config.set(settings):
         get_mp_context().set_forkserver_preload(IMPORTED_BY_WORKERS)
@@ -80,6 +83,18 @@ def client(cluster4):
         yield client
         left = _left_behind(client)
         assert left == {}, f"Still there {SECONDS_TO_TIDY} s after the test: {left}"
+
+
+@pytest.fixture
+def copies_stay(client):
+    """For tests that count what workers fetch from each other.
+
+    Every two seconds Dask takes copies of results off workers that have no task for them just then,
+    and a worker that gets such a task later fetches them again.
+    """
+    client.amm.stop()
+    yield
+    client.amm.start()
 
 
 def _left_behind(client):

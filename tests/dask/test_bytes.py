@@ -1,5 +1,6 @@
 """Where bytes go in searches and fits, and what is left on workers and here when they are over."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import dask
 import dask.array as da
+import distributed.client
 import distributed.comm.tcp
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml_dask.cluster import make_cluster
 from gpuml_dask.model_selection import GridSearchCV
 from gpuml_dask.rows.placement import place
+from gpuml_dask.rows.sending import Homes, send
 
 N, P = 200_000, 10
 X_BYTES = N * P * 8  # 16 MB
@@ -111,6 +114,7 @@ def test_rows_from_here_are_sent_once_where_they_are_divided(client, traffic, lo
     assert X_BYTES <= traffic["written"] < 1.1 * (X_BYTES + N * 8)
 
 
+@pytest.mark.usefixtures("copies_stay")
 def test_each_worker_gets_rows_from_here_once(client, traffic, local):
     def received(dask_worker):
         return sum(log["total"] for log in dask_worker.transfer_incoming_log)
@@ -206,6 +210,31 @@ def test_an_interrupt_leaves_nothing_on_workers(interruptible, client, local, pl
         finally:  # a signal that comes later would end the whole run
             interrupt.cancel()
             interrupt.join()
+    assert_nothing_is_left(client)
+    del error
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_interrupt_while_rows_are_sent_leaves_nothing_on_workers(
+    interruptible, client, monkeypatch, at
+):
+    """Not even on a worker that has rows of which the scheduler has not heard."""
+    calls = []
+    theirs = distributed.client.scatter_to_workers
+
+    async def scatter_to_workers(*args, **kwargs):
+        found = await theirs(*args, **kwargs)
+        calls.append(args)
+        if len(calls) == at:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.5)
+        return found
+
+    monkeypatch.setattr(distributed.client, "scatter_to_workers", scatter_to_workers)
+    chunks = {i: (f"chunk-{at}-{i}", np.ones(10)) for i in range(2)}
+    with pytest.raises(KeyboardInterrupt) as error:
+        send(client, chunks, Homes(client, [80, 80], on_gpu=False))
+    assert len(calls) == at
     assert_nothing_is_left(client)
     del error
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -196,21 +197,50 @@ def _sum_on_gpu(n):
     return int(values.sum())
 
 
+def test_a_worker_comes_back_that_is_away_when_dask_looks_for_it():
+    with (
+        clusters.dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
+        local_client(1, device="cpu", dashboard_address=None) as client,
+    ):
+        (pid,) = client.run(os.getpid).values()
+        os.kill(pid, signal.SIGKILL)
+        assert client.submit(os.getpid, pure=False).result(timeout=60) != pid
+
+
 # ---------------------------------------------------------------- programs that end
 
 
-def program(tmp_path, text):
-    """A script in a process group of its own."""
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(text))
-    return subprocess.Popen(
-        [sys.executable, str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+@pytest.fixture
+def program(tmp_path, interruptible):
+    """Starts a script in a process group of its own, of which nothing outlives the test.
+
+    `interruptible`, because a process inherits that Ctrl-C is ignored. So do tests that a shell has
+    started in the background, and then the script would sleep on.
+    """
+    with ExitStack() as stack:
+
+        def start(text):
+            path = tmp_path / "script.py"
+            path.write_text(textwrap.dedent(text))
+            script = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, str(path)],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                )
+            )
+            stack.callback(_kill_group, script)
+            return script
+
+        yield start
+
+
+def _kill_group(script):
+    if script.poll() is None:
+        os.killpg(script.pid, signal.SIGKILL)
 
 
 STARTS = """
@@ -226,8 +256,8 @@ STARTS = """
 @pytest.mark.parametrize(
     "end", ["pass", "raise ValueError('wrong')", "time.sleep(60)"], ids=["end", "error", "ctrl-c"]
 )
-def test_nothing_is_left_when_a_program_ends(tmp_path, end):
-    script = program(tmp_path, f"{STARTS}        {end}\n")
+def test_nothing_is_left_when_a_program_ends(program, end):
+    script = program(f"{STARTS}        {end}\n")
     workers = [int(pid) for pid in script.stdout.readline().split()]
     assert len(workers) == 2
     if "sleep" in end:
@@ -238,22 +268,21 @@ def test_nothing_is_left_when_a_program_ends(tmp_path, end):
     assert_gone(workers)
 
 
-def test_workers_end_with_a_program_that_is_killed(tmp_path):
-    script = program(tmp_path, f"{STARTS}        time.sleep(60)\n")
+def test_workers_end_with_a_program_that_is_killed(program):
+    script = program(f"{STARTS}        time.sleep(60)\n")
     workers = [int(pid) for pid in script.stdout.readline().split()]
     script.kill()
     script.communicate(timeout=30)
     assert_gone(workers)
 
 
-def test_a_script_without_a_guard_is_told_so(tmp_path):
+def test_a_script_without_a_guard_is_told_so(program):
     script = program(
-        tmp_path,
         """
         from gpuml_dask.cluster import local_client
 
         client = local_client(2, device="cpu", dashboard_address=None)
-        """,
+        """
     )
     _, errors = script.communicate(timeout=60)
     assert script.returncode == 1

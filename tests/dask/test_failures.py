@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 
 import dask
@@ -22,6 +23,7 @@ from sklearn.linear_model import SGDRegressor
 import gpuml_dask.linear_model
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
+from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.rows.placement import place
@@ -37,13 +39,15 @@ THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THR
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory):
     """A cluster whose workers are killed and come back."""
-    with LocalCluster(
-        n_workers=N_WORKERS,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=":0",
-        local_directory=str(tmp_path_factory.mktemp("fragile")),
-        env=THREADS,
+    with brings_workers_back(
+        LocalCluster(
+            n_workers=N_WORKERS,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            local_directory=str(tmp_path_factory.mktemp("fragile")),
+            env=THREADS,
+        )
     ) as cluster:
         yield cluster
 
@@ -97,7 +101,8 @@ def kill(cluster, chosen):
     """SIGKILL to the processes of some workers, those that are there now, by address."""
     for nanny in list(cluster.workers.values()):
         if nanny.pid is not None and chosen(nanny.worker_address):
-            os.kill(nanny.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # the nanny does not know yet of the kill before
+                os.kill(nanny.pid, signal.SIGKILL)
 
 
 def kill_one(cluster, rng):
@@ -123,6 +128,24 @@ def fit_meanwhile(search, X, y, happens, times):
     finally:
         over.set()
         thread.join()
+
+
+def test_a_death_next_to_others_is_not_held_against_a_unit_that_runs_alone(client, monkeypatch):
+    unit = SimpleNamespace(candidates=[0], singles=list)
+    runner = running.Runner(client, len, SimpleNamespace(revive=lambda: None))
+    runner._submitted["a key"] = unit
+    runner._suspects.append(unit)
+    monkeypatch.setattr(runner, "_add", lambda units: None)
+    death = {"action": "remove-worker", "expected": False, "processing-tasks": {"a key": 1.0}}
+    client.log_event("all", {**death, "stimulus_id": f"{id(unit)} before"})
+    assert list(runner._next_suspect()) == []
+    runner._look_at_workers()
+    for number in range(running.MOST_DEATHS_ALONE):
+        assert runner._deaths[id(unit)] <= running.MOST_DEATHS
+        client.log_event("all", {**death, "stimulus_id": f"{id(unit)} alone {number}"})
+        runner._workers = set()
+        runner._look_at_workers()
+    assert runner._deaths[id(unit)] > running.MOST_DEATHS
 
 
 def check_kills(cluster, client, rows, name, n_kills, seed):
@@ -625,8 +648,8 @@ def bare_workers(spawned):
 
 def test_workers_that_join_have_imported_the_package_before_they_get_tasks(bare_workers, rows):
     with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS
+        brings_workers_back(
+            LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS)
         ) as cluster,
         Client(cluster) as client,
     ):

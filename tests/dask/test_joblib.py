@@ -144,6 +144,7 @@ def received(client):
     )
 
 
+@pytest.mark.usefixtures("copies_stay")
 @pytest.mark.parametrize("scatter", [False, True], ids=["as it comes", "scatter=[X, y]"])
 def test_sklearn_sends_the_rows_once_and_not_with_each_task(client, many_rows, sent, scatter):
     X, y = many_rows

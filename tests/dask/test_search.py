@@ -405,6 +405,7 @@ def test_small_searches_have_little_overhead(client, rows):
     assert min(spread) < min(alone) + 0.15
 
 
+@pytest.mark.usefixtures("copies_stay")
 def test_rows_come_to_each_worker_once(client):
     X = np.random.default_rng(0).normal(size=(100_000, 10))
     y = (X[:, 0] > 0).astype(int)

@@ -48,6 +48,12 @@ def test_the_format(by_hand):
     assert not (bed[:].data >> 6).any()
 
 
+def test_as_an_array_missing_genotypes_are_nan(by_hand):
+    bed = open_bed(by_hand)
+    np.testing.assert_array_equal(np.asarray(bed), A1_COUNTS.T)
+    np.testing.assert_array_equal(np.asarray(bed.by_variant), A1_COUNTS)
+
+
 def random_file(path, rng, samples, variants):
     content = rng.integers(0, 256, (variants, -(-samples // 4)), dtype=np.uint8)
     return open_bed(write(path, b"\x6c\x1b\x01" + content.tobytes(), samples, variants))
