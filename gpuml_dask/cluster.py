@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import dask
 from dask.system import cpu_count
@@ -21,6 +21,7 @@ from distributed.diagnostics import nvml
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.on_start import import_on_workers
 
+AnyCluster = TypeVar("AnyCluster", bound=Cluster)
 DEVICES = ("auto", "cpu", "cuda")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SECONDS_TO_CLOSE = 20
@@ -351,7 +352,7 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
     return LocalCUDACluster, sizes
 
 
-def brings_workers_back(cluster: Cluster) -> Cluster:
+def brings_workers_back(cluster: AnyCluster) -> AnyCluster:
     """The cluster, whose nannies start workers anew however often these die."""
     # 15 s after a death Dask closes the nanny for good if it has no worker just then: also if that
     # had come back, and died again. It is meant for jobs of a queue, which nobody starts anew.
