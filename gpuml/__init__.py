@@ -6,6 +6,7 @@ from gpuml._config import config_context, get_config, set_config
 
 if TYPE_CHECKING:
     from gpuml._accelerate import accelerate
+    from gpuml._diagnosis import doctor, show_versions
     from gpuml._twins import as_sklearn
     from gpuml.persistence import load, save, trusted_types
 
@@ -16,10 +17,12 @@ __all__ = [
     "accelerate",
     "as_sklearn",
     "config_context",
+    "doctor",
     "get_config",
     "load",
     "save",
     "set_config",
+    "show_versions",
     "trusted_types",
 ]
 
@@ -27,8 +30,10 @@ __all__ = [
 _LAZY = {
     "accelerate": "gpuml._accelerate",
     "as_sklearn": "gpuml._twins",
+    "doctor": "gpuml._diagnosis",
     "load": "gpuml.persistence",
     "save": "gpuml.persistence",
+    "show_versions": "gpuml._diagnosis",
     "trusted_types": "gpuml.persistence",
 }
 

@@ -18,7 +18,11 @@ ROOT = Path(__file__).parents[1]
 # docs/design.md a line. "gpuml.testing" and "gpuml.datasets" are in no row: nothing imports them.
 BASE = ("array_api_compat", "numpy", "scipy", "threadpoolctl")
 RULES = {
-    "gpuml": ("gpuml._accelerate", "gpuml._config", "gpuml._twins", "gpuml.persistence"),
+    "gpuml": (
+        *("gpuml._accelerate", "gpuml._config", "gpuml._diagnosis", "gpuml._twins"),
+        "gpuml.persistence",
+    ),
+    "gpuml._diagnosis": ("gpuml.__version__",),
     "gpuml.__main__": ("gpuml._accelerate", "gpuml._config"),
     "gpuml._accelerate": (),
     "gpuml.exceptions": (),

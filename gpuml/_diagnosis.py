@@ -1,0 +1,221 @@
+"""What is installed and what works here: `show_versions` and `doctor`."""
+
+import ctypes
+import importlib
+import importlib.util
+import platform
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from gpuml import __version__
+
+# Names of distributions; of packages for CUDA 12 and 13 the one that is there.
+PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "joblib", "array-api-compat", "threadpoolctl", "rich"),
+    *("pandas", "polars", "pyarrow", "torch", "dask", "distributed", "dask-ml", "zarr"),
+    *("cupy", "cuml", "cudf", "dask-cuda", "raft-dask", "distributed-ucxx", "kvikio"),
+)
+SUFFIXES = ("", "-cuda13x", "-cuda12x", "-cu13", "-cu12")
+DRIVER_LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
+CUDA_13 = 13_000
+
+
+class Finding(NamedTuple):
+    """One thing that `doctor` looked at.
+
+    Attributes
+    ----------
+    part : str
+        What was looked at.
+    works : bool or None
+        None: it is not there, and nothing needs it.
+    found : str
+        What was found.
+    advice : str
+        What to type, or to know; empty if there is nothing to do.
+    """
+
+    part: str
+    works: bool | None
+    found: str
+    advice: str = ""
+
+
+def show_versions() -> None:
+    """Print versions of Python, of the packages that gpuml works with, and of the driver.
+
+    Nothing is imported for it. What is not installed is left out.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> gpuml.show_versions()  # doctest: +SKIP
+    gpuml             0.1.0
+    python            3.11.7
+    ...
+    """
+    lines = {"gpuml": __version__, "python": platform.python_version()}
+    lines["system"] = platform.platform()
+    lines.update({name: v for name in PACKAGES if (v := installed(name)) is not None})
+    version = driver_version()
+    lines["CUDA of the driver"] = "no driver" if version is None else in_words(version)
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        print(f"{name:<{width}}  {value}")
+
+
+def doctor() -> list[Finding]:
+    """Look at what gpuml can use on this machine, print it, and say what to type where it cannot.
+
+    It imports CuPy and cuML if they are there, and runs a kernel, so it takes some seconds.
+
+    Returns
+    -------
+    findings : list of Finding
+        In the order in which they depend on each other: the driver, CuPy, cuML, cuDF, NCCL, Dask,
+        UCX, GPUDirect storage, threads of the CPU.
+
+    Examples
+    --------
+    >>> import gpuml
+    >>> findings = gpuml.doctor()  # doctest: +SKIP
+    driver   ok       CUDA 13.0, 1 GPU
+    CuPy     missing  not installed
+             pip install 'gpuml[gpu-cu13]'
+    ...
+    """
+    findings = list(_findings())
+    width = max(len(finding.part) for finding in findings)
+    for finding in findings:
+        state = {True: "ok", False: "broken", None: "missing"}[finding.works]
+        print(f"{finding.part:<{width}}  {state:<7}  {finding.found}")
+        if finding.advice:
+            print(f"{'':<{width}}           {finding.advice}")
+    return findings
+
+
+def installed(name: str) -> str | None:
+    """Version of a distribution, whichever CUDA it is for; None if it is not installed."""
+    for suffix in SUFFIXES:
+        try:
+            return metadata.version(name + suffix)
+        except metadata.PackageNotFoundError:
+            pass
+    return None
+
+
+def driver_version() -> int | None:
+    """The newest CUDA that the driver can run, such as 13000; None without a driver."""
+    for library in DRIVER_LIBRARIES:
+        try:
+            driver = ctypes.CDLL(library)
+        except OSError:
+            continue
+        version = ctypes.c_int()
+        if driver.cuDriverGetVersion(ctypes.byref(version)) == 0:
+            return version.value
+    return None
+
+
+def in_words(version: int) -> str:
+    """``13000`` as ``13.0``."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _findings() -> Iterator[Finding]:
+    version = driver_version()
+    yield _driver(version)
+    extra = "gpu-cu12" if version is not None and version < CUDA_13 else "gpu-cu13"
+    has_driver = version is not None
+    for part, look, hint in (
+        ("CuPy", _cupy, f"pip install 'gpuml[{extra}]'"),
+        ("cuML", _module("cuml"), f"pip install 'gpuml[{extra}]'"),
+        ("cuDF", _module("cudf"), f"pip install 'gpuml[{extra}]'"),
+        ("NCCL", _nccl, f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]'"),
+    ):
+        yield _looked_at(part, look, hint if has_driver else "")
+    yield _looked_at("Dask", _dask, "pip install 'gpuml[dask]', for clusters")
+    hint = f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]', for clusters of GPUs"
+    yield _looked_at("dask-cuda", _module("dask_cuda"), hint if has_driver else "")
+    yield _looked_at("UCX", _module("distributed_ucxx"), hint if has_driver else "")
+    yield _looked_at("GPUDirect storage", _kvikio, "")
+    yield _looked_at("CPU", _threads, "")
+
+
+def _driver(version):
+    if version is None:
+        return Finding("driver", None, "no NVIDIA driver; everything runs on the CPU")
+    return Finding("driver", True, f"CUDA {in_words(version)}")
+
+
+class _NotThere(Exception):
+    """Not installed."""
+
+
+def _looked_at(part: str, look: Callable[[], str], hint: str) -> Finding:
+    try:
+        return Finding(part, True, look())
+    except _NotThere as error:
+        return Finding(part, None, str(error), hint)
+    except Exception as error:  # whatever an import or a first call raises
+        return Finding(part, False, f"{type(error).__name__}: {error}".splitlines()[0], hint)
+
+
+def _imported(name: str) -> Any:
+    if importlib.util.find_spec(name) is None:
+        raise _NotThere("not installed")
+    return importlib.import_module(name)
+
+
+def _module(name: str) -> Callable[[], str]:
+    def look():
+        return str(getattr(_imported(name), "__version__", "installed"))
+
+    return look
+
+
+def _cupy():
+    cupy = _imported("cupy")
+    if not cupy.is_available():
+        raise RuntimeError(f"{cupy.__version__} is installed, but sees no GPU")
+    assert int(cupy.arange(4).sum()) == 6  # a kernel is compiled and runs
+    runtime = cupy.cuda.runtime
+    found = []
+    for device in range(runtime.getDeviceCount()):
+        properties = runtime.getDeviceProperties(device)
+        memory = properties["totalGlobalMem"] / 2**30
+        found.append(f"{properties['name'].decode()} ({memory:.0f} GiB)")
+    return f"{cupy.__version__}, {', '.join(found)}"
+
+
+def _nccl():
+    if importlib.util.find_spec("cupy") is None:
+        raise _NotThere("not installed (CuPy's)")
+    nccl = importlib.import_module("cupy.cuda.nccl")
+    return str(nccl.get_version())
+
+
+def _dask():
+    distributed = _imported("distributed")
+    return f"{_imported('dask').__version__}, distributed {distributed.__version__}"
+
+
+def _kvikio():
+    kvikio = _imported("kvikio")
+    if not kvikio.DriverProperties().is_gds_available:
+        raise _NotThere("kvikio is installed, the driver of GPUDirect storage is not")
+    return str(kvikio.__version__)
+
+
+def _threads():
+    import numpy  # noqa: F401  it loads the BLAS that is looked at
+    from threadpoolctl import threadpool_info
+
+    pools = [
+        f"{pool['internal_api']} {pool.get('version') or ''}".strip()
+        + f" with {pool['num_threads']} threads"
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
+    return ", ".join(pools) or "threads of BLAS are not known"

@@ -1,0 +1,94 @@
+"""`show_versions` and `doctor`: what is there, what is not, and what to type."""
+
+import platform
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import gpuml
+from gpuml import _diagnosis
+
+
+def by_part(findings):
+    return {finding.part: finding for finding in findings}
+
+
+def test_versions_are_those_that_are_imported(capsys):
+    gpuml.show_versions()
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    found = {line[0]: line[1].strip() for line in lines}
+    assert found["gpuml"] == gpuml.__version__
+    assert found["python"] == platform.python_version()
+    assert found["numpy"] == np.__version__
+    assert "no-such-package" not in found
+
+
+def test_versions_import_nothing():
+    code = (
+        "import gpuml, sys; gpuml.show_versions();"
+        "print({'numpy', 'sklearn', 'cupy', 'cuml', 'dask', 'torch'} & set(sys.modules) or 'none')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "none"
+
+
+def test_the_doctor_prints_what_it_returns(capsys):
+    findings = gpuml.doctor()
+    printed = capsys.readouterr().out
+    assert [f.part for f in findings][:4] == ["driver", "CuPy", "cuML", "cuDF"]
+    for finding in findings:
+        assert finding.part in printed
+        assert finding.found in printed
+        assert finding.advice in printed
+    assert by_part(findings)["CPU"].works
+
+
+def test_without_a_driver_nobody_is_told_to_install_what_needs_one(monkeypatch):
+    monkeypatch.setattr(_diagnosis, "driver_version", lambda: None)
+    monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: None)
+    found = by_part(gpuml.doctor())
+    assert "runs on the CPU" in found["driver"].found
+    assert found["CuPy"] == _diagnosis.Finding("CuPy", None, "not installed", "")
+    assert "gpuml[dask]" in found["Dask"].advice
+
+
+@pytest.mark.parametrize(
+    ("version", "words", "extra"),
+    [(12_040, "CUDA 12.4", "gpu-cu12"), (13_010, "CUDA 13.1", "gpu-cu13")],
+)
+def test_with_a_driver_the_extra_of_its_cuda_is_advised(monkeypatch, version, words, extra):
+    monkeypatch.setattr(_diagnosis, "driver_version", lambda: version)
+    monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: None)
+    found = by_part(gpuml.doctor())
+    assert found["driver"].found == words
+    assert found["CuPy"].advice == f"pip install 'gpuml[{extra}]'"
+    assert extra.replace("gpu", "dask") in found["dask-cuda"].advice
+
+
+def test_what_is_installed_and_fails_is_broken_and_says_how(monkeypatch):
+    blind = SimpleNamespace(__version__="14.2.0", is_available=lambda: False)
+    monkeypatch.setitem(sys.modules, "cupy", blind)
+    monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: object())
+
+    def fail(name):
+        if name == "cupy":
+            return blind
+        raise ImportError(f"{name}: a library is missing\nand more lines")
+
+    monkeypatch.setattr(_diagnosis.importlib, "import_module", fail)
+    found = by_part(_diagnosis.doctor())
+    assert found["CuPy"].works is False
+    assert "sees no GPU" in found["CuPy"].found
+    assert found["cuML"].found == "ImportError: cuml: a library is missing"
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_driver_and_cupy_work():
+    pytest.importorskip("cupy")
+    found = by_part(gpuml.doctor())
+    assert found["driver"].works
+    assert found["CuPy"].works
+    assert "GiB" in found["CuPy"].found
