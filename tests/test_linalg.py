@@ -432,7 +432,8 @@ def test_dask_arrays_are_for_gpuml_dask(matrix):
 def test_frames_and_lists_are_matrices(matrix):
     pd = pytest.importorskip("pandas")
     expected = svd_compressed(matrix, K, random_state=0)
-    for same in (pd.DataFrame(matrix), matrix.tolist(), np.asfortranarray(matrix)):
+    others = np.ma.array(matrix), np.asfortranarray(matrix), matrix.astype(">f8")
+    for same in (pd.DataFrame(matrix), matrix.tolist(), *others):
         found = svd_compressed(same, K, random_state=0)
         np.testing.assert_allclose(found.s, expected.s, rtol=1e-12)
         assert type(found.u) is np.ndarray

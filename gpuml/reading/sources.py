@@ -189,8 +189,8 @@ def _of_array(a, by_columns):
             "gpuml.decomposition.TruncatedSVD or scipy.sparse.linalg.svds."
         )
     x = as_array(a)
-    if not is_array(x):
-        x = np.asarray(x)
+    if not is_array(x) or isinstance(x, np.ndarray):
+        x = np.asarray(x)  # subclasses have arithmetic of their own
     _check_shape(tuple(x.shape))
     is_small = False
     if isinstance(x, np.ndarray):
