@@ -328,7 +328,8 @@ def pack(x: Any, bits: int = 2, *, missing: bool = True) -> Packed:
     Raises
     ------
     TypeError
-        If `x` is a Dask array (use ``x.map_blocks(pack)``), sparse, or holds no numbers.
+        If `x` is a Dask array (use ``x.map_blocks(pack)``), sparse, or holds no numbers; if
+        `missing` is no bool.
     ValueError
         If `x` has no two dimensions, or a value does not fit; the first one is named.
 
@@ -349,6 +350,9 @@ def pack(x: Any, bits: int = 2, *, missing: bool = True) -> Packed:
     """
     if bits not in WIDTHS:
         raise ValueError(f"bits must be 2, 4 or 8, got {bits!r}.")
+    if not isinstance(missing, bool | np.bool_):
+        raise TypeError(f"missing must be True or False, got {missing!r}.")
+    bits = int(bits)
     if isinstance(x, Packed):
         raise TypeError("x is packed already. Use it as it is, or decode it: packed.decode(float).")
     values, mask = matrix_of(x)

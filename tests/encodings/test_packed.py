@@ -321,3 +321,9 @@ def test_libraries(library, codes):
         same(packed.to_host().to_device(), codes)
     else:
         assert packed.to_host() is packed
+
+
+def test_missing_is_yes_or_no():
+    with pytest.raises(TypeError, match="True or False"):
+        pack([[0, 1]], missing="no")
+    assert pack([[0, 1]], 2.0).bits == 2
