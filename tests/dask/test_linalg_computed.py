@@ -79,6 +79,7 @@ def test_rows_that_do_not_fit_are_read_again(client, monkeypatch, rng):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.usefixtures("copies_stay")
 def test_persisted_chunks_stay_where_they_are(client, route, rng):
     a = chunked(rng.standard_normal((400, 6)), (50, -1)).persist()
     wait(a)
