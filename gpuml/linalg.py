@@ -153,7 +153,8 @@ def svd_compressed(
     settings = current_settings()
     n_bytes = source.length * source.row_bytes * (plan.n_power_iter + 1)
     place = compute_place(_whose_place(source), n_bytes, settings.device)
-    n_visits = plan.n_power_iter + 1 + int(return_error)
+    is_summed = not source.by_columns and (rule.needs_sums or source.may_miss)
+    n_visits = plan.n_power_iter + 1 + int(return_error) + int(is_summed)
     parts = parts_of(source, place, settings.block_bytes)
     with (
         _told_of_memory(place, parts[0]),

@@ -265,6 +265,11 @@ def _usual_chunks(stored) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def has_gpu_here(setting: str = "auto") -> bool:
+    """Whether this process would work on a GPU, by gpuml's setting ``device``."""
+    return not compute_place(np.empty(0), MUCH_WORK, setting).is_host
+
+
 def _reads_to_gpu(client) -> bool:
     setting = get_config()["device"]
     if setting == "cpu":
@@ -273,7 +278,7 @@ def _reads_to_gpu(client) -> bool:
         try:
             client = get_client()
         except ValueError:
-            return not compute_place(np.empty(0), MUCH_WORK, setting).is_host
+            return has_gpu_here(setting)
     with the_client(client) as there:
         facts = facts_of(there)
     with_gpu = any(worker["resources"].get("GPU") for worker in facts.values())

@@ -39,17 +39,12 @@ def parts_of(source: Source, place: Place, block_bytes: int | None) -> list[slic
 
 def blocks(source: Source, parts: list[slice], place: Place) -> Iterator[tuple[slice, Any]]:
     """Blocks at a place, in order. Each is to be done with before the next one is asked for."""
-    if source.place == place or (source.place is not None and place.is_host):
-        for part in parts:
-            yield part, at_place(source.slice_of(part), place)
-    elif place.is_host:
-        yield from zip(
-            parts,
-            ordered_map(lambda part: at_place(_read(source, part), place), parts, 1),
-            strict=True,
-        )
-    elif place.kind == "cupy" and (source.place is None or source.place.is_host):
+    is_of_host = source.place is None or source.place.is_host
+    if place.kind == "cupy" and is_of_host:
         yield from _on_gpu(source, parts, place)
+    elif source.place is None:
+        read = ordered_map(lambda part: at_place(_read(source, part), place), parts, 1)
+        yield from zip(parts, read, strict=True)
     else:
         for part in parts:
             yield part, at_place(source.slice_of(part), place)

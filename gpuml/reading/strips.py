@@ -9,6 +9,7 @@ but blocks that stay in cache.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -231,11 +232,7 @@ def _transposed_packed(block, Y, standard):
     xp = namespace(Y)
     narrow = xp.astype(Y, getattr(xp, standard.dtype), copy=False)
     Z, marked = products.backward(block, narrow, standard.fill is not None)
-    if marked is not None:
-        Z = Z + standard.fill[:, None] * marked
-    if standard.centre is not None:
-        Z = Z - standard.centre[:, None] * _sum(narrow)
-    return Z if standard.factor is None else standard.factor[:, None] * Z
+    return row_products.with_terms(Z, marked, narrow, standard)
 
 
 def _sum(Y):
@@ -277,20 +274,12 @@ def _sums_of_strip(strip, shift):
             for chunk, span in zip(strip.chunks, strip.spans, strict=True)
         ]
         return Sums(*(namespace(shift).concat(column) for column in zip(*found, strict=True)))
-    return _added([_sums_of_chunk(strip, chunk, shift) for chunk in strip.chunks])
+    return reduce(Sums.plus, [_sums_of_chunk(strip, chunk, shift) for chunk in strip.chunks])
 
 
 def _sums_of_chunk(strip, chunk, shift):
-    return _added(
-        [row_products.sums_of(block, shift) for _, block in _blocks(strip, chunk, place_of(shift))]
-    )
-
-
-def _added(found):
-    total = found[0]
-    for other in found[1:]:
-        total = total.plus(other)
-    return total
+    found = _blocks(strip, chunk, place_of(shift))
+    return reduce(Sums.plus, [row_products.sums_of(block, shift) for _, block in found])
 
 
 def no_shift(n: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from gpuml.reading.sources import Source
 from gpuml.reading.streams import blocks
 from gpuml.solvers import feature_rows, row_products
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers.compressed import NOT_FINITE
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Standard, Sums, standard_of
 
@@ -123,10 +124,7 @@ def check_sums(sums: Sums) -> None:
     """Complain of rows whose sums are not finite."""
     xp = namespace(sums.total)
     if not bool(xp.all(xp.isfinite(sums.total))):
-        raise ValueError(
-            "The rows contain NaN or infinity. Impute missing values, or pack small codes with "
-            "gpuml.encodings.pack, which takes nan for missing."
-        )
+        raise ValueError(NOT_FINITE)
 
 
 def as_codes(block: Any) -> Any:

@@ -55,6 +55,12 @@ NOISE = 1e3
 ROUNDING = {"float32": float(np.finfo(np.float32).eps), "float64": EPS}
 
 
+NOT_FINITE = (
+    "The rows contain NaN, infinity, or values whose squares are too large for float64. Impute "
+    "missing values, or pack small codes with gpuml.encodings.pack, which takes nan for missing."
+)
+
+
 class Triplets(NamedTuple):
     """Leading singular triplets.
 
@@ -187,11 +193,7 @@ def checked(total: Any) -> Any:
     """
     xp = namespace(total.G)
     if not bool(xp.all(xp.isfinite(total.G))):
-        raise ValueError(
-            "The rows contain NaN, infinity, or values whose squares are too large for float64. "
-            "Impute missing values, or pack small codes with gpuml.encodings.pack, which takes nan "
-            "for missing."
-        )
+        raise ValueError(NOT_FINITE)
     return total
 
 

@@ -191,10 +191,15 @@ def _visit_packed(block, Q, standard):
     W, offset = _scaled(Q, standard)
     codes, fill = _with_fill(W, standard, xp, work)
     Y, Z, marked = products.both(block, codes, fill, offset)
+    return Visit(with_terms(Z, marked, Y, standard), gram(Y)), Y
+
+
+def with_terms(Z: Array, marked: Array | None, Y: Array, standard: Standard) -> Array:
+    """``A' Y`` (p, l), float64, from ``X0' Y`` and ``M' Y`` of codes."""
+    xp = namespace(Y)
     if marked is not None:
+        assert standard.fill is not None
         Z = Z + standard.fill[:, None] * marked
     if standard.centre is not None:
         Z = Z - standard.centre[:, None] * xp.sum(xp.astype(Y, xp.float64, copy=False), axis=0)
-    if standard.factor is not None:
-        Z = standard.factor[:, None] * Z
-    return Visit(Z, gram(Y)), Y
+    return Z if standard.factor is None else standard.factor[:, None] * Z

@@ -5,16 +5,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from distributed import Client, Future, futures_of
 
-from gpuml.data import Holders, compute_place, fits, move
+from gpuml.data import Holders, fits, move
 from gpuml.divided import HOST, moved
 from gpuml.encodings import Packed
 from gpuml.reading import strips
 from gpuml.reading.strips import Share, Strip
 from gpuml.solvers.compressed import ErrorEstimate, Triplets, iterate
 from gpuml.solvers.standard import Standard, Sums
+from gpuml_dask.io import has_gpu_here
 from gpuml_dask.linalg import small
 from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.stages import Job
@@ -22,9 +22,6 @@ from gpuml_dask.planning.pieces import Chunks, assign
 from gpuml_dask.searching.kinds import facts_of
 from gpuml_dask.sums.collective import collective_of, in_order
 from gpuml_dask.sums.divided import WORTH_A_GPU, fetch
-
-# Bytes that any GPU is worth.
-MUCH_WORK = 2**62
 
 
 def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
@@ -120,8 +117,7 @@ def _dealt(client, matrix, workers) -> dict[str, dict[int, list[Future]]]:
 def _strip_of(is_wide, is_summed, *chunks):
     """A strip of some chunks; those of the host go to the GPU if they fit there."""
     n_bytes = sum(chunk.nbytes for chunk in chunks)
-    has_gpu = not compute_place(np.empty(0), MUCH_WORK, "auto").is_host
-    device = "cuda" if has_gpu else "cpu"
+    device = "cuda" if has_gpu_here() else "cpu"
     strip = Strip(chunks, is_wide, is_summed=is_summed, device=device)
     if strip.home == strip.work or not fits(2 * n_bytes, strip.work):
         return strip
