@@ -4,6 +4,7 @@ Each function has a body in standard operations and a short list of fast paths. 
 namespace `xp` from their caller.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,31 @@ def _inverse(A, xp):
 
 def _norm1(A, xp):
     return xp.max(xp.sum(xp.abs(A), axis=-2), axis=-1)
+
+
+# CuPy gives one row, or one column, of a reduction to one block of threads.
+SHORT_ROW = 2**13
+
+
+def along_rows(reduce: Callable[..., Array], x: Array, xp: Any, **options: Any) -> Array:
+    """``reduce(x, axis=-1, **options)``, of a reduction that may be made in parts.
+
+    For CuPy, few long rows are cut into many short ones: so that all of a GPU has work.
+    """
+    if x.shape[-1] < 2 * SHORT_ROW or not type(x).__module__.startswith("cupy"):
+        return reduce(x, axis=-1, **options)
+    return _in_short_rows(reduce, x, xp, options)
+
+
+def _in_short_rows(reduce, x, xp, options):
+    n_short = x.shape[-1] // SHORT_ROW
+    end = n_short * SHORT_ROW
+    short = xp.reshape(x[..., :end], (*x.shape[:-1], n_short, SHORT_ROW))
+    parts = reduce(short, axis=-1, **options)
+    if end < x.shape[-1]:
+        rest = reduce(x[..., end:], axis=-1, **options)
+        parts = xp.concat([parts, rest[..., None]], axis=-1)
+    return reduce(parts, axis=-1, **options)
 
 
 def all_finite(x: Array, xp: Any) -> bool:

@@ -100,13 +100,14 @@ def torch(dtype="float64", device="cpu"):
     return make
 
 
-def jax(dtype):
+def jax(dtype, platform="cpu"):
     """A maker of arrays of JAX; what it makes of 64 bits depends on its settings."""
 
     def make(x):
         import jax.numpy as jnp
+        from jax import devices
 
-        return jnp.asarray(x, dtype=dtype)
+        return jnp.asarray(x, dtype=dtype, device=devices(platform)[0])
 
     return make
 
@@ -262,6 +263,7 @@ ROWS = [
     Kind("CuPy, not contiguous", cupy_strided, ("cupy",)),
     Kind("torch float32 on the GPU", torch("float32", "cuda"), ("torch", "cuda")),
     Kind("torch bfloat16 on the GPU", torch("bfloat16", "cuda"), ("torch", "cuda")),
+    Kind("JAX float32 on the GPU", jax("float32", "gpu"), ("jax", "cuda")),
     Kind("numba device array", numba, ("numba", "cuda")),
     Kind("cuDF float64", cudf(), ("cudf",)),
     Kind("cuDF float32", cudf("float32"), ("cudf",)),

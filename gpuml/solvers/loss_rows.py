@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, is_numpy, itemsize, move, place_of
-from gpuml._ops import zeros
+from gpuml._ops import along_rows, zeros
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Holders, spaced
 from gpuml.losses import Loss
@@ -105,7 +105,7 @@ class LossRows:
         xp = self.place.xp
         if self.weights is None:
             return xp.full((1,), float(self.n_rows), dtype=xp.float64, device=self.place.device)
-        return xp.sum(self.weights, axis=-1, dtype=xp.float64)
+        return along_rows(xp.sum, self.weights, xp, dtype=xp.float64)
 
     def largest_weights(self) -> Array:
         """The largest weight of a row in each split, (S,) float64."""
@@ -114,7 +114,7 @@ class LossRows:
             return xp.ones((1,), dtype=xp.float64, device=self.place.device)
         if self.n_rows == 0:  # as a piece of a sample may be
             return zeros((self.n_splits,), like=self.weights, xp=xp)
-        return xp.max(xp.astype(self.weights, xp.float64), axis=-1)
+        return xp.astype(along_rows(xp.max, self.weights, xp), xp.float64)
 
     def every(self, step: int) -> "LossRows":
         """One row in `step`, brought to `place` in float64."""
@@ -329,7 +329,7 @@ def _weighted_slope(data, X, rows, coef, offset, shape, xp):
 def _add_products(total, slope, X, xp):
     """Add products of a block to float64 sums; within a block they are of the dtype of X."""
     total[:, :-1] += slope @ X
-    total[:, -1] += xp.sum(slope, axis=-1)
+    total[:, -1] += along_rows(xp.sum, slope, xp)
 
 
 def _sum_over_rows(data, n_models, shape, add):

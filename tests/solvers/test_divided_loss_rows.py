@@ -97,7 +97,7 @@ def test_sums_over_pieces_and_samples_are_those_of_all_rows(
     monkeypatch.setattr(loss_rows, "GATHER_BYTES", 2**26 if gathered else 0)
     data = all_rows(library, rng, **options)
     W = rng.normal(size=(2, data.n_splits, data.n_vectors, N_FEATURES + 1))
-    for place in {HOST, data.place}:
+    for place in [HOST, data.place]:
         pieces = divided(data, sizes, place)
         whole = data
         if step > 1:
