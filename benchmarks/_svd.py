@@ -1,145 +1,41 @@
-"""Matrices and contenders of svd.py; each is measured in a process of its own."""
+"""Contenders of svd.py; each is measured in a process of its own."""
 
 import gc
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import _harness as harness
 import numpy as np
+from _svd_data import MAKE_VALUES, SEED, Task, block_of, made
 from threadpoolctl import threadpool_limits
 
 import gpuml
-from gpuml.encodings import Packed, pack
+
+__all__ = [
+    "CONTENDERS",
+    "MAKE_VALUES",
+    "Task",
+    "bandwidths",
+    "block_of",
+    "dasks",
+    "made",
+    "measured",
+]
 
 N_COMPONENTS = 10
 N_POWER_ITER = 2
 N_OVERSAMPLES = 10
 # One more than power iterations: the last is the projection too.
 N_VISITS = N_POWER_ITER + 1
-SEED = 0
 WARM_UP_ROWS = 20_000
-
-
-@dataclass(frozen=True)
-class Task:
-    """A matrix: what it is made of, how large it is, and where.
-
-    Attributes
-    ----------
-    kind : {"packed", "uint8", "float32"}
-    device : {"cpu", "cuda"}
-        Where it is, or, if `on_host`, where it is worked on.
-    missing : float
-        Share of genotypes that are missing.
-    on_host : {"", "memory", "file"}
-        Not on the device.
-    folder : str
-        For a file.
-    """
-
-    kind: str
-    rows: int
-    columns: int
-    device: str
-    missing: float = 0.0
-    on_host: str = ""
-    folder: str = ""
-
-    @property
-    def n_bytes(self):
-        width = {"packed": -(-self.columns // 4), "uint8": self.columns}
-        return self.rows * width.get(self.kind, 4 * self.columns)
-
-    def packed(self, data):
-        """Bytes as codes."""
-        return Packed(data, self.columns, missing=bool(self.missing))
-
-    @property
-    def xp(self):
-        if self.device == "cpu":
-            return np
-        if not harness.has_gpu():
-            raise RuntimeError("needs CuPy and a GPU")
-        import cupy
-
-        return cupy
-
-
-# ---------------------------------------------------------------- matrices
-
-# More than components: none of those that are compared is noise.
-N_POPULATIONS = 14
-# Values made at once.
-MAKE_VALUES = {"cpu": 2**24, "cuda": 2**28}
-
-
-def made(task):
-    """The matrix, always the same on the same device."""
-    if task.on_host == "file":
-        path = Path(task.folder) / f"{task.rows}.npy"
-        np.save(path, made(replace(task, on_host="memory")).data)
-        return task.packed(np.load(path, mmap_mode="r"))
-    xp = task.xp
-    width = -(-task.columns // 4) if task.kind == "packed" else task.columns
-    # What streams is made on the GPU too: a CPU would take an hour for 200 GB.
-    there = np if task.on_host else xp
-    dtype = np.float32 if task.kind == "float32" else np.uint8
-    data = there.empty((task.rows, width), dtype=dtype)
-    step = max(1, MAKE_VALUES[task.device] // task.columns)
-    for number, first in enumerate(range(0, task.rows, step)):
-        rows = slice(first, min(first + step, task.rows))
-        block = block_of(task, number, first, rows.stop - first)
-        block = pack(block).data if task.kind == "packed" else block
-        data[rows] = block.get() if task.on_host else block
-    return task.packed(data) if task.kind == "packed" else data
-
-
-def block_of(task, number, first, n_rows):
-    """Some rows: genotypes of populations in turn, or a few directions and noise."""
-    xp = task.xp
-    random = xp.random.default_rng(SEED + 1000 * number)
-    if task.kind == "float32":
-        return _directions(xp, random, n_rows, task.columns)
-    least = [xp.asarray(bounds) for bounds in _bounds(task.columns)]
-    member = (xp.arange(n_rows) + first) % N_POPULATIONS
-    drawn = _seven_bits(xp, random, n_rows, task.columns)
-    counts = sum((drawn < bounds[member]).astype(xp.int8) for bounds in least)
-    if task.missing:
-        counts[_seven_bits(xp, random, n_rows, task.columns) < 128 * task.missing] = -1
-        return counts
-    return counts.view(xp.uint8)
-
-
-def _bounds(n_columns):
-    """Of a number below 128: one allele if it is below the first, two if below the second."""
-    random = np.random.default_rng(SEED)
-    drift = np.geomspace(0.4, 0.25, N_POPULATIONS)[:, None]
-    shares = random.uniform(0.1, 0.9, n_columns)
-    shares = shares + drift * random.standard_normal((N_POPULATIONS, n_columns))
-    shares = np.clip(shares, 0.02, 0.98)
-    return [np.round(128 * x).astype(np.uint8) for x in (1 - (1 - shares) ** 2, shares**2)]
-
-
-def _seven_bits(xp, random, n_rows, n_columns):
-    size = n_rows * n_columns
-    words = random.integers(0, 2**31 - 1, size=-(-size // 4), dtype=xp.uint32)
-    return (words.view(xp.uint8) & 127)[:size].reshape(n_rows, n_columns)
-
-
-def _directions(xp, random, n_rows, n_columns):
-    directions = np.linalg.qr(np.random.default_rng(SEED).normal(size=(n_columns, 20)))[0].T
-    scaled = (np.geomspace(20, 2, 20)[:, None] * directions).astype(np.float32)
-    rows = random.standard_normal((n_rows, n_columns), dtype=xp.float32)
-    rows += 1
-    rows += random.standard_normal((n_rows, 20), dtype=xp.float32) @ xp.asarray(scaled)
-    return rows
+# Whoever takes longer than that is timed once more, and no more.
+LONG_SECONDS = 10
+OUT_OF_TIME = "skipped: out of time"
 
 
 # ---------------------------------------------------------------- contenders
@@ -259,21 +155,50 @@ CONTENDERS = {
 # ---------------------------------------------------------------- measuring
 
 
-def measured(name, task, repeats):
-    """Record of a contender in a new process, or of why it failed."""
+def measured(name, task, repeats, seconds=None):
+    """Record of a contender in a new process, or of why there is none: after so many seconds."""
+    record = _of(name, task)
+    if seconds == 0:
+        return record | {"failed": OUT_OF_TIME}
     # A new one each: what one allocates, or the pool of a library keeps, is not there for the next.
     with tempfile.TemporaryDirectory() as folder:
-        return _in_new_process(_measured, name, replace(task, folder=folder), repeats)
+        arguments = name, replace(task, folder=folder), repeats
+        try:
+            return _in_new_process(_measured, *arguments, seconds=seconds)
+        except TimeoutError:
+            return record | {"failed": OUT_OF_TIME}
+        except EOFError:
+            return record | {"failed": "failed: its process was killed"}
 
 
-def _in_new_process(function, *args):
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-        return processes.submit(function, *args).result()
+def _of(name, task):
+    return {"name": name, "kind": task.kind, "rows": task.rows, "missing": task.missing}
+
+
+def _in_new_process(function, *args, seconds=None):
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(theirs, function, args))
+    process.start()
+    theirs.close()  # so that the end of the process is the end of the pipe
+    try:
+        if not ours.poll(seconds):
+            raise TimeoutError
+        found = ours.recv()
+        process.join(30)
+        return found
+    finally:
+        process.kill()
+        process.join()
+
+
+def _answer(pipe, function, args):
+    pipe.send(function(*args))
 
 
 def _measured(name, task, repeats):
     contender = CONTENDERS[name]
-    record = {"name": name, "kind": task.kind, "rows": task.rows, "missing": task.missing}
+    record = _of(name, task)
     limits = threadpool_limits(contender.blas_threads) if contender.blas_threads else nullcontext()
     try:
         with limits, gpuml.config_context(device=task.device):
@@ -288,7 +213,7 @@ def _times(contender, task, repeats):
     few = made(replace(task, rows=min(WARM_UP_ROWS, task.rows)))
     contender.run(contender.prepare(few))  # imports, compiled kernels
     del few
-    X = made(task)
+    made_seconds, X = _timed(lambda: made(task))
     gc.collect()
     prepared = contender.prepare(X)
     values = []
@@ -296,9 +221,11 @@ def _times(contender, task, repeats):
         begin = time.process_time()
         first = harness.seconds_of(lambda: values.append(contender.run(prepared)))
         of_all_threads = time.process_time() - begin
+    repeats = repeats if first < LONG_SECONDS else 1
     seconds = harness.timing(lambda: contender.run(prepared), repeats)
     extra = pool["bytes"] if task.device == "cuda" else host["bytes"]
     return {
+        "made_seconds": made_seconds,
         "first_seconds": first,
         "first_cpu_seconds": of_all_threads,
         "seconds": seconds,
@@ -308,6 +235,11 @@ def _times(contender, task, repeats):
         "extra_host_method": host["method"],
         "singular_values": _numbers(values[0]),
     }
+
+
+def _timed(call):
+    found = []
+    return harness.seconds_of(lambda: found.append(call())), found.pop()
 
 
 def _numbers(s):

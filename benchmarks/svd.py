@@ -12,13 +12,14 @@ k = 10, 2 power iterations, 10 more vectors. Scenarios (``--scenario``; all that
     stream   packed genotypes in host memory, and in a file, that pass through a GPU
     uint8    genotypes as uint8 on the workers of a cluster, as many for each (25 GB on a GPU)
 
+The report is written after every contender, and ``--budget`` seconds end the run in good time.
 Every contender runs in a process of its own. README.md beside this file says how it is measured.
 """
 
 import argparse
 import sys
+import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import _harness as harness
@@ -28,13 +29,12 @@ from _svd import (
     N_OVERSAMPLES,
     N_POWER_ITER,
     N_VISITS,
-    SEED,
+    OUT_OF_TIME,
     Task,
     bandwidths,
-    block_of,
-    dasks,
     measured,
 )
+from _svd_cluster import on_cluster, our_cluster, their_cluster
 
 import gpuml
 
@@ -52,7 +52,6 @@ SHAPES = {
 }
 # Of the rows, those of rivals that have them as bytes on one GPU, and those of a file.
 RIVAL_SHARE, FILE_SHARE = 0.2, 0.2
-CHUNKS_PER_WORKER = {"cpu": 4, "cuda": 25}
 # What is asked for.
 CPU_SPEED, CPU_MEMORY = 3, 1 / 4
 PACKED_SECONDS, STREAM_RATIO, CLUSTER_SECONDS = 1.0, 1.5, 0.5
@@ -65,13 +64,13 @@ def packed(bench):
     """Genotypes in two bits, and Dask's function on the same as bytes."""
     codes = bench.task("packed", "packed")
     if bench.device == "cpu":
-        runs = [("gpuml", codes), *((rival, bench.task("packed", "uint8")) for rival in CPU_DASK)]
+        runs = [(rival, bench.task("packed", "uint8")) for rival in CPU_DASK]
     else:
         few = bench.task("packed", "packed", RIVAL_SHARE)
         as_bytes = bench.task("packed", "uint8", RIVAL_SHARE)
-        runs = [("gpuml", codes), ("gpuml", few), ("gpuml", as_bytes), ("dask, cupy", as_bytes)]
+        runs = [("gpuml", few), ("gpuml", as_bytes), ("dask, cupy", as_bytes)]
     runs += [("gpuml, standardised", codes), ("gpuml, standardised", bench.missing(codes))]
-    report = bench.run(runs)
+    report = bench.run([("gpuml", codes), *runs])
     return report | {"checks": _packed_checks(report["contenders"], bench)}
 
 
@@ -85,6 +84,8 @@ def _packed_checks(contenders, bench):
     if bench.device == "cuda":
         return {f"at most {PACKED_SECONDS} s": ours["seconds"]["median"] <= PACKED_SECONDS}
     rivals = [c for c in contenders if c["name"] in CPU_DASK and "failed" not in c]
+    if not rivals:
+        return {}
     speed = min(c["seconds"]["median"] for c in rivals) / ours["seconds"]["median"]
     memory = ours["total_bytes"] / min(c["total_bytes"] for c in rivals)
     return {
@@ -108,22 +109,18 @@ def float32(bench):
 def stream(bench):
     """Data that is not on the GPU, against the time that its bytes take over the link."""
     task = bench.task("stream", "packed")
-    runs = [("gpuml", bench.task("stream", "packed", FILE_SHARE))]
-    runs += [("gpuml", bench.streamed(task, "memory", share)) for share in (1, FILE_SHARE)]
     in_file = bench.streamed(task, "file", FILE_SHARE)
-    runs += [("gpuml", in_file), ("gpuml, standardised", bench.missing(in_file))]
+    runs = [("gpuml", bench.task("stream", "packed", FILE_SHARE))]
+    runs += [("gpuml", bench.streamed(task, "memory", FILE_SHARE)), ("gpuml", in_file)]
+    runs += [("gpuml, standardised", bench.missing(in_file))]
+    runs += [("gpuml", bench.streamed(task, "memory", 1))]
     report = bench.run(runs)
     checks = {}
     for record in report["contenders"]:
-        if "failed" in record or not record["on_host"]:
-            continue
-        link = record["bytes_read_once_a_visit"] / report["bandwidths"]["link"]
-        ratio = record["seconds"]["median"] / link
-        record |= {"link_seconds": link, "over_link": ratio}
-        if bench.is_whole:
+        if bench.is_whole and "over_link" in record:
             name = f"{record['name']}, {record['on_host']}, {record['rows']:,} rows: "
             name += f"{STREAM_RATIO} x the link"
-            checks[f"{name} ({ratio:.2f})"] = ratio <= STREAM_RATIO
+            checks[f"{name} ({record['over_link']:.2f})"] = record["over_link"] <= STREAM_RATIO
     return report | {"checks": checks}
 
 
@@ -132,89 +129,23 @@ def uint8(bench):
     rows, columns = bench.shape("uint8")
     total = rows * bench.workers
     runs = []
-    for name, run in (("gpuml_dask", _our_cluster), ("dask", _their_cluster)):
+    for name, run in (("gpuml_dask", our_cluster), ("dask", their_cluster)):
         record = {"name": name, "kind": "uint8", "rows": total, "workers": bench.workers}
         try:
-            runs.append(record | _on_cluster(run, bench, total, columns))
+            is_late = bench.seconds_left == 0
+            found = {"failed": OUT_OF_TIME} if is_late else on_cluster(run, bench, total, columns)
+            runs.append(record | found)
         # Whatever a rival raises is a result, not the end of the benchmark.
         except Exception as error:
             runs.append(record | {"failed": f"failed: {type(error).__name__}: {error}"[:200]})
-    report = bench.run([("gpuml", bench.task("uint8", "uint8"))])
+        print(said(runs[-1]), flush=True)
+        bench.told(runs)
+    report = bench.run([("gpuml", bench.task("uint8", "uint8"))], before=runs)
     report["contenders"] = compared([*runs, *report["contenders"]])
     if bench.is_whole and bench.device == "cuda" and "failed" not in runs[0]:
         fast = runs[0]["seconds"]["median"] <= CLUSTER_SECONDS
         report["checks"] = {f"at most {CLUSTER_SECONDS} s": fast}
     return report
-
-
-def _on_cluster(run, bench, n_rows, n_columns):
-    from distributed import wait
-
-    from gpuml_dask import local_client
-
-    # A new cluster each: what one leaves in the memory of workers is not there for the other.
-    with local_client(bench.workers, device=bench.device) as client:
-        a = _chunks(client, bench, n_rows, n_columns)
-        values = []
-
-        def call():
-            results = run(client, a)
-            wait(results)
-            values.append(np.asarray(_on_host(results[1].compute())))
-
-        first = harness.seconds_of(call)
-        seconds = harness.timing(call, bench.repeats)
-        return {
-            "first_seconds": first,
-            "seconds": seconds,
-            "data_bytes": n_rows * n_columns,
-            "singular_values": values[0].astype(float).tolist(),
-        }
-
-
-def _chunks(client, bench, n_rows, n_columns):
-    """A dask array of uint8 on the workers, as many chunks on each."""
-    import dask
-    import dask.array as da
-    from distributed import wait
-
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    n_chunks = len(workers) * CHUNKS_PER_WORKER[bench.device]
-    edges = np.linspace(0, n_rows, n_chunks + 1).astype(int)
-    meta = Task("uint8", 1, 1, bench.device).xp.empty((0, 0), dtype="uint8")
-    task = Task("uint8", n_rows, n_columns, bench.device)
-    chunks = []
-    for i, (first, stop) in enumerate(pairwise(edges)):
-        future = client.submit(
-            block_of, task, i, int(first), int(stop - first), workers=[workers[i % len(workers)]]
-        )
-        shape = (int(stop - first), n_columns)
-        chunks.append(da.from_delayed(dask.delayed(future), shape, meta=meta))
-    a = client.persist(da.concatenate(chunks))
-    wait(a)
-    return a
-
-
-def _our_cluster(client, a):
-    from gpuml_dask.linalg import svd_compressed
-
-    return svd_compressed(
-        a,
-        N_COMPONENTS,
-        n_power_iter=N_POWER_ITER,
-        n_oversamples=N_OVERSAMPLES,
-        seed=SEED,
-        compute=True,
-        client=client,
-    )
-
-
-def _their_cluster(client, a):
-    return client.persist(list(dasks(a, compute=True)))
-
-
-def _on_host(x):
-    return x.get() if hasattr(x, "get") else x
 
 
 # ---------------------------------------------------------------- the run
@@ -227,6 +158,9 @@ class Bench:
         self.device, self.scale = options.device, options.scale
         self.rows, self.columns = options.rows, options.columns
         self.repeats, self.workers = options.repeats, options.gpus
+        self.began, self.budget = time.monotonic(), options.budget
+        # Called with the records of a scenario after each of them.
+        self.told = lambda records: None
         self.bandwidths = bandwidths() if self.device == "cuda" else None
 
     @property
@@ -252,15 +186,31 @@ class Bench:
         """The same out of the GPU."""
         return replace(task, rows=int(task.rows * share), on_host=where)
 
-    def run(self, runs):
-        """Records of contenders on their matrices, compared."""
+    @property
+    def seconds_left(self):
+        """Of the budget; None without one."""
+        if self.budget is None:
+            return None
+        return max(0.0, self.budget - (time.monotonic() - self.began))
+
+    def run(self, runs, before=()):
+        """Records of contenders on their matrices, compared; ours first, those on a CPU last.
+
+        `before` are records that the report has already.
+        """
         records = []
-        for name, task in runs:
+        for name, task in sorted(runs, key=self._turn):
             print(f"{name}: {task}", file=sys.stderr, flush=True)
-            record = measured(name, task, self.repeats)
+            record = measured(name, task, self.repeats, self.seconds_left)
             record |= {"device": task.device, "columns": task.columns, "on_host": task.on_host}
             records.append(self.with_rates(record, task))
+            print(said(record), flush=True)
+            self.told([*before, *compared(records)])
         return {"contenders": compared(records), "bandwidths": self.bandwidths}
+
+    def _turn(self, run):
+        name, task = run
+        return task.device != self.device, not name.startswith("gpuml")
 
     def with_rates(self, record, task):
         """What the time comes to: products, and bytes against what a copy moves."""
@@ -277,6 +227,9 @@ class Bench:
         if self.bandwidths and task.device == "cuda" and not task.on_host:
             once = visits * task.n_bytes / seconds / self.bandwidths["copy"]
             record |= {"bandwidth_share": once, "bandwidth_share_two_reads": 2 * once}
+        if self.bandwidths and task.on_host:
+            link = record["bytes_read_once_a_visit"] / self.bandwidths["link"]
+            record |= {"link_seconds": link, "over_link": seconds / link}
         return record
 
 
@@ -323,6 +276,12 @@ def show(report):
         print(f"{'yes' if holds else 'NO '}  {check}")
 
 
+def said(record):
+    """A record in a line."""
+    row = as_row(record)
+    return "; ".join(f"{name} {cell}" for name, cell in row.items() if cell not in (None, ""))
+
+
 def as_row(record):
     where = record.get("on_host") or record.get("device", "")
     row = {
@@ -347,6 +306,33 @@ def as_row(record):
     return row
 
 
+def measured_scenarios(bench, names, path):
+    """All scenarios; the JSON is there after every contender, in case that the run is cut off."""
+    report = {
+        "benchmark": "svd",
+        "gpuml": gpuml.__version__,
+        "n_components": N_COMPONENTS,
+        "n_power_iter": N_POWER_ITER,
+        "n_oversamples": N_OVERSAMPLES,
+        "machine": harness.machine(),
+    }
+    scenarios = []
+
+    def save(*unfinished):
+        if path:
+            part = path.with_name(path.name + ".part")
+            harness.write_json(report | {"scenarios": [*scenarios, *unfinished]}, part)
+            part.replace(path)
+
+    for name in names:
+        bench.told = lambda records, name=name: save(
+            {"scenario": name, "unfinished": True, "contenders": records}
+        )
+        scenarios.append(run_scenario(name, bench))
+        save()
+    return scenarios
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -357,21 +343,11 @@ def main():
     add("--scale", type=float, default=1.0, help="share of the rows")
     add("--gpus", type=int, default=2, help="workers of the scenario uint8")
     add("--repeats", type=int, default=5, help="timed runs of each contender")
+    add("--budget", type=float, help="seconds; who is not done by then is skipped")
     add("--json", type=Path)
     options = parser.parse_args()
     bench = Bench(options)
-    scenarios = [run_scenario(name, bench) for name in options.scenario]
-    report = {
-        "benchmark": "svd",
-        "gpuml": gpuml.__version__,
-        "n_components": N_COMPONENTS,
-        "n_power_iter": N_POWER_ITER,
-        "n_oversamples": N_OVERSAMPLES,
-        "scenarios": scenarios,
-        "machine": harness.machine(),
-    }
-    if options.json:
-        harness.write_json(report, options.json)
+    scenarios = measured_scenarios(bench, options.scenario, options.json)
     for scenario in scenarios:
         show(scenario)
     disagree = [

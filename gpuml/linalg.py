@@ -161,7 +161,7 @@ def svd_compressed(
         progress_bar(len(parts) * n_visits, "svd_compressed", enabled=settings.progress) as bar,
     ):
         rows = Visits(source, parts, place, rule, bar)
-        Q = move(start(source.width, plan.width(source.shape), random), place)
+        Q = start(source.width, plan.width(source.shape), random, place)
         _, found = iterate(Q, rows.visit, plan)
         left = rows.left(found.turn)
         error = _estimated(rows, found, random, plan) if return_error else None

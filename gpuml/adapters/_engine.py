@@ -1,6 +1,7 @@
 """Models of cuML: made, fitted, asked."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,7 +49,7 @@ class Engine:
         UnsupportedHere
             If cuML refuses them.
         """
-        with _in_cuml():
+        with _in_cuml(row):
             return cls(row, conversion(row).make(_class(row), twin, changes), place)
 
     @classmethod
@@ -63,7 +64,7 @@ class Engine:
         lift = conversion(row).lift
         if lift is None:
             raise UnsupportedHere(f"way to take over a {row.name} fitted by scikit-learn")
-        with _in_cuml():
+        with _in_cuml(row):
             return cls(row, lift(_class(row), twin, {}), place)
 
     @staticmethod
@@ -81,7 +82,7 @@ class Engine:
         if data.weight is not None:
             arguments["sample_weight"] = data.weight
         result = self._run(name, data.X, arguments)
-        with _in_cuml():
+        with _in_cuml(self.row):
             self.row.after_fit(self.model, params)
         return None if name == "fit" else result
 
@@ -96,13 +97,13 @@ class Engine:
             If cuML does not do it with these rows.
         """
         arguments = {name: value for name, value in rest.items() if value is not None}
-        with _in_cuml():
+        with _in_cuml(self.row):
             self.row.use_checks(self.model, method, X, arguments)
         return self._run(method, X, arguments)
 
     def attribute(self, name: str) -> Any:
         """A fitted attribute, in CuPy's memory if it is an array."""
-        with _in_cuml():
+        with _in_cuml(self.row):
             return getattr(self.model, name)
 
     def lowered(self, twin: Any) -> Mapping[str, Any]:
@@ -113,7 +114,7 @@ class Engine:
         UnsupportedHere
             If the model cannot be converted.
         """
-        with _in_cuml():
+        with _in_cuml(self.row):
             return conversion(self.row).lower(self.model, twin)
 
     def _run(self, method, X, arguments):
@@ -124,7 +125,7 @@ class Engine:
             # own work before others read the result.
             synchronize(home_of(X))
             synchronize(self.place)
-            with _in_cuml():
+            with _in_cuml(self.row):
                 result = getattr(self.model, method)(*rows, **given)
             _wait_for_device(self.place)
             return result
@@ -143,16 +144,32 @@ def _class(row):
 
 
 @contextmanager
-def _in_cuml() -> Iterator[None]:
+def _in_cuml(row: Row) -> Iterator[None]:
     """CuPy arrays come from cuML whatever the process has set; its refusals become ours."""
     import cuml
     from cuml.internals.interop import UnsupportedOnCPU, UnsupportedOnGPU
 
+    if row.noise is not None:
+        _ignore(row.noise)
     try:
         with cuml.using_output_type("cupy"):
             yield
     except (UnsupportedOnCPU, UnsupportedOnGPU) as error:
         raise CumlRefuses(str(error)) from error
+
+
+def _ignore(message):
+    """Let no warning with this message through, in front of all other filters.
+
+    For the whole process and for good, which threads can do to each other without harm; what
+    `warnings.catch_warnings` puts back at its end is what another thread is using. Nor is an error
+    of it that a user's filter makes any use: it is raised in a callback from C, where nobody can
+    catch it.
+    """
+    first = warnings.filters[0] if warnings.filters else None
+    # Only where it is not so: each change makes Python forget which warnings were shown.
+    if first is None or getattr(first[1], "pattern", None) != message:
+        warnings.filterwarnings("ignore", message, UserWarning)
 
 
 def _wait_for_device(place):

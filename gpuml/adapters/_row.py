@@ -76,11 +76,6 @@ class Data:
             return False
         return not all_finite(self.X, namespace(self.X))
 
-    def mean_variance(self) -> float:
-        """Mean over the columns of the variance of dense X."""
-        xp = namespace(self.X)
-        return float(xp.mean(xp.var(self.X, axis=0)))
-
 
 @dataclass(frozen=True)
 class Refusal:
@@ -245,6 +240,9 @@ class Row:
     dtypes : mapping of str to str
         scikit-learn's dtype of integer results, by attribute or method, where cuML's differs; or
         of floating ones, where it is another than that of X.
+    noise : str or None
+        Regular expression, from the beginning, of a warning that parts of cuML give about each
+        other: nobody hears it.
     convert : Conversion or None
         None: cuML's own `from_sklearn` and `as_sklearn`.
     notes : tuple of str
@@ -272,6 +270,7 @@ class Row:
     kept: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
+    noise: str | None = None
     convert: Conversion | None = None
     notes: tuple[str, ...] = ()
 

@@ -19,11 +19,11 @@ from gpuml.encodings._gpu_source import Gpu, gpu_of
 
 LARGEST_DIGIT = 128
 
-WARPS = 8
+WARPS = 4
 FORWARD_TILES = 4  # of 16 rows, for each warp
 # Shapes of the tiles in shared memory, (extent, number of tiles): the first that fits is taken.
 # Forward: bytes of each row. Backward: rows.
-FORWARD_STAGES = ((64, 3), (64, 2), (32, 3), (32, 2))
+FORWARD_STAGES = ((64, 2), (32, 3), (32, 2))
 BACKWARD_STAGES = ((128, 3), (64, 3), (64, 2), (32, 3), (32, 2))
 # Rows that one block sums up in 32 bits: 65536 * 255 * 128 < 2^31. Fewer are not worth the
 # additions to memory at the end.

@@ -36,16 +36,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuml._arrays import Array, move, namespace, place_of, to_host
+from gpuml._arrays import HOST, Array, Place, is_numpy, move, namespace, place_of, to_host
 from gpuml._ops import EPS
 from gpuml._threads import one_blas_thread
 from gpuml.data import Holders
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers._subspace import eigh_descending
 from gpuml.solvers.row_products import Visit
 
 # Thinner products take no less time; Dask has the same.
 MIN_WIDTH = 20
 THREADED_FROM_PRODUCTS = 2e9
+# Matrices up to this order are factorised on the host.
+SMALL_ORDER = 256
+# Matrices with so many rows for each column are orthonormalised by products.
+TALL = 8
+# Of a Gram matrix with a unit diagonal, its least eigenvalue for that: a condition number of some
+# 1e4 leaves columns orthonormal to 1e-8 at first, and to rounding then.
+LEAST_INDEPENDENT = 1e-8
 # Visits that may be added for small singular values.
 MOST_ADDED = 2
 # A singular value is resolved by a visit if it is so many times the root of the rounding error.
@@ -81,46 +89,90 @@ class Triplets(NamedTuple):
     turn: Array
 
 
-def start(n_columns: int, width: int, random: Any) -> np.ndarray:
-    """Orthonormal columns (p, l) of a random subspace, on the host: the same for the same seed."""
-    return _qr(random.normal(size=(n_columns, width)), np)[0]
+def start(n_columns: int, width: int, random: Any, place: Place = HOST) -> Array:
+    """Orthonormal columns (p, l) of a random subspace, at a place: the same for the same seed."""
+    drawn = move(random.normal(size=(n_columns, width)), place)
+    return _qr(drawn, place.xp)[0]
 
 
 def turned(Q: Array, total: Visit) -> Array:
     """The next orthonormal block, (p, l): A' A Q, leading directions first."""
     xp = namespace(Q)
-    _, vectors = eigh_descending(total.G[None, ...], xp)
-    return _qr(total.Z @ vectors[0, ...], xp)[0]
+    _, vectors = _eigh(_small(total.G))
+    return _qr(total.Z @ _beside(vectors, Q), xp)[0]
 
 
 def triplets(Q: Array, total: Visit, count: int) -> Triplets:
     """The first `count` singular triplets that a visit gives, or fewer if A has a smaller rank."""
     xp = namespace(Q)
-    whitening = _whitening(total.G, xp)  # (l, r), R^-1
-    basis, small = _qr(total.Z @ whitening, xp)  # B' = basis small
-    left, singular, right = xp.linalg.svd(small, full_matrices=False)
-    turn = whitening @ right.T[:, :count]
-    return Triplets(singular[:count], (basis @ left[:, :count]).T, Q @ turn, turn)
+    whitening = _whitening(_small(total.G))  # (l, r), R^-1
+    basis, small = _qr(total.Z @ _beside(whitening, Q), xp)  # B' = basis small
+    small = _small(small)
+    left, singular, right = namespace(small).linalg.svd(small, full_matrices=False)
+    turn = _beside(whitening @ right.T[:, :count], Q)
+    left, singular = _beside(left[:, :count], Q), _beside(singular[:count], Q)
+    return Triplets(singular, (basis @ left).T, Q @ turn, turn)
+
+
+def _small(G):
+    """A matrix of the order of the block, on the host: a GPU takes longer to start than this."""
+    return to_host(G) if max(G.shape) <= SMALL_ORDER else G
+
+
+def _beside(a, like):
+    """The same where another array is."""
+    return move(np.ascontiguousarray(a) if is_numpy(a) else a, place_of(like))
+
+
+def _eigh(G):
+    xp = namespace(G)
+    values, vectors = eigh_descending(G[None, ...], xp)
+    return values[0, :], vectors[0, ...]
 
 
 def _qr(Z, xp):
-    """QR of a thin matrix; threads of BLAS would wait for each other longer than it takes."""
+    """QR of a thin float64 matrix, with R on the host where it is small."""
     n, width = Z.shape
+    is_tall = TALL * width <= n and width <= SMALL_ORDER
+    # Threads of BLAS would wait for each other longer than it takes.
     with one_blas_thread() if n * width**2 < THREADED_FROM_PRODUCTS else nullcontext():
-        return xp.linalg.qr(Z)
+        return (_cholesky_qr(Z) if is_tall else None) or xp.linalg.qr(Z)
 
 
-def _whitening(G, xp):
+def _cholesky_qr(Z):
+    """The same from Z'Z, twice: products only. None where columns of Z are nearly dependent.
+
+    The first time loses digits as the square of the condition number, which is bounded here; the
+    second time starts from orthonormal but for those (CholeskyQR2; Yamamoto, Nakatsukasa,
+    Yanagisawa and Fukaya, 2015).
+    """
+    Q, R = Z, np.eye(Z.shape[1])
+    for _ in range(2):
+        with quiet():  # squares may be too large
+            G = to_host(Q.T @ Q)
+        lengths = np.sqrt(np.diagonal(G))
+        if not (np.isfinite(lengths).all() and lengths.all()):
+            return None
+        G = G / lengths / lengths[:, None]
+        if not np.linalg.eigvalsh(G)[0] > LEAST_INDEPENDENT:
+            return None
+        upper = np.linalg.cholesky(G).T
+        Q = Q @ _beside(np.linalg.inv(upper) / lengths[:, None], Z)
+        R = upper * lengths @ R
+    return Q, R
+
+
+def _whitening(G):
     """T (l, r) with ``T' G T = I``; directions in which G vanishes are left out.
 
     A unit diagonal first: lengths of images may differ by many orders, and each of them is
     accurate relative to itself.
     """
+    xp = namespace(G)
     lengths = xp.sqrt(xp.linalg.diagonal(G))
     positive = lengths > 0
     scale = xp.where(positive, 1.0 / xp.where(positive, lengths, 1.0), 0.0)
-    values, vectors = eigh_descending((G * scale[:, None] * scale[None, :])[None, ...], xp)
-    values, vectors = values[0, :], vectors[0, ...]
+    values, vectors = _eigh(G * scale[:, None] * scale[None, :])
     kept = to_host(values) > G.shape[0] * EPS * max(float(values[0]), 0.0)
     rank = int(np.count_nonzero(kept))
     return scale[:, None] * vectors[:, :rank] / xp.sqrt(values[:rank])

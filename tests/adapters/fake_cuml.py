@@ -7,9 +7,11 @@ whatever is not moved there and back raises.
 """
 
 import contextlib
+import ctypes
 import importlib.machinery
 import sys
 import types
+import warnings
 
 import array_api_strict
 import numpy as np
@@ -57,7 +59,8 @@ class Model:
         self.model, self.own = model, {}
 
     def __init_subclass__(cls):
-        cls.calls = []
+        if "sk" in vars(cls):  # what adapters derive of a class notes its calls there
+            cls.calls = []
 
     @classmethod
     def from_sklearn(cls, model):
@@ -100,6 +103,12 @@ class Model:
         self.model.fit(to_host(X), **{name: to_host(value) for name, value in given.items()})
         return self
 
+    def __setattr__(self, name, value):
+        if not name.endswith("_"):
+            return super().__setattr__(name, value)
+        # A fitted attribute that was set to another.
+        return setattr(self.model, name, to_host(value) if is_array(value) else value)
+
     def _note(self, method, X):
         assert is_on_device(X), "X was not moved to the device"
         type(self).calls.append(method)
@@ -129,14 +138,50 @@ class Model:
 class KMeans(Model):
     sk = cluster.KMeans
 
+    def set_params(self, **params):
+        # Of scikit-learn's meaning, before `fit` translates it.
+        super().set_params(**params)
+        self.asked = self.tol
+        return self
+
     @classmethod
     def refuse(cls, model):
         # Not in the row, so that refusals by cuML alone are tested too.
         if model.algorithm == "elkan":
             raise UnsupportedOnGPU("`algorithm='elkan'` is not supported")
 
+    def fit(self, X, y=None, sample_weight=None):
+        assert self.tol > 0, "cuML raises"
+        share = 1 / (self.n_clusters * X.shape[1])
+        assert self.tol <= 1.01 * share * self.asked, "cuML would stop by the share of the cost"
+        # scikit-learn's is in units of the variance, cuML's in those of the rows.
+        variance = to_host(X).var(axis=0).mean()
+        init = to_host(self.init) if is_array(self.init) else self.init
+        self.model.set_params(tol=self.tol / variance if variance else 0.0, init=init)
+        super().fit(X, y, sample_weight)
+        if self.n_iter_ == self.max_iter:
+            self.n_iter_ = self.max_iter + 1
+        return self
 
-class RandomForest(Model):
+
+@ctypes.CFUNCTYPE(None)
+def say_that_treelite_is_newer():
+    """What the library of nvForest calls whenever it reads a forest; an error in it is lost."""
+    warnings.warn(
+        "[23:21:23] /src/serializer.cc:202: The model you are loading originated from a newer "
+        "Treelite version; some functionalities may be unavailable.\nCurrently running 4.7.0",
+        stacklevel=1,
+    )
+
+
+class Forest(Model):
+    def fit(self, X, y=None, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        say_that_treelite_is_newer()
+        return self
+
+
+class RandomForest(Forest):
     own_params = ("n_bins",)
 
     @classmethod
@@ -154,7 +199,7 @@ class RandomForestRegressor(RandomForest):
     sk = ensemble.RandomForestRegressor
 
 
-class IsolationForest(Model):
+class IsolationForest(Forest):
     sk = ensemble.IsolationForest
 
     def fit_predict(self, X):
@@ -165,9 +210,9 @@ class DBSCAN(Model):
     sk = cluster.DBSCAN
 
     def fit(self, X, y=None, sample_weight=None):
+        assert self.model.metric != "cosine", "cuML does not compute cosines"
         super().fit(X, y, sample_weight)
-        if self.model.metric == "cosine":
-            X[...] = 0.0 * X  # cuML writes into X
+        X[...] = 0.0 * X  # cuML may keep X, and write into it
         return self
 
 
@@ -214,11 +259,6 @@ class EmpiricalCovariance(Model):
         super().fit(X, y)
         self.precision_ = None
         return self
-
-    def as_sklearn(self):
-        out, inverse = super().as_sklearn(), self.precision_
-        out.precision_ = None if inverse is None else to_host(inverse)
-        return out
 
     def error_norm(self, comp_cov, norm, **rest):
         return self.model.error_norm(to_host(comp_cov), norm=norm, **rest)

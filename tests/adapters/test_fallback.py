@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -242,7 +243,7 @@ def test_models_that_cannot_be_lowered_do_not_travel(fake, monkeypatch):
 
 
 def test_float64_rows_in_float32_are_said_once(fake):
-    row = Row(sk=cluster.KMeans, cuml=KMEANS.cuml, work=one_pass, float32_only=True)
+    row = replace(KMEANS, float32_only=True)
     model = build(row, __name__)(3, n_init=1)
     with pytest.warns(PrecisionWarning):
         model.fit(fake.on_device(X))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import cluster, ensemble
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 import gpuml
@@ -43,14 +44,35 @@ def always():
         yield
 
 
+# Products of float32 rows are rounded to ten bits (TF32): distances are right to 1 in 1,000, means
+# of the rows of a cluster, which are sums, to float32.
+DISTANCES = {"float32": 5e-3, "float64": 1e-6}
+ROUNDING = {"float32": 2.0, "float64": 1e-6}  # rows have squared lengths of up to 800
+MEANS = {"float32": 1e-4, "float64": 1e-10}
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_kmeans_agrees(always, rows_of, dtype):
-    X = rows_of(BLOBS.astype(dtype))
+    rows = BLOBS.astype(dtype)
+    X = rows_of(rows)
     model = KMeans(5, n_init=5, random_state=0).fit(X)
-    oracle = cluster.KMeans(5, n_init=5, random_state=0).fit(BLOBS.astype(dtype))
-    assert model.inertia_ == pytest.approx(oracle.inertia_, rel=1e-3)
-    assert adjusted_rand_score(to_host(model.labels_), oracle.labels_) > 0.999
-    assert model.score(X) == pytest.approx(-model.inertia_, rel=1e-3)
+    oracle = cluster.KMeans(5, n_init=5, random_state=0).fit(rows)
+    centres, labels = to_host(model.cluster_centers_), to_host(model.labels_)
+    assert adjusted_rand_score(labels, oracle.labels_) > 0.999
+    np.testing.assert_allclose(
+        centres[np.argsort(centres[:, 0])],
+        oracle.cluster_centers_[np.argsort(oracle.cluster_centers_[:, 0])],
+        rtol=10 * MEANS[dtype],
+        atol=10 * MEANS[dtype],
+    )
+    distances = ((BLOBS[:, None] - centres[None].astype(float)) ** 2).sum(axis=2)
+    inertia = distances[np.arange(len(BLOBS)), labels].sum()
+    assert inertia == pytest.approx(oracle.inertia_, rel=1e-4)
+    assert model.inertia_ == pytest.approx(inertia, rel=DISTANCES[dtype])
+    assert model.score(X) == pytest.approx(-inertia, rel=DISTANCES[dtype])
+    np.testing.assert_allclose(
+        to_host(model.transform(X)) ** 2, distances, rtol=DISTANCES[dtype], atol=ROUNDING[dtype]
+    )
     for result in (model.cluster_centers_, model.transform(X), model.predict(X), model.labels_):
         assert place_of(result) == place_of(X)
     for name in ("cluster_centers_", "labels_", "inertia_", "n_iter_", "n_features_in_"):
@@ -62,13 +84,51 @@ def test_kmeans_agrees(always, rows_of, dtype):
             assert type(ours) is type(theirs), name
 
 
-def test_kmeans_from_given_centres_is_scikit_learns(always, rows_of):
-    """The same seeds, tolerance and number of runs: the same iterations."""
-    start = BLOBS[:5]
-    ours = KMeans(5, init=start, tol=1e-3).fit(rows_of(BLOBS))
-    theirs = cluster.KMeans(5, init=start, tol=1e-3).fit(BLOBS)
-    np.testing.assert_allclose(to_host(ours.cluster_centers_), theirs.cluster_centers_, rtol=1e-3)
-    assert abs(ours.n_iter_ - theirs.n_iter_) <= 1
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e-3])
+@pytest.mark.parametrize("tol", [0.0, 1e-6, 1e-3, 0.1])
+def test_kmeans_from_given_centres_is_scikit_learns(always, rows_of, tol, scale):
+    """The same seeds, and one run: the same iterations, if perhaps a few more.
+
+    Of float64 rows: these centres share a blob, and many of its rows are as far from one as from
+    the other if distances are rounded to TF32.
+    """
+    rows = scale * BLOBS
+    ours = KMeans(5, init=rows[:5], tol=tol).fit(rows_of(rows))
+    theirs = cluster.KMeans(5, init=rows[:5], tol=tol).fit(rows)
+    assert theirs.n_iter_ - 1 <= ours.n_iter_ <= 20
+    assert ours.inertia_ <= theirs.inertia_ * (1 + 1e-9)
+    theirs = cluster.KMeans(5, init=rows[:5], tol=0.0, max_iter=ours.n_iter_).fit(rows)
+    centres = to_host(ours.cluster_centers_)
+    np.testing.assert_allclose(centres, theirs.cluster_centers_, rtol=1e-8, atol=1e-8 * scale)
+    np.testing.assert_array_equal(to_host(ours.labels_), theirs.labels_)
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-8)
+
+
+def test_kmeans_of_rows_far_from_zero(always, rows_of):
+    """They are centred before distances are computed, as scikit-learn does."""
+    rows = (BLOBS + 1e4).astype("float32")
+    model = KMeans(5, n_init=5, random_state=0).fit(rows_of(rows))
+    oracle = cluster.KMeans(5, n_init=5, random_state=0).fit(rows)
+    assert adjusted_rand_score(to_host(model.labels_), oracle.labels_) > 0.999
+
+
+def test_kmeans_of_rows_that_are_all_the_same(always, rows_of):
+    with pytest.warns(ConvergenceWarning, match="distinct clusters"):
+        model = KMeans(3, random_state=0).fit(rows_of(np.ones((50, 2))))
+    np.testing.assert_array_equal(to_host(model.predict(rows_of(np.ones((4, 2))))), [0] * 4)
+    assert model.inertia_ == 0.0
+
+
+def test_kmeans_stops_after_the_iterations_that_were_allowed(always):
+    assert KMeans(5, init=BLOBS[:5], max_iter=2, tol=0.0).fit(BLOBS).n_iter_ == 2
+
+
+def test_kmeans_of_the_host_without_tolerance_goes_on(always):
+    with gpuml.config_context(device="cpu"):
+        model = KMeans(5, n_init=1, tol=0.0, random_state=0).fit(BLOBS)
+        expected = model.predict(BLOBS)
+    np.testing.assert_array_equal(model.predict(BLOBS), expected)
+    assert "_lifted" in vars(model)
 
 
 def test_forests_agree(always, rows_of):
@@ -142,14 +202,21 @@ def test_tensors_of_a_gpu_are_cupys_memory():
         np.testing.assert_array_equal(array.get(), tensor.cpu().numpy())
 
 
+# Of its own, however many rows there are, cuML reads a few numbers and some KiB from the device.
+OWN = 32 * 1024
+
+
 @pytest.mark.parametrize("library", ["cupy", "torch"])
 def test_rows_of_a_gpu_stay_there(library):
     xp = pytest.importorskip(library)
-    X = xp.asarray(BLOBS) if library == "cupy" else xp.asarray(BLOBS, device="cuda")
+    rows = np.tile(BLOBS, (40, 1))
+    X = xp.asarray(rows) if library == "cupy" else xp.asarray(rows, device="cuda")
     model = KMeans(5, n_init=1, random_state=0).fit(X)
-    with count_transfers(max_to_device=4096, max_to_host=4096):
-        model.predict(X)
-        model.transform(X)
+    for method in (model.predict, model.transform):
+        assert 4 * len(rows) > 10 * OWN  # bytes of labels, the least that depends on rows
+        method(X)  # kernels are loaded
+        with count_transfers(max_to_device=OWN, max_to_host=OWN):
+            method(X)
 
 
 def test_work_of_other_streams_is_waited_for():

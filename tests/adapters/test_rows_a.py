@@ -75,12 +75,15 @@ REFUSED = [
     (hdbscan(metric_params={"p": 3}), X, {}, "metric_params"),
     (hdbscan(store_centers="both"), X, {}, "store_centers='both'"),
     (hdbscan(alpha=1.5), X, {}, "alpha=1.5"),
-    (hdbscan(min_samples=1), X, {}, "min_samples below 2 or above 1024"),
-    (hdbscan(min_cluster_size=1025), X, {}, "min_samples below 2 or above 1024"),
+    (hdbscan(min_samples=4), X, {}, "min_samples below 5 or above 1024"),
+    (hdbscan(min_cluster_size=1025), X, {}, "min_samples below 5 or above 1024"),
     (hdbscan(), WITH_NAN, {}, "nan in X"),
     (hdbscan(), sparse.csr_matrix(X), {}, "sparse X"),
     (AgglomerativeClustering(), X, {}, "linkage='ward'"),
-    (single(metric="chebyshev"), X, {}, "metric='chebyshev'"),
+    (single(metric="l1"), X, {}, "metric='l1'"),
+    (single(metric="manhattan"), X, {}, "metric='manhattan'"),
+    (single(metric="cityblock"), X, {}, "metric='cityblock'"),
+    (single(metric="cosine"), X, {}, "metric='cosine'"),
     (single(connectivity=np.ones((150, 150))), X, {}, "connectivity"),
     (single(memory="."), X, {}, "memory"),
     (single(n_clusters=None, distance_threshold=0), X, {}, "distance_threshold=0"),
@@ -130,10 +133,9 @@ NOT_REFUSED = [
     (DBSCAN(metric="precomputed", eps=0.01), cosine_distances(X)),
     (DBSCAN(metric_params={}, algorithm="brute"), X),
     (hdbscan(), X),
-    (hdbscan(min_samples=2, max_cluster_size=60, cluster_selection_method="leaf"), X),
+    (hdbscan(min_samples=5, max_cluster_size=60, cluster_selection_method="leaf"), X),
     (single(), X),
-    (single(metric="cosine", n_clusters=3), X),
-    (single(metric="l1", compute_full_tree=False), X),
+    (single(metric="l2", n_clusters=3, compute_full_tree=False), X),
     (spectral(), X),
     (spectral(gamma=3.0, degree=2), X),
     (spectral(affinity="precomputed"), KERNEL),
@@ -226,7 +228,6 @@ WRONG = [
     (single(), X[:1], {}),
     (single(n_clusters=None), X, {}),
     (single(n_clusters=151), X, {}),
-    (single(metric="cosine"), WITH_ZEROS, {}),
     (spectral(), X[:1], {}),
     (spectral(affinity="precomputed"), X, {}),
     (isolation(max_features=5), X, {}),
@@ -254,15 +255,28 @@ def test_no_row_for_a_tree_is_an_error(always):
 @pytest.mark.parametrize("eps", [0.1, 0.5, 0.7, 1.0, 3, np.inf, 1e-60])
 def test_distances_of_eps_are_within_eps(eps):
     """What cuML compares with is a float32, and for float64 distances no less than eps."""
-    assert _eps(eps, "float32") == float(np.float32(eps))
-    wide = _eps(eps, "float64")
-    assert wide >= eps
-    assert wide == float(np.float32(wide))
-    assert wide == pytest.approx(eps, rel=2e-7, abs=1e-44)
+    assert _changes_of(eps, "float32") == {"eps": float(np.float32(eps))}
+    (wide,) = _changes_of(eps, "float64").values()
+    assert_is_next_float32(wide, eps)
 
 
-def _eps(eps, dtype):
-    return cluster_rows.DBSCAN.changes({"eps": eps}, Data(X.astype(dtype)))["eps"]
+@pytest.mark.parametrize("eps", [0.1, 0.5, 0.7, 1.0, 2, 1e-60])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cosines_are_distances_of_unit_rows(eps, dtype):
+    changes = _changes_of(eps, dtype, "cosine")
+    assert changes["metric"] == "euclidean"
+    assert_is_next_float32(changes["eps"], np.sqrt(2 * eps))
+
+
+def assert_is_next_float32(given, eps):
+    assert given >= eps
+    assert given == float(np.float32(given))
+    assert given == pytest.approx(eps, rel=2e-7, abs=1e-44)
+
+
+def _changes_of(eps, dtype, metric="euclidean"):
+    params = {"eps": eps, "metric": metric}
+    return cluster_rows.DBSCAN.changes(params, Data(X.astype(dtype)))
 
 
 def test_ties_at_eps(always):
@@ -305,7 +319,7 @@ def test_kernel_ridge_of_integers_is_not_lifted_as_integers(fake, monkeypatch):
 
 
 def test_hdbscan_counts_neighbours_as_scikit_learn(always):
-    for params in ({}, {"min_samples": 3}, {"min_cluster_size": np.int64(8)}):
+    for params in ({}, {"min_samples": 6}, {"min_cluster_size": np.int64(8)}):
         model = hdbscan(**params).fit(X)
         oracle = model._row.sk(**model.get_params()).fit(X)
         asked = vars(model)["_fitted"].engine.model.model.min_samples

@@ -19,6 +19,7 @@ from gpuml.neighbors import (
 )
 from gpuml.svm import SVC, SVR, LinearSVC, LinearSVR
 from tests.adapters.fake_models_b import fake_b  # noqa: F401  (a fixture)
+from tests.adapters.test_agreement_b import cosine_densities
 
 # Said of float64 rows once a class and process; tests of it are those of the core.
 pytestmark = pytest.mark.filterwarnings("ignore::gpuml.exceptions.PrecisionWarning")
@@ -72,6 +73,7 @@ REFUSED = [
     (SVR(max_iter=5), X, Y, "max_iter=5"),
     (LinearSVC(multi_class="crammer_singer"), X, Y, "multi_class='crammer_singer'"),
     (LinearSVC(intercept_scaling=2.0), X, Y, "intercept_scaling=2.0"),
+    (LinearSVC(loss="hinge"), X, Y, "loss='hinge'"),
     (LinearSVC(penalty="l1", loss="hinge"), X, Y, "this penalty with this loss and dual"),
     (LinearSVC(loss="hinge", dual=False), X, Y, "this penalty with this loss and dual"),
     (LinearSVC(penalty="l1", dual=True), X, Y, "this penalty with this loss and dual"),
@@ -245,9 +247,40 @@ def test_precomputed_kernels_have_no_gamma():
 
 
 def test_liblinear_penalises_the_intercept():
-    assert changed(LinearSVC()) == {"penalized_intercept": True}
-    for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
-        assert changed(LinearSVR(loss=loss)) == {"penalized_intercept": True, "penalty": "l2"}
+    """And cuML compares the tolerance with a squared norm, where losses are squared."""
+    assert changed(LinearSVC()) == {"penalized_intercept": True, "tol": pytest.approx(1e-8)}
+    assert changed(LinearSVC(tol=1e-30))["tol"] == 1e-16
+    for loss, tol in (("epsilon_insensitive", 1e-4), ("squared_epsilon_insensitive", 1e-8)):
+        assert changed(LinearSVR(loss=loss)) == {
+            "penalized_intercept": True,
+            "penalty": "l2",
+            "tol": pytest.approx(tol),
+        }
+
+
+# ---------------------------------------------------------------- what is right where they differ
+
+
+@pytest.mark.parametrize(("n_features", "scikit_learns"), [(1, 1.0), (2, 0.3634), (3, 1.0)])
+def test_cosine_densities_integrate_to_one(n_features, scikit_learns):
+    """scikit-learn leaves out the last term of the integral, where the number is even.
+
+    cuML does not: test_agreement_b.py compares it with `cosine_densities`.
+    """
+    rng = np.random.default_rng(0)
+    rows, weight = rng.random((5, n_features)), rng.uniform(1.0, 2.0, 5)
+    steps = np.arange(-0.55, 1.6, 0.04)
+    grid = np.stack(np.meshgrid(*[steps] * n_features), axis=-1).reshape(-1, n_features)
+    cell = 0.04**n_features
+    ours = np.exp(cosine_densities(rows, weight, grid, 0.5))
+    assert ours.sum() * cell == pytest.approx(1.0, rel=1e-2)
+    oracle = KernelDensity._row.sk(bandwidth=0.5, kernel="cosine").fit(rows, sample_weight=weight)
+    theirs = np.exp(oracle.score_samples(grid))
+    assert theirs.sum() * cell == pytest.approx(scikit_learns, rel=1e-2)
+
+
+def test_scikit_learns_cosine_densities_of_four_features_are_nan():
+    assert np.isnan(KernelDensity._row.sk(kernel="cosine").fit(X).score_samples(X)).all()
 
 
 def test_tsne_is_told_all_that_it_would_choose():

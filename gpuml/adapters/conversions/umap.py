@@ -4,6 +4,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from gpuml._arrays import is_array, to_host
 from gpuml.adapters._row import Conversion, UnsupportedHere
 from gpuml.adapters._umap_models import SMALL, is_sparse, same_rows
@@ -33,7 +35,7 @@ def as_umap_learn(cuml_class: type) -> type:
 
     class UMAP(cuml_class):
         def fit(self, X, y=None, ensure_all_finite=True):  # rows refuse what is not True
-            return super().fit(X, y)
+            return super().fit(X, y if y is None or is_array(y) else np.asarray(y))
 
         def transform(self, X, ensure_all_finite=True):
             if ensure_all_finite is not True:

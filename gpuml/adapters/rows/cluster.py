@@ -1,14 +1,20 @@
 """Rows of `gpuml.cluster`."""
 
+import math
+import warnings
+
 import numpy as np
 from sklearn import cluster
+from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import namespace
+from gpuml._arrays import as_array, is_array, namespace, to_host
+from gpuml.adapters._fallback import level_of_user
 from gpuml.adapters._row import Row, only, unset, when, when_set
 from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
-from gpuml.adapters.conversions.copied import COPIED
+from gpuml.adapters.conversions.dbscan import DBSCAN as DBSCAN_CONVERSION
 from gpuml.adapters.conversions.hdbscan import HDBSCAN as HDBSCAN_CONVERSION
 from gpuml.adapters.conversions.hdbscan import min_samples
+from gpuml.adapters.conversions.kmeans import KMEANS as KMEANS_CONVERSION
 
 # Iterations that a run takes in the mean, where no one knows better.
 ITERATIONS = 20
@@ -29,19 +35,61 @@ def _kmeans_work(n_rows, n_features, params):
 
 
 def _kmeans_changes(params, data):
-    # cuML translates k-means++ to a seeding of its own, runs ten times from a given array, and
-    # compares tol with squared distances as they are: scikit-learn's in units of the variance.
-    init = params["init"]
+    # cuML translates k-means++ to a seeding of its own, and runs ten times from a given array.
+    # scikit-learn looks for labels that stay, too, which is when nothing moves but by the rounding
+    # of sums that GPUs add in any order.
+    rounding = float(namespace(data.X).finfo(data.X.dtype).eps) ** 1.5
     return {
-        "init": np.asarray(init) if isinstance(init, list | tuple) else init,
+        "init": _centres(params["init"]),
         "n_init": runs(params),
-        "tol": params["tol"] and params["tol"] * data.mean_variance(),
+        "tol": max(params["tol"], rounding),
     }
 
 
 def _kmeans_checks(params, data):
-    if data.n_rows < params["n_clusters"]:
-        raise ValueError(f"n_samples={data.n_rows} should be >= n_clusters={params['n_clusters']}.")
+    n_clusters, init = params["n_clusters"], params["init"]
+    if data.n_rows < n_clusters:
+        raise ValueError(f"n_samples={data.n_rows} should be >= n_clusters={n_clusters}.")
+    if isinstance(init, str):
+        return
+    shape = _centres(init).shape
+    if shape[:1] != (n_clusters,):
+        raise ValueError(
+            f"The shape of the initial centers {shape} does not match the number of clusters "
+            f"{n_clusters}."
+        )
+    if shape[1:] != (data.n_features,):
+        raise ValueError(
+            f"The shape of the initial centers {shape} does not match the number of features of "
+            f"the data {data.n_features}."
+        )
+    if params["n_init"] not in ("auto", 1):
+        warnings.warn(
+            "Explicit initial center position passed: performing only one init in KMeans instead "
+            f"of n_init={params['n_init']}.",
+            RuntimeWarning,
+            stacklevel=level_of_user(),
+        )
+
+
+def _centres(init):
+    """What was given as `init`; an array, of whatever library, is NumPy's, as cuML converts it."""
+    if isinstance(init, str):
+        return init
+    init = as_array(init)
+    return to_host(init) if is_array(init) else np.asarray(init)
+
+
+def _warn_of_equal_rows(model, params):
+    labels = model.labels_
+    distinct = namespace(labels).unique_values(labels).shape[0]
+    if distinct < params["n_clusters"]:
+        warnings.warn(
+            f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
+            f"({params['n_clusters']}). Possibly due to duplicate points in X.",
+            ConvergenceWarning,
+            stacklevel=level_of_user(),
+        )
 
 
 KMEANS = Row(
@@ -52,9 +100,16 @@ KMEANS = Row(
     refuses=(when_set(lambda p: callable(p["init"]), "callable init"),),
     checks=_kmeans_checks,
     changes=_kmeans_changes,
+    after_fit=_warn_of_equal_rows,
     light=("cluster_centers_", "labels_", "inertia_", "n_iter_", "_n_features_out"),
     dtypes={"labels_": "int32", "predict": "int32"},
-    notes=("Centres are seeded with other random numbers than scikit-learn's.",),
+    convert=KMEANS_CONVERSION,
+    notes=(
+        "Centres are seeded with other random numbers than scikit-learn's, and without regard to",
+        "`sample_weight`. A centre that no row is nearest to stays where it is; scikit-learn moves",
+        "it. Fits may take more iterations than `tol` asks for. Distances of float32 rows, and so",
+        "`inertia_`, are right to about 1 in 1,000.",
+    ),
 )
 
 
@@ -96,12 +151,22 @@ def _dbscan_checks(params, data):
 
 
 def _dbscan_changes(params, data):
-    # cuML compares with a float32 of eps, which may be less than eps: float64 distances of 0.7
-    # are more than the float32 next to 0.7. The next one that is no less takes them in.
-    eps = np.float32(params["eps"])
-    if float(eps) < params["eps"] and str(data.X.dtype).endswith("float64"):
-        eps = np.nextafter(eps, np.float32(np.inf))
-    return {"eps": float(eps)}
+    if params["metric"] == "cosine":
+        # Of rows of unit length the squared distance is twice that of cosines.
+        return {"metric": "euclidean", "eps": _float32_from(math.sqrt(2.0 * params["eps"]))}
+    if str(data.X.dtype).endswith("float64"):
+        return {"eps": _float32_from(params["eps"])}
+    return {"eps": float(np.float32(params["eps"]))}
+
+
+def _float32_from(eps):
+    """The next float32 that is no less.
+
+    cuML compares with a float32, which may be less than eps: float64 distances of 0.7 are more than
+    the float32 next to 0.7.
+    """
+    near = np.float32(eps)
+    return float(near if float(near) >= eps else np.nextafter(near, np.float32(np.inf)))
 
 
 DBSCAN = Row(
@@ -122,13 +187,14 @@ DBSCAN = Row(
     negative_weight=True,
     light=("labels_", "core_sample_indices_", "components_"),
     dtypes={"labels_": "int64", "core_sample_indices_": "int64"},
-    # cuML normalises rows in place for cosines, and may keep X as `components_`.
-    convert=COPIED,
+    convert=DBSCAN_CONVERSION,
     notes=("Distances are compared with eps rounded to float32.",),
 )
 
 
 # ---------------------------------------------------------------- HDBSCAN
+
+LEAST_MIN_SAMPLES, MOST_MIN_SAMPLES = 5, 1024
 
 
 def _hdbscan_checks(params, data):
@@ -151,9 +217,10 @@ HDBSCAN = Row(
         unset("store_centers"),
         # cuML scales distances to near neighbours only, not those that join what is far apart.
         only("alpha", 1.0),
+        # Of so few neighbours the tree misses so many joins that clusters are others.
         when_set(
-            lambda p: not 2 <= min_samples(p) <= 1024,
-            "min_samples below 2 or above 1024",
+            lambda p: not LEAST_MIN_SAMPLES <= min_samples(p) <= MOST_MIN_SAMPLES,
+            f"min_samples below {LEAST_MIN_SAMPLES} or above {MOST_MIN_SAMPLES}",
         ),
     ),
     checks=_hdbscan_checks,
@@ -163,8 +230,9 @@ HDBSCAN = Row(
     dtypes={"labels_": "int64"},
     convert=HDBSCAN_CONVERSION,
     notes=(
-        "The tree is built of near neighbours, and of distances in float32: points on the edge of",
-        "clusters may be noise in one and not in the other.",
+        "The tree joins near neighbours, as many as `min_samples`, and then what is left apart:",
+        "some joins are a little later than scikit-learn's, and clusters that are hardly apart may",
+        "differ. Points on the edge of clusters may be noise in one and not in the other.",
     ),
 )
 
@@ -184,8 +252,6 @@ def _agglomerative_checks(params, data):
             f"Cannot extract more clusters than samples: {params['n_clusters']} clusters were "
             f"given for a tree with {data.n_rows} leaves."
         )
-    if params["metric"] == "cosine" and _has_rows_of_zeros(data.X):
-        raise ValueError("Cosine affinity cannot be used when X contains zero vectors")
 
 
 AGGLOMERATIVE_CLUSTERING = Row(
@@ -194,7 +260,8 @@ AGGLOMERATIVE_CLUSTERING = Row(
     work=_pairs_work,
     refuses=(
         only("linkage", "single"),
-        only("metric", "euclidean", "l2", "l1", "manhattan", "cityblock", "cosine"),
+        # cuML knows names of others, and fails with them.
+        only("metric", "euclidean", "l2"),
         when_set(lambda p: p["connectivity"] is not None, "connectivity"),
         when_set(lambda p: p["memory"] is not None, "memory"),
         unset("distance_threshold"),

@@ -1,5 +1,6 @@
 """Rows of `gpuml.ensemble`."""
 
+import math
 from numbers import Integral
 
 from sklearn import ensemble
@@ -20,6 +21,10 @@ REFUSES = (
     unset("monotonic_cst"),
     unset("ccp_alpha", 0.0),
     unset("min_weight_fraction_leaf", 0.0),
+    # cuML fills level by level up to a number that it may exceed, not the best leaf first, and
+    # compares the gain at a node, whatever share of the rows is there.
+    unset("max_leaf_nodes"),
+    unset("min_impurity_decrease", 0.0),
     when_set(lambda p: callable(p["oob_score"]), "callable oob_score"),
     when_set(lambda p: isinstance(p["max_samples"], int), "number of rows as max_samples"),
     when(lambda p, d: d.n_outputs > 1, "several targets"),
@@ -28,6 +33,9 @@ NOTES = (
     "Splits are sought among 128 quantiles of each feature: scores agree with scikit-learn's,",
     "trees do not.",
 )
+# nvForest, which asks the trees of cuML, is built with an older Treelite than cuML: it says so
+# whenever it reads a forest. RAPIDS ships them together, and users can do nothing about it.
+NOISE = r".*The model you are loading originated from a newer Treelite version"
 ABSENT = {"estimators_samples_": "cuML does not record which rows each tree was given"}
 
 
@@ -64,10 +72,27 @@ def _regressor_checks(params, data):
         )
 
 
+def _features_per_split(n_features, given):
+    """scikit-learn's number of features that each split is sought among."""
+    if given is None:
+        return n_features
+    if isinstance(given, str):
+        given = math.sqrt(n_features) if given == "sqrt" else math.log2(n_features)
+    elif not isinstance(given, Integral):
+        given *= n_features
+    return max(1, int(given))
+
+
 def _changes(params, data):
-    # Without a seed cuML takes the same one each time.
+    # Without a seed cuML takes the same one each time. It is given numbers of features as shares in
+    # float32, and drops the fraction of what they amount to: a little more keeps the last feature.
     seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
-    return {"random_state": seed, "n_bins": min(BINS, data.n_rows)}
+    n_features = _features_per_split(data.n_features, params["max_features"])
+    return {
+        "random_state": seed,
+        "n_bins": min(BINS, data.n_rows),
+        "max_features": min(1.0, (n_features + 0.25) / data.n_features),
+    }
 
 
 RANDOM_FOREST_CLASSIFIER = Row(
@@ -79,6 +104,11 @@ RANDOM_FOREST_CLASSIFIER = Row(
     refuses=(
         only("criterion", "gini", "entropy"),
         when_set(lambda p: p["class_weight"] == SUBSAMPLE, f"class_weight={SUBSAMPLE!r}"),
+        # cuML counts the rows of a class by their weights.
+        when(
+            lambda p, d: p["class_weight"] == "balanced" and d.weight is not None,
+            "class_weight='balanced' with sample_weight",
+        ),
         *REFUSES,
     ),
     checks=_checks,
@@ -86,6 +116,7 @@ RANDOM_FOREST_CLASSIFIER = Row(
     light=("n_classes_", "n_outputs_", "oob_decision_function_", "oob_score_"),
     kept=("feature_importances_",),
     absent=ABSENT,
+    noise=NOISE,
     notes=NOTES,
 )
 
@@ -101,6 +132,7 @@ RANDOM_FOREST_REGRESSOR = Row(
     light=("n_outputs_", "oob_prediction_", "oob_score_"),
     kept=("feature_importances_",),
     absent=ABSENT,
+    noise=NOISE,
     notes=NOTES,
 )
 
@@ -147,6 +179,7 @@ ISOLATION_FOREST = Row(
     infinite=True,
     light=("max_samples_", "offset_"),
     absent=ABSENT,
+    noise=NOISE,
     dtypes={"predict": "int64", "fit_predict": "int64"},
     # cuML's own reader of fitted models only raises.
     convert=Conversion(interop.make, interop.lower, None),

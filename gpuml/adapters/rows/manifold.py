@@ -2,6 +2,7 @@
 
 from numbers import Integral
 
+import numpy as np
 from sklearn import manifold
 
 from gpuml.adapters import _umap_learn
@@ -159,6 +160,13 @@ def _other_arguments(params, data):
     return rest.pop("ensure_all_finite", True) is not True or bool(rest)
 
 
+def _several_targets(params, data):
+    # Targets of a transformer come as they were given: as a list, or what NumPy makes an array of.
+    shape = getattr(data.y, "shape", None)
+    shape = np.shape(data.y) if shape is None else shape
+    return len(shape) > 1 and shape[1] > 1
+
+
 def _umap_checks(params, data):
     if params["min_dist"] > params["spread"]:
         raise ValueError("min_dist must be less than or equal to spread")
@@ -200,7 +208,7 @@ UMAP = Row(
         when_set(_several_epochs, "such n_epochs"),
         when_set(lambda p: any(k is not None for k in p["precomputed_knn"]), "precomputed_knn"),
         when(lambda p, d: d.n_rows <= p["n_neighbors"], "fewer rows than n_neighbors"),
-        when(lambda p, d: d.n_outputs > 1, "several targets"),
+        when(_several_targets, "several targets"),
         when(_other_arguments, "further arguments of fit"),
     ),
     checks=_umap_checks,

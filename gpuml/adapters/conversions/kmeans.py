@@ -1,0 +1,85 @@
+"""k-means: cuML's, which does not stop before scikit-learn would.
+
+cuML stops once the centres moved, squared, by less than ``tol``, or once the cost fell by less than
+the share ``tol`` of it. scikit-learn knows the first of these only, with its ``tol`` in units of
+the variance. A step that moves k centres of clusters of n/k rows lowers the cost by n/k times their
+squared moves, and more; the cost itself is at most n p variances. With ``tol / (k p)`` as its
+share, cuML stops where they moved by less than ``tol``. It may go on a little longer.
+
+Rows are centred, as in scikit-learn, and multiplied by a power of two, which changes no digit, to a
+variance near 1: where norms agree cuML takes distances for 0 that are small as such.
+"""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import as_array, move, namespace, place_of, synchronize
+from gpuml.adapters._row import Conversion
+from gpuml.adapters.conversions import interop
+
+# cuML asks for a positive number even where rows are all the same, and at `predict`.
+LEAST_TOL = float(np.finfo(np.float32).tiny)
+
+
+def unit(variance: float) -> float:
+    """The power of two by which rows are multiplied."""
+    if not LEAST_TOL <= variance < math.inf:
+        return 1.0
+    return 2.0 ** -round(math.log2(variance) / 2)
+
+
+def make(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
+    """An unfitted model; its `tol` is in units of the variance."""
+    return interop.make(_in_units(cuml_class), twin, changes)
+
+
+def lift(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
+    """A model with the attributes of the twin."""
+    return make(cuml_class, twin, {**changes, "tol": max(twin.tol, LEAST_TOL)})
+
+
+@cache
+def _in_units(cuml_class: Any) -> Any:
+    class InUnits(cuml_class):
+        tol: float
+        init: Any
+        max_iter: int
+        n_clusters: int
+        cluster_centers_: Any
+        inertia_: float
+        n_iter_: int
+
+        def fit(self, X, **rest):
+            xp, given = namespace(X), (self.tol, self.init)
+            mean, variance = xp.mean(X, axis=0), float(xp.mean(xp.var(X, axis=0)))
+            scale = unit(variance)
+            rows = X - mean
+            rows *= scale
+            share = 1.0 / (self.n_clusters * X.shape[1])
+            self.tol = max(self.tol * min(share, variance * scale**2), LEAST_TOL)
+            if not isinstance(self.init, str):
+                self.init = (_moved(self.init, X) - mean) * scale
+            synchronize(place_of(X))
+            try:
+                super().fit(rows, **rest)
+            finally:
+                self.tol, self.init = max(given[0], LEAST_TOL), given[1]
+            self.cluster_centers_ = self.cluster_centers_ / scale + mean
+            self.inertia_ = self.inertia_ / scale**2
+            # After the last iteration that may be, cuML's counter is one further.
+            self.n_iter_ = min(self.n_iter_, self.max_iter)
+            return self
+
+    return InUnits
+
+
+def _moved(x, X):
+    xp = namespace(X)
+    return xp.astype(move(as_array(x), place_of(X)), X.dtype)
+
+
+KMEANS = Conversion(make, interop.lower, lift)

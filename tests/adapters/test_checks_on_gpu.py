@@ -1,0 +1,53 @@
+"""scikit-learn's own checks of every adapter, with cuML on a GPU.
+
+Checks whose case cuML does not do are done by scikit-learn, as users have it. What fails is written
+down here, with its cause; beside it there is what scikit-learn expects of its own class.
+"""
+
+import pytest
+from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gpuml
+from gpuml.manifold import UMAP
+from tests.adapters import test_checks, test_checks_a, test_checks_b
+
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
+
+OF_THE_FILES = [
+    *test_checks.instances(),
+    *test_checks_a.AROUND_AN_ENGINE,
+    *test_checks_a.ON_THE_HOST,
+    *test_checks_b.ESTIMATORS,
+    UMAP(n_neighbors=5, n_epochs=30, init="random"),
+]
+ESTIMATORS = list({repr(estimator): estimator for estimator in OF_THE_FILES}.values())
+
+ANEW = "rows are embedded anew at each call, by random steps that depend on the rows beside them"
+FAILURES = {
+    "UMAP": {
+        "check_methods_sample_order_invariance": ANEW,
+        "check_methods_subset_invariance": ANEW,
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def cuml():
+    pytest.importorskip("cupy")
+    return pytest.importorskip("cuml")
+
+
+def expected_failures(estimator):
+    row = estimator._row
+    return {**PER_ESTIMATOR_XFAIL_CHECKS.get(row.sk, {}), **FAILURES.get(row.name, {})}
+
+
+def test_exceptions_are_of_classes_that_are_checked():
+    assert set(FAILURES) <= {estimator._row.name for estimator in ESTIMATORS}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures, xfail_strict=False)
+def test_with_cuml(estimator, check):
+    with gpuml.config_context(device="cuda", fallback="silent"):
+        check(estimator)
