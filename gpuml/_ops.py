@@ -171,6 +171,13 @@ def along_rows(reduce: Callable[..., Array], x: Array, xp: Any, **options: Any) 
     return _in_short_rows(reduce, x, xp, options)
 
 
+def column_sums(x: Array, xp: Any) -> Array:
+    """Float64 sums of the columns of a matrix."""
+    if not type(x).__module__.startswith("cupy"):
+        return xp.sum(x, axis=0, dtype=xp.float64)
+    return xp.ones((x.shape[0],), dtype=xp.float64) @ xp.astype(x, xp.float64, copy=False)
+
+
 def _in_short_rows(reduce, x, xp, options):
     n_short = x.shape[-1] // SHORT_ROW
     end = n_short * SHORT_ROW
@@ -184,4 +191,14 @@ def _in_short_rows(reduce, x, xp, options):
 
 def all_finite(x: Array, xp: Any) -> bool:
     """Whether no element is nan or infinite; one number comes to the host."""
+    # One reading, and nothing is written. A sum may overflow: then each number is looked at.
+    if _sums_fast(x) and bool(xp.isfinite(xp.sum(x))):
+        return True
     return bool(xp.all(xp.isfinite(x)))
+
+
+def _sums_fast(x):
+    """Whether all numbers are summed by all of a GPU."""
+    if not type(x).__module__.startswith("cupy") or x.dtype.kind != "f":
+        return False
+    return x.flags.c_contiguous or x.flags.f_contiguous

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace
-from gpuml._ops import add_gram, full_symmetric, subtract_gram, zeros
+from gpuml._ops import add_gram, column_sums, full_symmetric, subtract_gram, zeros
 from gpuml._threads import ordered_map
 from gpuml.data import cut
 from gpuml.solvers.loss_rows import (
@@ -114,7 +114,7 @@ def _spread_of_features(sample, xp):
 
 def _sums_of_features(sample):
     xp = sample.place.xp
-    return xp.sum(move(sample.X, sample.place), axis=0, dtype=xp.float64)
+    return column_sums(move(sample.X, sample.place), xp)
 
 
 def _squares_of_features(sample, mean):
@@ -122,7 +122,7 @@ def _squares_of_features(sample, mean):
     xp = sample.place.xp
     X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
     X = X - move(mean, sample.place)
-    return xp.sum(X**2, axis=0) if sample.frame is None else X.T @ X
+    return column_sums(X**2, xp) if sample.frame is None else X.T @ X
 
 
 def inverse_curvature(
@@ -270,11 +270,14 @@ def _blocks(data, n_models, order):
 
 def _grams(h, X, xp):
     """``X' diag(h_m) X`` for each row m of h (M, b)."""
-    step = max(1, GPU_COPY_BYTES // (8 * X.shape[0] * X.shape[1]))
+    (n_models, n_rows), q = h.shape, X.shape[1]
+    step = max(1, GPU_COPY_BYTES // (8 * n_rows * q))
     parts = []
-    for m in range(0, h.shape[0], step):
-        some = h[m : min(m + step, h.shape[0]), :]
-        parts.append(xp.matrix_transpose(X[None, ...] * some[..., None]) @ X)
+    for m in range(0, n_models, step):
+        some = h[m : min(m + step, n_models), :]
+        # One product of matrices: CuPy copies the transposed ones of a batch.
+        scaled = xp.reshape(X[:, None, :] * some.T[:, :, None], (n_rows, -1))
+        parts.append(xp.reshape(scaled.T @ X, (-1, q, q)))
     return parts[0] if len(parts) == 1 else xp.concat(parts)
 
 

@@ -459,7 +459,7 @@ def test_cuml_gives_what_sklearn_gives(rng, cls, params):
     pytest.importorskip("cuml")
     from cupyx.scipy.sparse import isspmatrix_csr
 
-    raw = texts(rng, 300)
+    raw = texts(rng)
     ours, other = cls(**params), theirs(cls)(**params)
     expected = other.fit_transform(raw)
     with config_context(fallback="error"):

@@ -30,7 +30,7 @@ def counts(rng, dtype=np.float64):
 
 
 def as_numpy(Z, library):
-    return Z.toarray() if hasattr(Z, "toarray") else library.to_numpy(Z)
+    return library.to_numpy(Z.toarray() if hasattr(Z, "toarray") else Z)
 
 
 @pytest.mark.parametrize("params", CASES)

@@ -22,5 +22,28 @@ def test_reductions_in_parts_are_reductions(library, rng, monkeypatch, n_columns
         )
 
 
+def test_sums_of_columns(library, rng):
+    numbers = rng.normal(size=(50, 3)).astype("float32")
+    x = library.asarray(numbers)
+    found = library.to_numpy(_ops.column_sums(x, namespace(x)))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, numbers.astype("float64").sum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_one_number_that_is_not_finite_is_seen(library, dtype, bad):
+    numbers = np.full((40, 30), np.finfo(dtype).max, dtype=dtype)  # their sum overflows
+    assert _finite(library.asarray(numbers))
+    assert _finite(library.asarray(numbers[:, ::2]))
+    numbers[17, 8] = bad
+    assert not _finite(library.asarray(numbers))
+    assert not _finite(library.asarray(numbers[:, ::2]))
+
+
+def _finite(x):
+    return _ops.all_finite(x, namespace(x))
+
+
 def _in_parts(reduce, x, xp, **options):
     return _ops._in_short_rows(reduce, x, xp, options)
