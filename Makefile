@@ -5,7 +5,13 @@
 #                 in out/
 #   make test     lint, types, tests and doctests
 #   make lint     ruff and mypy only
-#   make bench    this library and its rivals, timed in one run; results in out/
+#   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
+#                 for their pictures
+#   make bench    this library and its rivals, timed; reports in out/bench (BENCH_ARGS=... for run.py)
+#   make bench-compare OLD=before NEW=after
+#                 what has become slower beyond noise in two reports, or folders of them
+#   make bench-page
+#                 docs/benchmarks.md and its figures from benchmarks/results
 #   make clean    remove the environment and whatever was made
 #
 #   On a machine with an NVIDIA GPU add EXTRAS=gpu-cu13 (CUDA 13) or EXTRAS=gpu-cu12.
@@ -24,9 +30,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 EXAMPLES := $(VENV)/.examples$(EXTRAS)
 TEST := $(VENV)/.test$(EXTRAS)
+DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types pytest bench clean
+.PHONY: help demo test lint types pytest docs bench bench-compare bench-page clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,15 +63,24 @@ pytest: $(TEST)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal -m "not alone" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m alone tests/test_architecture.py
 
+docs: $(DOCS)
+	$(BIN)/python -m sphinx -b html -d $(OUT)/doctrees -W --keep-going -q docs $(OUT)/docs
+	@echo "The site is in $(OUT)/docs: open $(abspath $(OUT))/docs/index.html"
+
 bench: $(EXAMPLES)
-	mkdir -p $(OUT)
-	$(BIN)/python benchmarks/ridge_search.py --json $(OUT)/ridge_search.json
-	$(BIN)/python benchmarks/logistic_search.py --json $(OUT)/logistic_search.json
-	$(BIN)/python benchmarks/pipeline_search.py --json $(OUT)/pipeline_search.json
-	$(BIN)/python benchmarks/svd.py --json $(OUT)/svd.json
+	$(BIN)/python benchmarks/run.py --out $(OUT)/bench $(BENCH_ARGS)
+
+bench-compare: $(EXAMPLES)
+	@test -n "$(OLD)" -a -n "$(NEW)" || { \
+		echo "Name two reports or folders: make bench-compare OLD=before NEW=after"; exit 2; }
+	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
+
+bench-page: $(EXAMPLES)
+	$(BIN)/python benchmarks/page.py
 
 clean:
-	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		docs/_examples docs/auto_examples docs/reference/generated
 	find gpuml gpuml_dask tests examples benchmarks -name __pycache__ -type d -prune \
 		-exec rm -rf {} +
 
@@ -89,3 +105,8 @@ $(TEST): $(VENV)/.made pyproject.toml
 	@$(PIP) install --editable '.[test-torch]' \
 		|| echo "torch could not be installed: its tests will be skipped."
 	@touch $@ $(EXAMPLES)
+
+$(DOCS): $(VENV)/.made pyproject.toml
+	@echo "Installing gpuml and what builds its documentation into $(VENV) (about a minute) ..."
+	@$(PIP) install --editable '.[docs$(MORE)]'
+	@touch $@

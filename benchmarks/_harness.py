@@ -1,27 +1,79 @@
-"""What every benchmark needs: a clock, memory peaks, facts about the machine, JSON and a table."""
+"""What every benchmark needs: arguments, a clock, memory peaks, failures, JSON and tables.
 
-import importlib.metadata
+Facts about the machine are in `_machine`, and are to be had here too.
+"""
+
+import argparse
 import json
 import os
-import platform
-import shutil
 import statistics
-import subprocess
 import sys
 import threading
 import time
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
+import numpy as np
+from _machine import has_gpu, machine
 from rich.console import Console
 from rich.table import Table
-from threadpoolctl import threadpool_info
 
-VERSIONS_OF = (
-    *("numpy", "scipy", "scikit-learn", "joblib", "pandas", "threadpoolctl", "torch"),
-    *("cupy-cuda12x", "cupy-cuda13x", "cuml-cu12", "cuml-cu13", "cupti-python"),
-)
+import gpuml
+from gpuml.testing import count_transfers
+
+# ---------------------------------------------------------------- the command line
+
+
+def arguments(doc, scenarios, default, rivals=None):
+    """A parser with the options that benchmarks have in common."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    add = parser.add_argument
+    add("--scenario", nargs="+", choices=list(scenarios), default=default)
+    if rivals is not None:
+        add("--rivals", nargs="*", choices=list(rivals), help="default: those that suit a scenario")
+    add("--rows", type=int, help="default: those of the scenario")
+    add("--features", type=int, help="default: those of the scenario")
+    add("--scale", type=float, default=1.0, help="share of the rows")
+    add("--repeats", type=int, help="timed runs of gpuml")
+    add("--json", type=Path, help="file for the report (default: standard output)")
+    return parser
+
+
+def scaled(rows, args):
+    """Rows of a scenario as asked for on the command line."""
+    return max(2, int((args.rows or rows) * args.scale))
+
+
+def names_of(chosen, groups):
+    """Scenarios without repetition, groups taken apart."""
+    return list(dict.fromkeys(name for each in chosen for name in groups.get(each, (each,))))
+
+
+def without_paths(command):
+    """The command line less the name of the report, which says nothing about the run."""
+    skip = command.index("--json") if "--json" in command else len(command)
+    return command[:skip] + command[skip + 2 :]
+
+
+def report_on(benchmark, names, run_scenario, show, args, **more):
+    """Run scenarios, write the report and print tables."""
+    report = {
+        "benchmark": benchmark,
+        "command": without_paths(sys.argv[1:]),
+        "gpuml": gpuml.__version__,
+        "SCIPY_ARRAY_API": os.environ.get("SCIPY_ARRAY_API"),
+        **more,
+        "scenarios": [run_scenario(name, args) for name in names],
+    }
+    # Last, when every library that matters is loaded and shows its thread pool.
+    report["machine"] = machine()
+    write_json(report, args.json)
+    for result in report["scenarios"]:
+        if "skipped" in result:
+            print(f"{result['scenario']}: skipped: {result['skipped']}")
+        else:
+            show(result)
+
 
 # ---------------------------------------------------------------- the clock
 
@@ -41,10 +93,69 @@ def seconds_of(call):
     return time.perf_counter() - start
 
 
-def timing(call, repeats):
-    """Median, extremes and all runs of a call, in seconds."""
-    runs = [seconds_of(call) for _ in range(repeats)]
-    return {"median": statistics.median(runs), "min": min(runs), "max": max(runs), "runs": runs}
+def timing(call, repeats, at_most=None):
+    """Median, extremes and all runs of a call, in seconds.
+
+    No run is begun after `at_most` seconds of runs.
+    """
+    runs = [seconds_of(call)]
+    while len(runs) < repeats and (at_most is None or sum(runs) < at_most):
+        runs.append(seconds_of(call))
+    return spread(runs)
+
+
+def spread(runs):
+    """What a report says of timed runs."""
+    return {
+        "median": statistics.median(runs),
+        "min": min(runs),
+        "max": max(runs),
+        "runs": runs,
+        "repeats": len(runs),
+    }
+
+
+def attempt(record, call):
+    """A record with what the call returns, or with why it failed."""
+    try:
+        return record | call()
+    # Whatever a rival raises is a result, not the end of the benchmark.
+    except Exception as error:
+        return record | {"failed": failure(error)}
+
+
+def failure(error):
+    """An exception in one line."""
+    reason = (str(error).strip() or "no message").splitlines()[0]
+    return f"failed: {type(error).__name__}: {reason}"
+
+
+# ---------------------------------------------------------------- where rows are
+
+
+def needed_cupy():
+    """CuPy, or an error that says what is missing."""
+    if not has_gpu():
+        raise RuntimeError("needs CuPy and a GPU")
+    import cupy
+
+    return cupy
+
+
+def to_host(x):
+    """An array in the memory of the host."""
+    return x if isinstance(x, np.ndarray) else x.get()
+
+
+def to_gpu(x):
+    """An array on the GPU."""
+    return needed_cupy().asarray(x)
+
+
+def facts_of(X):
+    """Size, type and place of rows."""
+    facts = {"rows": len(X), "features": X.shape[1], "dtype": str(X.dtype), "bytes": X.nbytes}
+    return facts | {"library": type(X).__module__.partition(".")[0]}
 
 
 # ---------------------------------------------------------------- memory
@@ -88,6 +199,29 @@ def pool_peak():
     peak["bytes"] = pool.total_bytes() - before
 
 
+def first_run(call):
+    """A call's first run at full size: its time, and what it takes of both memories."""
+    with host_peak() as host, pool_peak() as pool:
+        seconds = seconds_of(call)
+    return {
+        "first_seconds": seconds,
+        "extra_host_bytes": host["bytes"],
+        "extra_host_method": host["method"],
+        "extra_pool_bytes": pool["bytes"],
+    }
+
+
+def moved_by(call):
+    """Bytes that cross between host and device in a call."""
+    with count_transfers() as moved:
+        call()
+    return {
+        "bytes_to_device": moved.to_device,
+        "bytes_to_host": moved.to_host,
+        "every_copy_counted": moved.counts_everyone,
+    }
+
+
 def _status_bytes(field):
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
@@ -124,77 +258,6 @@ def _sampled_peak():
         thread.join()
 
 
-# ---------------------------------------------------------------- the machine
-
-
-@cache
-def has_gpu():
-    """Whether CuPy is installed and sees a GPU."""
-    try:
-        import cupy
-    except ImportError:
-        return False
-    return cupy.is_available()
-
-
-def machine():
-    """Facts that a figure means nothing without."""
-    return {
-        "cpu": _cpu_model(),
-        "cores": _cores(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": f"{platform.system()} {platform.machine()}",
-        "gpu": _gpu() if has_gpu() else None,
-        "python": platform.python_version(),
-        "versions": {name: version for name in VERSIONS_OF if (version := _version(name))},
-        "thread_pools": [
-            {key: pool.get(key) for key in ("user_api", "internal_api", "version", "num_threads")}
-            for pool in threadpool_info()
-        ],
-    }
-
-
-def _cores():
-    # Fewer than the machine has where the process is confined to some.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def _cpu_model():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def _gpu():
-    import cupy
-
-    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-    return {
-        "name": properties["name"].decode(),
-        "memory_bytes": properties["totalGlobalMem"],
-        "count": cupy.cuda.runtime.getDeviceCount(),
-        "cuda_runtime": cupy.cuda.runtime.runtimeGetVersion(),
-        "driver": _driver(),
-    }
-
-
-def _driver():
-    if not shutil.which("nvidia-smi"):
-        return None
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(query, capture_output=True, text=True, check=False).stdout.split("\n")[0]
-
-
-def _version(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
 # ---------------------------------------------------------------- telling about it
 
 
@@ -225,6 +288,44 @@ def print_table(title, rows):
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
     console.print(table)
+
+
+def print_facts(facts):
+    """Print names and values as a table without headings; what is None is left out."""
+    rows = [{"gpuml": name, "": value} for name, value in facts.items() if value is not None]
+    print_table("", rows)
+
+
+def memory_facts(own):
+    """What `first_run` and `moved_by` found, for `print_facts`."""
+    facts = {
+        "first run at this size": f"{own['first_seconds']:.4f} s",
+        "extra host memory": megabytes(own["extra_host_bytes"]),
+        "growth of the GPU pool": megabytes(own["extra_pool_bytes"]),
+    }
+    if "bytes_to_device" in own:
+        facts["moved host to device"] = f"{own['bytes_to_device']:,} bytes"
+        facts["moved device to host"] = f"{own['bytes_to_host']:,} bytes"
+    return facts
+
+
+def parts_of(breakdown):
+    """Seconds of parts, for `print_facts`."""
+    return {name: f"{value:.4f} s" for name, value in breakdown.items()}
+
+
+def clock_cells(record):
+    """Median and extremes of a contender, or why it failed, as cells of a table."""
+    if "failed" in record:
+        return {"median s": record["failed"][:70], "min": None, "max": None}
+    clock = record["seconds"]
+    shown = {end: f"{clock[end]:.4f}" for end in ("median", "min", "max")}
+    return {"median s": shown.pop("median"), **shown}
+
+
+def cell(value, form):
+    """A number for a table, or nothing."""
+    return None if value is None else format(value, form)
 
 
 def megabytes(n_bytes):

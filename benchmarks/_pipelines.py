@@ -9,8 +9,9 @@ import sklearn.decomposition
 import sklearn.impute
 import sklearn.linear_model
 import sklearn.preprocessing
+from _harness import needed_cupy, to_gpu
+from _searches import ARRAY_API, N_SPLITS, Rival
 from logistic_search import make_classes
-from ridge_search import N_SPLITS, Rival, needed_cupy, to_gpu
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
 from sklearn.model_selection import KFold, ParameterGrid, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -184,7 +185,6 @@ def class_of(name, modules):
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
-ARRAY_API = {"array_api_dispatch": True}
 RIVAL_NAMES = ("sklearn", "sklearn-one-process", "sklearn-array-api", "cuml", "cuml-array-api")
 
 

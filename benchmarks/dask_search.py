@@ -49,8 +49,8 @@ FOLDS = 5
 FEATURES = 100
 ROWS = {"cpu": 100_000, "cuda": 8_000_000}
 REPEATS = 15
-# Of the rows, those that take no time themselves.
-FEW = 1 / 400
+# Of the rows, those that take no time themselves; enough for all folds.
+FEW, FEWEST_ROWS = 1 / 400, 200
 CHUNKS_PER_WORKER = 4
 SEED = 0
 
@@ -122,7 +122,9 @@ def scaling(bench):
                 row = {"search": name, "workers": n_workers, "rows": X.shape[0], "first": first}
                 times = harness.timing(run, bench.repeats)
                 plan = str(run().plan_)
-                X, y = made(client, int(bench.rows * FEW) * n_workers, bench.device, kind)
+                X, y = made(
+                    client, max(FEWEST_ROWS, int(bench.rows * FEW)) * n_workers, bench.device, kind
+                )
                 few = partial(_search, estimator, grid, client, X, y)
                 few()
                 start_up = harness.timing(few, bench.repeats)["median"]
@@ -185,7 +187,7 @@ def fits(bench):
     with bench.cluster(bench.n_workers) as client:
         for name, kind in (("Ridge", "regression"), ("LogisticRegression", "classification")):
             X, y = made(
-                client, 4_000_000 * bench.n_workers if bench.gpu else bench.rows, bench.device, kind
+                client, bench.sized(4_000_000 * bench.n_workers, bench.rows), bench.device, kind
             )
             contenders = {"gpuml_dask": lambda name=name: getattr(divided, name)()}
             if bench.gpu:
@@ -218,9 +220,10 @@ def cuml_dask(name, client):
 
 def generic(bench):
     """An estimator that is fitted one by one."""
-    n_rows, grid = (500_000, {"n_estimators": [10, 20, 40], "max_depth": [6, 8, 10, 12]})
+    n_rows = bench.sized(500_000, int(20_000 * bench.scale))
+    grid = {"n_estimators": [10, 20, 40], "max_depth": [6, 8, 10, 12]}
     if not bench.gpu:
-        n_rows, grid = 20_000, {"n_estimators": [5, 10, 20], "max_depth": [4, 6, 8, 10]}
+        grid = {"n_estimators": [5, 10, 20], "max_depth": [4, 6, 8, 10]}
     random = np.random.default_rng(SEED)
     X = random.standard_normal((n_rows, 50), dtype=np.float32)
     y = (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(np.int32)
@@ -248,7 +251,7 @@ def generic(bench):
 
 def rivals(bench):
     """The Ridge search from rows of the client, by three libraries on the same workers."""
-    n_rows = 400_000 if bench.gpu else bench.rows
+    n_rows = bench.sized(400_000, bench.rows)
     X, y = _chunk(0, n_rows, "cpu", "regression")
     report = []
     with bench.cluster(bench.n_workers) as client:
@@ -295,11 +298,15 @@ SCENARIOS = {
 class Bench:
     """Where and how large."""
 
-    def __init__(self, device, n_workers, rows, repeats):
+    def __init__(self, device, n_workers, rows, repeats, scale=1.0):
         self.device, self.n_workers, self.repeats = device, n_workers, repeats
-        self.gpu = device == "cuda"
-        self.rows = rows or ROWS[device]
+        self.gpu, self.scale = device == "cuda", scale
+        self.rows = int((rows or ROWS[device]) * scale)
         self.starts = []
+
+    def sized(self, on_gpus, on_cpus):
+        """Rows of a scenario that has a size of its own on GPUs."""
+        return int(on_gpus * self.scale) if self.gpu else on_cpus
 
     @contextmanager
     def cluster(self, n_workers):
@@ -349,11 +356,13 @@ def main():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rows", type=int, help="rows per worker of `scaling`")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    bench = Bench(options.device, options.workers, options.rows, options.repeats)
-    report = {"device": options.device, "workers": options.workers, "gpuml": gpuml.__version__}
+    bench = Bench(options.device, options.workers, options.rows, options.repeats, options.scale)
+    report = {"benchmark": "dask_search", "command": harness.without_paths(sys.argv[1:])}
+    report |= {"device": options.device, "workers": options.workers, "gpuml": gpuml.__version__}
     for name in options.scenario:
         report[name] = SCENARIOS[name](bench)
         harness.print_table(name, [_cells(row) for row in report[name]])

@@ -8,16 +8,14 @@ loop over folds that were gathered before the clock started: each model is made,
 and nothing else. README.md beside this file says how it is measured.
 """
 
-import argparse
 import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import _harness as harness
 import numpy as np
+from _harness import needed_cupy, scaled
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
@@ -56,14 +54,6 @@ def on_host_of_gpu(rows, features):
     """The same rows in ordinary (pageable) memory of a machine with a GPU."""
     needed_cupy()
     return on_host(rows, features)
-
-
-def needed_cupy():
-    if not harness.has_gpu():
-        raise RuntimeError("needs CuPy and a GPU")
-    import cupy
-
-    return cupy
 
 
 def sklearn_forest():
@@ -168,7 +158,7 @@ def bare_fits(forest, folds):
 def run_scenario(name, args):
     """Everything about one scenario, as it goes into the JSON."""
     scenario = SCENARIOS[name]
-    rows, features = args.rows or scenario.rows, args.features or scenario.features
+    rows, features = scaled(scenario.rows, args), args.features or scenario.features
     try:
         X, y = scenario.load(rows, features)
         forest = scenario.forest()
@@ -192,8 +182,7 @@ def run_scenario(name, args):
 
 
 def describe(X, forest):
-    facts = {"rows": len(X), "features": X.shape[1], "dtype": str(X.dtype), "bytes": X.nbytes}
-    facts |= {"library": type(X).__module__.partition(".")[0], "grid": GRID, "splits": N_SPLITS}
+    facts = harness.facts_of(X) | {"grid": GRID, "splits": N_SPLITS}
     return facts | {"estimator": f"{type(forest).__module__}.{type(forest).__name__}"}
 
 
@@ -241,25 +230,26 @@ def what_moves(forest, X, y):
 
 def against_sklearn(forest, X, y, grid):
     """scikit-learn's search over the same estimator and candidates, and ours, once each."""
-    record = {"name": "sklearn.model_selection.GridSearchCV", "candidates": len(grid)}
-    try:
+
+    def measure():
         rival = theirs(forest, grid).fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
-        record["seconds"] = harness.seconds_of(lambda: rival.fit(X, y))
+        seconds = harness.seconds_of(lambda: rival.fit(X, y))
         with count_transfers() as moved:
             rival.fit(X, y)
-    # Whatever a rival raises is a result, not the end of the benchmark.
-    except Exception as error:
-        reason = (str(error).strip() or "no message").splitlines()[0]
-        return record | {"failed": f"failed: {type(error).__name__}: {reason}"}
-    search = ours(forest, grid)
-    record["gpuml_seconds"] = harness.seconds_of(lambda: search.fit(X, y))
-    found, own = (s.cv_results_["mean_test_score"] for s in (rival, search))
-    return record | {
-        "ratio": record["seconds"] / record["gpuml_seconds"],
-        "to_device_bytes": moved.to_device,
-        "to_device_share_of_X": moved.to_device / X.nbytes,
-        "largest_difference_of_mean_scores": float(np.abs(found - own).max()),
-    }
+        search = ours(forest, grid)
+        own_seconds = harness.seconds_of(lambda: search.fit(X, y))
+        scores = (s.cv_results_["mean_test_score"] for s in (rival, search))
+        return {
+            "seconds": seconds,
+            "gpuml_seconds": own_seconds,
+            "ratio": seconds / own_seconds,
+            "to_device_bytes": moved.to_device,
+            "to_device_share_of_X": moved.to_device / X.nbytes,
+            "largest_difference_of_mean_scores": float(np.abs(np.subtract(*scores)).max()),
+        }
+
+    name = "sklearn.model_selection.GridSearchCV"
+    return harness.attempt({"name": name, "candidates": len(grid)}, measure)
 
 
 # ---------------------------------------------------------------- telling about it
@@ -267,9 +257,6 @@ def against_sklearn(forest, X, y, grid):
 
 def show(result):
     """Print a scenario as a table."""
-    if "skipped" in result:
-        print(f"{result['scenario']}: skipped: {result['skipped']}")
-        return
     problem, bare = result["problem"], result["against_bare_fits"]
     title = (
         f"{result['scenario']}: {problem['rows']:,} x {problem['features']} {problem['dtype']} "
@@ -301,41 +288,14 @@ def rival_facts(rival):
     }
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main():
+    parser = harness.arguments(__doc__, [*SCENARIOS, "all"], ["cpu"])
     add = parser.add_argument
-    add("--scenario", nargs="+", choices=[*SCENARIOS, "all"], default=["cpu"])
-    add("--rows", type=int, help="default: 20,000 for cpu; 1,000,000 for device and host")
-    add("--features", type=int, help="default: 20 for cpu; 50 for device and host")
-    add("--repeats", type=int, help="timed runs of the search and of the bare fits")
     add("--no-rival", action="store_true", help="leave scikit-learn's search out")
     add("--rival-candidates", type=int, help="default: 4 for host, else all 12")
-    add("--json", type=Path, help="file for the report (default: standard output)")
-    return parser.parse_args()
-
-
-def without_paths(arguments):
-    """The command line less the name of the report, which says nothing about the run."""
-    skip = arguments.index("--json") if "--json" in arguments else len(arguments)
-    return arguments[:skip] + arguments[skip + 2 :]
-
-
-def main():
-    args = parse_arguments()
-    names = list(SCENARIOS) if "all" in args.scenario else args.scenario
-    report = {
-        "benchmark": "generic_search",
-        "command": without_paths(sys.argv[1:]),
-        "gpuml": gpuml.__version__,
-        "scenarios": [],
-    }
-    for name in names:
-        report["scenarios"].append(run_scenario(name, args))
-    # Last, when every library that matters is loaded and shows its thread pool.
-    report["machine"] = harness.machine()
-    harness.write_json(report, args.json)
-    for result in report["scenarios"]:
-        show(result)
+    args = parser.parse_args()
+    names = harness.names_of(args.scenario, {"all": tuple(SCENARIOS)})
+    harness.report_on("generic_search", names, run_scenario, show, args)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,22 @@ how it is measured.
 """
 
 import argparse
-import os
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import _harness as harness
 import numpy as np
-import sklearn
-from ridge_search import Rival, found, needed_cupy, score_difference, to_gpu, to_host, without_paths
+from _harness import needed_cupy, scaled, to_host
+from _searches import (
+    N_SPLITS,
+    all_contenders,
+    found,
+    rivals_over,
+    score_difference,
+    time_ours,
+    time_rival,
+)
 from scipy.special import expit, logsumexp, softmax
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -28,12 +33,9 @@ from sklearn.model_selection import StratifiedKFold
 import gpuml
 from gpuml.linear_model import LogisticRegression
 from gpuml.model_selection import GridSearchCV
-from gpuml.testing import count_transfers
 
 GRID = {"C": np.logspace(-4, 4, 10)}
-N_SPLITS = 5
 TOL = 1e-4  # the default of every contender
-WARM_UP_ROWS = 2_000
 SEED = 0
 
 # Of the made data: centres of the classes in some features, others that are mixtures of those.
@@ -56,15 +58,19 @@ def real(load):
 
 
 def on_host(args):
-    return make_classes(np, args.rows or 100_000, args.features, 2, np.float64)
+    return _made(np, 100_000, 2, np.float64, args)
 
 
 def on_device(args):
-    return make_classes(needed_cupy(), args.rows or 1_000_000, args.features, 2, np.float32)
+    return _made(needed_cupy(), 1_000_000, 2, np.float32, args)
 
 
 def ten_classes_on_device(args):
-    return make_classes(needed_cupy(), args.rows or 1_000_000, args.features, 10, np.float32)
+    return _made(needed_cupy(), 1_000_000, 10, np.float32, args)
+
+
+def _made(xp, n_rows, n_classes, dtype, args):
+    return make_classes(xp, scaled(n_rows, args), args.features or 100, n_classes, dtype)
 
 
 def make_classes(xp, n_rows, n_features, n_classes, dtype):
@@ -107,33 +113,19 @@ def theirs(estimator, n_jobs=None):
     )
 
 
-def sklearn_all_cores():
-    return theirs(SklearnLogisticRegression(), n_jobs=-1)
-
-
-def sklearn_one_process():
-    """Also all cores, but inside BLAS."""
-    return theirs(SklearnLogisticRegression())
-
-
-def sklearn_over_cuml():
+def cuml_regression():
     import cuml.linear_model
 
-    return theirs(cuml.linear_model.LogisticRegression())
+    return cuml.linear_model.LogisticRegression()
 
 
-def sklearn_array_api():
-    """Losses and gradients on the GPU; L-BFGS is SciPy's, on the host."""
-    needed_cupy()
-    return theirs(SklearnLogisticRegression())
-
-
-RIVALS = {
-    "sklearn": Rival(sklearn_all_cores),
-    "sklearn-one-process": Rival(sklearn_one_process),
-    "cuml": Rival(sklearn_over_cuml),
-    "sklearn-array-api": Rival(sklearn_array_api, to_gpu, {"array_api_dispatch": True}),
-}
+RIVALS = rivals_over(
+    theirs,
+    processors=SklearnLogisticRegression,
+    # Losses and gradients on the GPU; L-BFGS is SciPy's, on the host.
+    on_gpu=SklearnLogisticRegression,
+    in_cuml=cuml_regression,
+)
 
 
 @dataclass(frozen=True)
@@ -190,65 +182,49 @@ def run_scenario(name, args):
 
 
 def describe(X, y):
-    facts = {"rows": len(X), "features": X.shape[1], "classes": len(np.unique(to_host(y)))}
-    facts |= {"dtype": str(X.dtype), "bytes": X.nbytes}
-    facts |= {"library": type(X).__module__.partition(".")[0], "C": GRID["C"].tolist()}
-    return facts | {"splits": N_SPLITS, "scoring": "accuracy", "refit": True, "tol": TOL}
+    facts = harness.facts_of(X) | {"classes": len(np.unique(to_host(y)))}
+    facts |= {"C": GRID["C"].tolist(), "splits": N_SPLITS}
+    return facts | {"scoring": "accuracy", "refit": True, "tol": TOL}
 
 
 def measure_all(scenario, X, y, repeats, args):
-    """Records of gpuml and of each rival; a rival on fewer rows is compared with gpuml on those."""
-    own = {len(X): measure_ours(X, y, repeats)}
-    rivals = []
-    for name in scenario.rivals if args.rivals is None else args.rivals:
-        rows = min(args.rival_rows or MOST_ROWS.get(name, len(X)), len(X))
-        part = X[:rows], y[:rows]
-        if rows not in own:
-            own[rows] = measure_ours(*part, repeats)
-        rivals.append(measure_rival(name, *part, *own[rows], scenario.rival_repeats))
-    return [record for record, _search in own.values()] + rivals
+    """Records of gpuml and of each rival."""
+
+    def measure_rival(name, X, y, own, own_search):
+        place = RIVALS[name].place
+
+        def measure():
+            with not_complaining():
+                search, seconds = time_rival(
+                    RIVALS[name], place(X), place(y), scenario.rival_repeats
+                )
+            ratio = seconds["median"] / own["seconds"]["median"]
+            return {"seconds": seconds, "ratio": ratio, **compared(search, own_search, X, y)}
+
+        return harness.attempt({"name": name, "rows": len(X)}, measure)
+
+    def measure_ours_on(X, y):
+        return measure_ours(X, y, repeats)
+
+    return all_contenders(X, y, args, scenario.rivals, MOST_ROWS, measure_ours_on, measure_rival)
 
 
 def measure_ours(X, y, repeats):
-    """Record and fitted search: the first run with its memory, what moved, and the clock."""
-    search = ours()
-    search.fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
-    with warnings.catch_warnings(record=True) as caught, harness.pool_peak() as pool:
-        warnings.simplefilter("always", ConvergenceWarning)
-        with harness.host_peak() as host:
-            first = harness.seconds_of(lambda: search.fit(X, y))
-    with count_transfers() as moved, not_complaining():
-        search.fit(X, y)
-    record = {"name": "gpuml", "rows": len(X), "first_seconds": first}
-    record["convergence_warnings"] = len(caught)
+    """Record and fitted search, with what its solutions are worth."""
+    search, record = ours(), {"name": "gpuml", "rows": len(X)}
     with not_complaining():
-        record["seconds"] = harness.timing(lambda: search.fit(X, y), repeats)
-    record |= found(search) | solution(search.best_estimator_, X, y)
-    record |= {"largest_gradient_of_fifty_models": largest_gradient(X, y)}
-    record |= {"plan": str(search.plan_), "place": search.plan_.place}
-    record |= {
-        "extra_host_bytes": host["bytes"],
-        "extra_host_method": host["method"],
-        "extra_pool_bytes": pool["bytes"],
-        "bytes_to_device": moved.to_device,
-        "bytes_to_host": moved.to_host,
-        "every_copy_counted": moved.counts_everyone,
-    }
-    return record, search
+        record |= time_ours(search, X, y, repeats)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        search.fit(X, y)
+    record["convergence_warnings"] = len(caught)
+    record |= solution(search.best_estimator_, X, y)
+    return record | {"largest_gradient_of_fifty_models": largest_gradient(X, y)}, search
 
 
-def measure_rival(name, X, y, own, own_search, repeats):
-    """Record of one rival on the same rows, or of why it failed."""
-    rival = RIVALS[name]
-    record = {"name": name, "rows": len(X)}
-    try:
-        search, seconds = time_rival(rival, rival.place(X), rival.place(y), repeats)
-    # Whatever a rival raises is a result, not the end of the benchmark.
-    except Exception as error:
-        reason = (str(error).strip() or "no message").splitlines()[0]
-        return record | {"failed": f"failed: {type(error).__name__}: {reason}"}
-    record |= {"seconds": seconds, **found(search), **solution(search.best_estimator_, X, y)}
-    record["ratio"] = seconds["median"] / own["seconds"]["median"]
+def compared(search, own_search, X, y):
+    """What a rival found, beside what gpuml found."""
+    record = found(search) | solution(search.best_estimator_, X, y)
     record["largest_score_difference"] = score_difference(search, own_search)
     record["largest_mean_score_difference"] = mean_score_difference(search, own_search)
     # Objectives can be compared for the same C only, and folds may have chosen another.
@@ -258,13 +234,6 @@ def measure_rival(name, X, y, own, own_search, repeats):
     record["gpuml_objective_at_this_C"] = objective
     record["objective_above_gpuml"] = (record["objective"] - objective) / abs(objective)
     return record
-
-
-def time_rival(rival, X, y, repeats):
-    with sklearn.config_context(**rival.config), not_complaining(), harness.own_allocator():
-        search = rival.search()
-        search.fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
-        return search, harness.timing(lambda: search.fit(X, y), repeats)
 
 
 def not_complaining():
@@ -424,9 +393,6 @@ def checks(scenario, contenders):
 
 def show(result):
     """Print a scenario as two tables."""
-    if "skipped" in result:
-        print(f"{result['scenario']}: skipped: {result['skipped']}")
-        return
     problem = result["problem"]
     title = (
         f"{result['scenario']}: {problem['rows']:,} x {problem['features']} {problem['dtype']} "
@@ -437,20 +403,16 @@ def show(result):
         if "failed" in contender:
             print(f"{contender['name']} {contender['failed']}")
     own = result["contenders"][0]
-    facts = {
-        "plan": own["plan"],
-        "place": own["place"],
-        "largest gradient of the 50 models": f"{own['largest_gradient_of_fifty_models']:.1e}",
-        "first run at this size": f"{own['first_seconds']:.4f} s",
-        "extra host memory": harness.megabytes(own["extra_host_bytes"]),
-        "growth of the GPU pool": harness.megabytes(own["extra_pool_bytes"]),
-        "moved host to device": f"{own['bytes_to_device']:,} bytes",
-        "moved device to host": f"{own['bytes_to_host']:,} bytes",
-        **{name: f"{value:.4f} s" for name, value in result["breakdown_seconds"].items()},
-        **{name: "yes" if so else "NO" for name, so in result["checks"].items()},
-    }
-    rows = [{"gpuml": name, "": value} for name, value in facts.items() if value is not None]
-    harness.print_table("", rows)
+    harness.print_facts(
+        {
+            "plan": own["plan"],
+            "place": own["place"],
+            "largest gradient of the 50 models": f"{own['largest_gradient_of_fifty_models']:.1e}",
+            **harness.memory_facts(own),
+            **harness.parts_of(result["breakdown_seconds"]),
+            **{name: "yes" if so else "NO" for name, so in result["checks"].items()},
+        }
+    )
 
 
 def as_row(contender):
@@ -458,18 +420,16 @@ def as_row(contender):
     if "failed" in contender:
         return row | {"median s": "failed"} | dict.fromkeys(HEADINGS)
     clock = contender["seconds"]
-    difference = contender.get("largest_mean_score_difference")
-    above, ratio = contender.get("objective_above_gpuml"), contender.get("ratio")
     reached = "" if contender["reached_tol"] else " > tol"
     runs = len(clock["runs"])
     cells = (
         f"{clock['min']:.3f} - {clock['max']:.3f}" if runs > 1 else None,
         runs,
-        None if ratio is None else f"{ratio:.1f}",
+        harness.cell(contender.get("ratio"), ".1f"),
         f"{contender['best_params']['C']:.3g}",
-        None if difference is None else f"{difference:.1e}",
+        harness.cell(contender.get("largest_mean_score_difference"), ".1e"),
         f"{contender['gradient']:.0e}{reached}",
-        None if above is None else f"{above:+.0e}",
+        harness.cell(contender.get("objective_above_gpuml"), "+.0e"),
     )
     return row | {"median s": f"{clock['median']:.4f}"} | dict(zip(HEADINGS, cells, strict=True))
 
@@ -481,39 +441,15 @@ HEADINGS = (
 )
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add = parser.add_argument
-    add("--scenario", nargs="+", choices=[*SCENARIOS, *GROUPS], default=["cpu", "real"])
-    add("--rivals", nargs="*", choices=list(RIVALS), help="default: those that suit the scenario")
-    add("--rows", type=int, help="default: 100,000 for cpu; 1,000,000 on a GPU")
-    add("--features", type=int, default=100, help="of cpu, device and multinomial")
-    add("--rival-rows", type=int, help="rows for every rival; gpuml runs on as many beside it")
-    add("--repeats", type=int, help="timed runs of gpuml")
-    add("--device", choices=["auto", "cpu", "cuda"], help="gpuml's setting for host data")
-    add("--json", type=Path, help="file for the report (default: standard output)")
-    return parser.parse_args()
-
-
-def scenario_names(chosen):
-    names = [name for choice in chosen for name in GROUPS.get(choice, (choice,))]
-    return list(dict.fromkeys(names))
-
-
 def main():
-    args = parse_arguments()
-    report = {
-        "benchmark": "logistic_search",
-        "command": without_paths(sys.argv[1:]),
-        "gpuml": gpuml.__version__,
-        "SCIPY_ARRAY_API": os.environ.get("SCIPY_ARRAY_API"),
-        "scenarios": [run_scenario(name, args) for name in scenario_names(args.scenario)],
-    }
-    # Last, when every library that matters is loaded and shows its thread pool.
-    report["machine"] = harness.machine()
-    harness.write_json(report, args.json)
-    for result in report["scenarios"]:
-        show(result)
+    choices = [*SCENARIOS, *GROUPS]
+    parser = harness.arguments(__doc__, choices, ["cpu", "real"], RIVALS)
+    add = parser.add_argument
+    add("--rival-rows", type=int, help="rows for every rival; gpuml runs on as many beside it")
+    add("--device", choices=["auto", "cpu", "cuda"], help="gpuml's setting for host data")
+    args = parser.parse_args()
+    names = harness.names_of(args.scenario, GROUPS)
+    harness.report_on("logistic_search", names, run_scenario, show, args)
 
 
 if __name__ == "__main__":

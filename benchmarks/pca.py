@@ -6,16 +6,14 @@ One fit of a few components. README.md beside this file says how it is measured.
 """
 
 import argparse
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import _harness as harness
 import numpy as np
 import sklearn
+from _harness import needed_cupy, scaled, to_host
 from sklearn.decomposition import PCA as SklearnPCA
 
 import gpuml
@@ -33,13 +31,13 @@ SEED = 0
 
 def on_host(args):
     """Rows of NumPy: a few directions, noise of variance 1, and features of mean 5."""
-    return _rows(np, np.random.default_rng(SEED), args.rows or 100_000, args.features or 100)
+    return _rows(np, np.random.default_rng(SEED), scaled(100_000, args), args.features or 100)
 
 
 def on_device(args):
     """The same on the GPU."""
     cupy = needed_cupy()
-    return _rows(cupy, cupy.random.default_rng(SEED), args.rows or 1_000_000, args.features or 500)
+    return _rows(cupy, cupy.random.default_rng(SEED), scaled(1_000_000, args), args.features or 500)
 
 
 def _rows(xp, random, n, p):
@@ -51,18 +49,6 @@ def _rows(xp, random, n, p):
         scaled, dtype=np.float32
     )
     return X
-
-
-def needed_cupy():
-    if not harness.has_gpu():
-        raise RuntimeError("needs CuPy and a GPU")
-    import cupy
-
-    return cupy
-
-
-def to_host(x):
-    return x if isinstance(x, np.ndarray) else x.get()
 
 
 # ---------------------------------------------------------------- contenders
@@ -145,43 +131,34 @@ def run_scenario(name, args):
 
 
 def describe(X):
-    facts = {"rows": len(X), "features": X.shape[1], "dtype": str(X.dtype), "bytes": X.nbytes}
-    facts["library"] = type(X).__module__.partition(".")[0]
-    return facts | {"n_components": N_COMPONENTS}
+    return harness.facts_of(X) | {"n_components": N_COMPONENTS}
 
 
 def measure_ours(X, repeats):
     """Record and fitted model: the first run with its memory, and the clock."""
     model = PCA(N_COMPONENTS)
     model.fit(X[:WARM_UP_ROWS])
-    with harness.host_peak() as host, harness.pool_peak() as pool:
-        first = harness.seconds_of(lambda: model.fit(X))
-    record = {"name": "gpuml", "first_seconds": first}
+    record = {"name": "gpuml"} | harness.first_run(lambda: model.fit(X))
+    record |= harness.moved_by(lambda: model.fit(X))
     record["seconds"] = harness.timing(lambda: model.fit(X), repeats)
-    record |= {
-        "solver": model._fit_svd_solver,
-        "extra_host_bytes": host["bytes"],
-        "extra_pool_bytes": pool["bytes"],
-        "explained_variance": to_host(model.explained_variance_).tolist(),
-    }
+    record["solver"] = model._fit_svd_solver
+    record["explained_variance"] = to_host(model.explained_variance_).tolist()
     return record, model
 
 
 def measure_rival(name, X, own, model, repeats):
     """Record of one rival on the same rows, or of why it failed."""
-    rival, record = RIVALS[name], {"name": name}
-    try:
+    rival = RIVALS[name]
+
+    def measure():
         with sklearn.config_context(**rival.config), harness.own_allocator():
             other = rival.estimator()
             other.fit(X[:WARM_UP_ROWS])
             seconds = harness.timing(lambda: other.fit(X), repeats)
-            record |= {"seconds": seconds, **disagreement(model, other)}
-    # Whatever a rival raises is a result, not the end of the benchmark.
-    except Exception as error:
-        reason = (str(error).strip() or "no message").splitlines()[0]
-        return record | {"failed": f"failed: {type(error).__name__}: {reason}"}
-    record["ratio"] = seconds["median"] / own["seconds"]["median"]
-    return record
+            ratio = seconds["median"] / own["seconds"]["median"]
+            return {"seconds": seconds, **disagreement(model, other), "ratio": ratio}
+
+    return harness.attempt({"name": name}, measure)
 
 
 def disagreement(model, other):
@@ -214,9 +191,6 @@ def breakdown(X, repeats):
 
 def show(result):
     """Print a scenario as tables."""
-    if "skipped" in result:
-        print(f"{result['scenario']}: skipped: {result['skipped']}")
-        return
     problem = result["problem"]
     title = (
         f"{result['scenario']}: {problem['rows']:,} x {problem['features']} {problem['dtype']} "
@@ -224,71 +198,24 @@ def show(result):
     )
     harness.print_table(title, [as_row(contender) for contender in result["contenders"]])
     own = result["contenders"][0]
-    facts = {
-        "solver": own["solver"],
-        "first run at this size": f"{own['first_seconds']:.4f} s",
-        "extra host memory": harness.megabytes(own["extra_host_bytes"]),
-        "growth of the GPU pool": harness.megabytes(own["extra_pool_bytes"]),
-        **{name: f"{value:.4f} s" for name, value in result["breakdown_seconds"].items()},
-    }
-    rows = [{"gpuml": name, "": value} for name, value in facts.items() if value is not None]
-    harness.print_table("", rows)
+    facts = {"solver": own["solver"]} | harness.memory_facts(own)
+    harness.print_facts(facts | harness.parts_of(result["breakdown_seconds"]))
 
 
 def as_row(contender):
-    row = {"contender": contender["name"]}
-    if "failed" in contender:
-        seconds = {"median s": contender["failed"][:70], "min": None, "max": None}
-    else:
-        clock = contender["seconds"]
-        seconds = {end: f"{clock[end]:.4f}" for end in ("median", "min", "max")}
-        seconds = {"median s": seconds.pop("median"), **seconds}
-    ratio = contender.get("ratio")
-    variance, sine = (
-        contender.get(name) for name in ("largest_variance_difference", "sine_of_subspaces")
-    )
     return {
-        **row,
-        **seconds,
-        "x gpuml": None if ratio is None else f"{ratio:.1f}",
-        "variance difference": None if variance is None else f"{variance:.1e}",
-        "sine of subspaces": None if sine is None else f"{sine:.1e}",
+        "contender": contender["name"],
+        **harness.clock_cells(contender),
+        "x gpuml": harness.cell(contender.get("ratio"), ".1f"),
+        "variance difference": harness.cell(contender.get("largest_variance_difference"), ".1e"),
+        "sine of subspaces": harness.cell(contender.get("sine_of_subspaces"), ".1e"),
     }
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add = parser.add_argument
-    add("--scenario", nargs="+", choices=[*SCENARIOS, "all"], default=["cpu"])
-    add("--rivals", nargs="*", choices=list(RIVALS), help="default: those that suit the scenario")
-    add("--rows", type=int, help="default: 100,000 for cpu, 1,000,000 for device")
-    add("--features", type=int, help="default: 100 for cpu, 500 for device")
-    add("--repeats", type=int, help="timed runs of each contender")
-    add("--json", type=Path, help="file for the report (default: standard output)")
-    return parser.parse_args()
-
-
-def without_paths(arguments):
-    """The command line less the name of the report, which says nothing about the run."""
-    skip = arguments.index("--json") if "--json" in arguments else len(arguments)
-    return arguments[:skip] + arguments[skip + 2 :]
 
 
 def main():
-    args = parse_arguments()
-    names = list(SCENARIOS) if "all" in args.scenario else args.scenario
-    report = {
-        "benchmark": "pca",
-        "command": without_paths(sys.argv[1:]),
-        "gpuml": gpuml.__version__,
-        "SCIPY_ARRAY_API": os.environ.get("SCIPY_ARRAY_API"),
-        "scenarios": [run_scenario(name, args) for name in names],
-    }
-    # Last, when every library that matters is loaded and shows its thread pool.
-    report["machine"] = harness.machine()
-    harness.write_json(report, args.json)
-    for result in report["scenarios"]:
-        show(result)
+    args = harness.arguments(__doc__, [*SCENARIOS, "all"], ["cpu"], RIVALS).parse_args()
+    names = harness.names_of(args.scenario, {"all": tuple(SCENARIOS)})
+    harness.report_on("pca", names, run_scenario, show, args)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,12 @@ StandardScaler before LogisticRegression; 5 folds, refit on the best. README.md 
 says how it is measured.
 """
 
-import argparse
-import os
-import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import _harness as harness
 import numpy as np
+from _harness import needed_cupy, scaled, to_host
 from _pipelines import (
     LARGE_RIDGE,
     RIVAL_NAMES,
@@ -33,24 +29,14 @@ from _pipelines import (
     two_classes,
     with_gaps,
 )
+from _searches import N_SPLITS, found, score_difference, time_ours, time_rival
 from logistic_search import not_complaining
-from ridge_search import (
-    N_SPLITS,
-    WARM_UP_ROWS,
-    as_row,
-    found,
-    needed_cupy,
-    score_difference,
-    time_rival,
-    to_host,
-    without_paths,
-)
+from ridge_search import as_row
 
 import gpuml
 import gpuml.linear_model
 from gpuml.resampling.split import make_folds, split_rows
 from gpuml.solvers.described import describe
-from gpuml.testing import count_transfers
 
 CHECK_ROWS = 20_000
 # How far r2 may be from that of scikit-learn in float64; and how many rows of a fold may be judged
@@ -122,7 +108,7 @@ GROUPS = {
 def run_scenario(name, args):
     """Everything about one scenario, as it goes into the JSON."""
     scenario = SCENARIOS[name]
-    rows, features = args.rows or scenario.rows, args.features or scenario.features
+    rows, features = scaled(scenario.rows, args), args.features or scenario.features
     try:
         xp = needed_cupy() if scenario.on_device else np
     except RuntimeError as error:
@@ -142,8 +128,7 @@ def run_scenario(name, args):
 
 
 def facts_of(task, X):
-    facts = {"rows": len(X), "features": X.shape[1], "dtype": str(X.dtype), "bytes": X.nbytes}
-    facts |= {"library": type(X).__module__.partition(".")[0], "steps": task.steps}
+    facts = harness.facts_of(X) | {"steps": task.steps}
     facts |= {"grid": {name: list(values) for name, values in task.grid.items()}}
     facts |= {"candidates": task.n_candidates, "splits": N_SPLITS}
     return facts | {"scoring": task.scoring, "refit": True}
@@ -166,43 +151,27 @@ def measure_all(scenario, task, X, y, repeats, args):
 
 
 def measure_ours(task, X, y, repeats):
-    """Record and fitted search: the first run with its memory, what moved, and the clock."""
+    """Record and fitted search."""
     search = our_search(task)
-    search.fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
-    with harness.host_peak() as host, harness.pool_peak() as pool:
-        first = harness.seconds_of(lambda: search.fit(X, y))
-    with count_transfers() as moved:
-        search.fit(X, y)
     record = {"name": "gpuml", "rows": len(X), "candidates": task.n_candidates}
-    record |= {"first_seconds": first, "seconds": harness.timing(lambda: search.fit(X, y), repeats)}
-    record |= found(search)
-    plan = search.plan_
-    record |= {"plan": str(plan), "passes": plan.n_passes, "place": plan.place}
-    record |= {
-        "extra_host_bytes": host["bytes"],
-        "extra_host_method": host["method"],
-        "extra_pool_bytes": pool["bytes"],
-        "bytes_to_device": moved.to_device,
-        "bytes_to_host": moved.to_host,
-        "every_copy_counted": moved.counts_everyone,
-    }
-    return record, search
+    record |= time_ours(search, X, y, repeats)
+    return record | {"passes": search.plan_.n_passes}, search
 
 
 def measure_rival(name, task, X, y, own, own_search, repeats):
     """Record of one rival on the same rows and candidates, or of why it failed."""
     rival = rival_of(name, task)
-    record = {"name": name, "rows": len(X), "candidates": task.n_candidates}
-    try:
+
+    def measure():
         search, seconds = time_rival(rival, rival.place(X), rival.place(y), repeats)
-        record |= {"seconds": seconds, **found(search)}
-        record["largest_score_difference"] = score_difference(search, own_search)
-    # Whatever a rival raises is a result, not the end of the benchmark.
-    except Exception as error:
-        reason = (str(error).strip() or "no message").splitlines()[0]
-        return record | {"failed": f"failed: {type(error).__name__}: {reason}"}
-    record["ratio"] = seconds["median"] / own["seconds"]["median"]
-    return record
+        return {
+            "seconds": seconds,
+            **found(search),
+            "largest_score_difference": score_difference(search, own_search),
+            "ratio": seconds["median"] / own["seconds"]["median"],
+        }
+
+    return harness.attempt({"name": name, "rows": len(X), "candidates": task.n_candidates}, measure)
 
 
 def against_float64(task, X, y):
@@ -233,10 +202,10 @@ def without_scaler(task, X, y, repeats):
     for _ in range(repeats):
         for which, search in (("with", scaled), ("without", bare)):
             seconds[which].append(harness.seconds_of(lambda s=search: s.fit(X, y)))
-    medians = {which: statistics.median(runs) for which, runs in seconds.items()}
+    medians = [float(np.median(runs)) for runs in (seconds["with"], seconds["without"])]
     return {
         "seconds": seconds,
-        "ratio": medians["with"] / medians["without"],
+        "ratio": medians[0] / medians[1],
         "plan": str(bare.plan_),
         **found(bare),
     }
@@ -292,9 +261,6 @@ def checks(scenario, result):
 
 def show(result):
     """Print a scenario as two tables."""
-    if "skipped" in result:
-        print(f"{result['scenario']}: skipped: {result['skipped']}")
-        return
     problem = result["problem"]
     title = (
         f"{result['scenario']}: {problem['rows']:,} x {problem['features']} {problem['dtype']} "
@@ -310,64 +276,29 @@ def show(result):
     for each in contenders:
         if "failed" in each:
             print(f"{each['name']} {each['failed']}")
-    rows = [
-        {"gpuml": name, "": value} for name, value in facts_to_show(result) if value is not None
-    ]
-    harness.print_table("", rows)
+    harness.print_facts(facts_to_show(result))
 
 
 def facts_to_show(result):
     own, check = result["contenders"][0], result["against_float64"]
-    yield from (("plan", own["plan"]), ("passes over the rows", own["passes"]))
-    yield "first run at this size", f"{own['first_seconds']:.4f} s"
-    yield "extra host memory", harness.megabytes(own["extra_host_bytes"])
-    yield "growth of the GPU pool", harness.megabytes(own["extra_pool_bytes"])
-    yield "moved host to device", f"{own['bytes_to_device']:,} bytes"
-    yield "moved device to host", f"{own['bytes_to_host']:,} bytes"
-    for name, value in result["breakdown_seconds"].items():
-        yield name, f"{value:.4f} s"
+    facts = {"plan": own["plan"], "passes over the rows": own["passes"]}
+    facts |= harness.memory_facts(own) | harness.parts_of(result["breakdown_seconds"])
     if "without_scaler" in result:
-        yield "time with the scaler / without", f"{result['without_scaler']['ratio']:.2f}"
+        facts["time with the scaler / without"] = f"{result['without_scaler']['ratio']:.2f}"
     label = f"scores against float64, {check['rows']:,} rows"
-    yield label, f"{check['largest_score_difference']:.1e}"
-    for name, so in result["checks"].items():
-        yield name, "yes" if so else "NO"
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    add = parser.add_argument
-    add("--scenario", nargs="+", choices=[*SCENARIOS, *GROUPS], default=["host"])
-    add("--rivals", nargs="*", choices=RIVAL_NAMES, help="default: those that suit the scenario")
-    add("--rows", type=int, help="default: those of the scenario")
-    add("--features", type=int, help="default: those of the scenario")
-    add("--rival-rows", type=int, help="rows for every rival; gpuml runs on as many beside it")
-    add("--rival-candidates", type=int, help="candidates for every rival, and for gpuml beside it")
-    add("--repeats", type=int, help="timed runs of gpuml")
-    add("--device", choices=["auto", "cpu", "cuda"], help="gpuml's setting for host data")
-    add("--json", type=Path, help="file for the report (default: standard output)")
-    return parser.parse_args()
-
-
-def scenario_names(chosen):
-    names = [name for choice in chosen for name in GROUPS.get(choice, (choice,))]
-    return list(dict.fromkeys(names))
+    facts[label] = f"{check['largest_score_difference']:.1e}"
+    return facts | {name: "yes" if so else "NO" for name, so in result["checks"].items()}
 
 
 def main():
-    args = parse_arguments()
-    report = {
-        "benchmark": "pipeline_search",
-        "command": without_paths(sys.argv[1:]),
-        "gpuml": gpuml.__version__,
-        "SCIPY_ARRAY_API": os.environ.get("SCIPY_ARRAY_API"),
-        "scenarios": [run_scenario(name, args) for name in scenario_names(args.scenario)],
-    }
-    # Last, when every library that matters is loaded and shows its thread pool.
-    report["machine"] = harness.machine()
-    harness.write_json(report, args.json)
-    for result in report["scenarios"]:
-        show(result)
+    parser = harness.arguments(__doc__, [*SCENARIOS, *GROUPS], ["host"], RIVAL_NAMES)
+    add = parser.add_argument
+    add("--rival-rows", type=int, help="rows for every rival; gpuml runs on as many beside it")
+    add("--rival-candidates", type=int, help="candidates for every rival, and for gpuml beside it")
+    add("--device", choices=["auto", "cpu", "cuda"], help="gpuml's setting for host data")
+    args = parser.parse_args()
+    names = harness.names_of(args.scenario, GROUPS)
+    harness.report_on("pipeline_search", names, run_scenario, show, args)
 
 
 if __name__ == "__main__":

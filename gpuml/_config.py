@@ -135,6 +135,15 @@ def config_context(**settings):
     **settings
         As for `set_config`.
 
+    Yields
+    ------
+    None
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a setting or a value that `set_config` does not take.
+
     Examples
     --------
     >>> import gpuml

@@ -116,7 +116,18 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
 
     See Also
     --------
-    save : With an example.
+    save : The way here.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import gpuml
+    >>> from gpuml.linear_model import Ridge
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gpuml.save(Ridge(alpha=2.0), Path(folder) / "ridge.joblib")
+    ...     gpuml.load(Path(folder) / "ridge.joblib")
+    Ridge(alpha=2.0)
     """
     with loading_to(device):
         if device == "cuda" and not has_gpu():

@@ -104,6 +104,18 @@ def predict_proba(model: Any, X: Any) -> Any:
     ------
     NotFittedError, AttributeError, ValueError
         As for `predict`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml_dask.predict import predict_proba
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> model = LogisticRegression().fit(X, X[:, 0] > 2)
+    >>> there = predict_proba(model, da.from_array(X, chunks=(2, 2)))
+    >>> bool(np.allclose(there.compute(scheduler="threads"), model.predict_proba(X)))
+    True
     """
     return _apply(model, "predict_proba", X)
 
@@ -127,6 +139,18 @@ def predict_log_proba(model: Any, X: Any) -> Any:
     ------
     NotFittedError, AttributeError, ValueError
         As for `predict`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml_dask.predict import predict_log_proba
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> model = LogisticRegression().fit(X, X[:, 0] > 2)
+    >>> there = predict_log_proba(model, da.from_array(X, chunks=(2, 2)))
+    >>> bool(np.allclose(there.compute(scheduler="threads"), model.predict_log_proba(X)))
+    True
     """
     return _apply(model, "predict_log_proba", X)
 
@@ -150,6 +174,18 @@ def decision_function(model: Any, X: Any) -> Any:
     ------
     NotFittedError, AttributeError, ValueError
         As for `predict`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml_dask.predict import decision_function
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> model = LogisticRegression().fit(X, X[:, 0] > 2)
+    >>> there = decision_function(model, da.from_array(X, chunks=(2, 2)))
+    >>> bool(np.allclose(there.compute(scheduler="threads"), model.decision_function(X)))
+    True
     """
     return _apply(model, "decision_function", X)
 
@@ -175,6 +211,17 @@ def transform(model: Any, X: Any) -> Any:
     ------
     NotFittedError, AttributeError, ValueError
         As for `predict`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.decomposition import PCA
+    >>> from gpuml_dask.predict import transform
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> step = PCA(1).fit(X)
+    >>> transform(step, da.from_array(X, chunks=(2, 2))).shape
+    (6, 1)
     """
     return _apply(model, "transform", X)
 
@@ -198,6 +245,17 @@ def inverse_transform(model: Any, X: Any) -> Any:
     ------
     NotFittedError, AttributeError, ValueError
         As for `predict`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.decomposition import PCA
+    >>> from gpuml_dask.predict import inverse_transform
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> step = PCA(1).fit(X)
+    >>> inverse_transform(step, da.ones((6, 1), chunks=(2, 1))).shape
+    (6, 2)
     """
     return _apply(model, "inverse_transform", X)
 
@@ -221,6 +279,17 @@ def score_samples(model: Any, X: Any) -> Any:
     ------
     NotFittedError, AttributeError, ValueError
         As for `predict`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from gpuml.decomposition import PCA
+    >>> from gpuml_dask.predict import score_samples
+    >>> X = np.arange(12.0).reshape(6, 2) % 5
+    >>> step = PCA(1).fit(X)
+    >>> score_samples(step, da.from_array(X, chunks=(2, 2))).shape
+    (6,)
     """
     return _apply(model, "score_samples", X)
 

@@ -44,9 +44,9 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
     ----------
     Cs : int or array-like of floats, default=10
         Inverse strengths of the penalty; an int makes a grid from 1e-4 to 1e4.
-    l1_ratios : array-like of floats in [0, 1] or None, default=None
-        Shares of the l1 part; other than 0 only with ``solver="saga"``. None, which is deprecated
-        in scikit-learn 1.8, means 0.
+    l1_ratios : array-like of shape (n_l1_ratios,) or None, default=None
+        Shares of the l1 part, from 0 to 1; other than 0 only with ``solver="saga"``. None, which
+        is deprecated in scikit-learn 1.8, means 0.
     fit_intercept : bool, default=True
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold; ints are stratified.

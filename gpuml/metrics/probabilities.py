@@ -34,7 +34,7 @@ def log_loss(
         Weights w of the rows; None weighs each 1.
     labels : array-like of shape (n_classes,), default=None
         All labels, sorted. None takes those that occur in y_true.
-    y_pred : array-like
+    y_pred : array-like of the shape of `y_proba`
         The former name of `y_proba`, as in scikit-learn.
 
     Returns
@@ -130,7 +130,7 @@ def d2_log_loss_score(
         Weights of the rows; None weighs each 1.
     labels : array-like of shape (n_classes,), default=None
         All labels, sorted. None takes those that occur in y_true.
-    y_pred : array-like
+    y_pred : array-like of the shape of `y_proba`
         The former name of `y_proba`, as in scikit-learn.
 
     Returns

@@ -53,7 +53,8 @@ class MinMaxScaler(Travels, sk.MinMaxScaler):
 
     See Also
     --------
-    MaxAbsScaler, StandardScaler
+    MaxAbsScaler : By the largest absolute value, without a shift.
+    StandardScaler : By mean and standard deviation.
 
     Examples
     --------
@@ -222,7 +223,8 @@ class MaxAbsScaler(Travels, sk.MaxAbsScaler):
 
     See Also
     --------
-    MinMaxScaler, StandardScaler
+    MinMaxScaler : Into a given range.
+    StandardScaler : By mean and standard deviation.
 
     Examples
     --------

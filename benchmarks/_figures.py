@@ -1,0 +1,206 @@
+"""What the figures of the page show, taken from reports; `_plots` draws it."""
+
+from dataclasses import dataclass
+
+import _results
+
+FACTORS = {
+    "n": "rows",
+    "d": "features",
+    "candidates": "candidates",
+    "folds": "folds",
+    "classes": "classes",
+}
+# Not rivals: what an estimator takes by itself.
+NO_RIVALS = ("bare fits",)
+
+
+TITLES = {
+    "ridge_search": "Ridge search",
+    "logistic_search": "LogisticRegression search",
+    "pipeline_search": "pipeline search",
+    "generic_search": "forest search",
+    "dask_search": "cluster",
+    "pca": "PCA",
+    "svd": "SVD",
+}
+
+
+def label_of(record):
+    """What is timed, for people."""
+    workers = f", {record.devices} workers" if record.devices > 1 else ""
+    return f"{TITLES.get(record.benchmark, record.benchmark)}, {record.what}{workers}"
+
+
+def kind_of(report, record):
+    """What does the work of a record, in a word or two."""
+    gpu = report.machine.get("gpu")
+    if not gpu or record.place == "cpu":
+        return "CPU"
+    name = gpu["name"].replace("NVIDIA ", "")
+    return name if record.devices == 1 else f"{record.devices} x {name}"
+
+
+# ---------------------------------------------------------------- gpuml and its fastest rival
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The fastest rival at a task, and where gpuml did it."""
+
+    report: _results.Report
+    rival: _results.Record
+    kind: str
+
+    @property
+    def label(self):
+        """Benchmark, task, size and rival in a line."""
+        return f"{label_of(self.rival)} ({self.rival.contender})"
+
+
+def comparisons(reports):
+    """The fastest rival at every task, but for sweeps and for calls that are passed on."""
+    fastest = {}
+    for report in reports:
+        if report.benchmark == "sweep":
+            continue
+        for record in report.records:
+            if record.ratio is None or record.contender in NO_RIVALS or record.scenario == "face":
+                continue
+            key = report.name, record.problem
+            if key not in fastest or record.ratio < fastest[key].rival.ratio:
+                fastest[key] = Comparison(report, record, kind_of(report, _own(report, record)))
+    return sorted(fastest.values(), key=lambda one: one.rival.ratio)
+
+
+def _own(report, rival):
+    """What a rival is compared with."""
+    ours = [record for record in report.records if record.is_ours and record.seconds]
+    same = [record for record in ours if record.problem == rival.problem]
+    return next(iter(same or [r for r in ours if r.scenario == rival.scenario]), rival)
+
+
+# ---------------------------------------------------------------- one factor at a time
+
+
+def sweeps(reports):
+    """Reports of sweeps."""
+    return [report for report in reports if report.benchmark == "sweep"]
+
+
+def base_of(report, model):
+    """The case that all others differ from in one factor: what most have of each factor."""
+    records = [r for r in report.records if r.scenario == model and r.is_ours]
+    base = {}
+    for factor in FACTORS:
+        values = [getattr(record, factor) for record in records]
+        base[factor] = max(set(values), key=values.count)
+    return base
+
+
+def curve(report, model, factor, ours):
+    """Records that differ from the base case in one factor only, in its order."""
+    base = base_of(report, model)
+    same = [
+        record
+        for record in report.records
+        if record.scenario == model
+        and record.is_ours == ours
+        and record.seconds
+        and all(getattr(record, f) == base[f] for f in FACTORS if f != factor)
+        and getattr(record, factor) is not None
+    ]
+    return sorted(same, key=lambda record: getattr(record, factor))
+
+
+# ---------------------------------------------------------------- several devices
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A task on one worker and on more, of one report."""
+
+    report: _results.Report
+    task: str
+    records: tuple
+    weak: bool
+
+    @property
+    def efficiency(self):
+        """Of the most workers."""
+        one, *_, most = self.records
+        gain = one.seconds["median"] / most.seconds["median"]
+        return gain if self.weak else gain / most.devices
+
+
+def scalings(reports):
+    """Tasks that were timed on one worker and on more."""
+    found = []
+    for report in reports:
+        if report.benchmark == "svd":
+            found += _of_svd(report)
+        if report.benchmark != "dask_search":
+            continue
+        for scenario, weak in (("scaling", True), ("generic", False)):
+            records = [r for r in report.records if r.scenario == scenario and r.seconds]
+            for task in dict.fromkeys(record.task for record in records):
+                of_task = sorted((r for r in records if r.task == task), key=lambda r: r.devices)
+                if len(of_task) > 1:
+                    found.append(Scaling(report, task, tuple(of_task), weak))
+    return found
+
+
+def _of_svd(report):
+    """A part of the matrix on one device, and as large a part on each of several."""
+    ours = [r for r in report.records if r.scenario == "uint8" and r.is_ours and r.seconds]
+    # On a CPU, one has all cores of the others together.
+    records = [record for record in ours if record.place == "cuda"]
+    one = next((record for record in records if record.devices == 1), None)
+    if one is None:
+        return []
+    # Fewer rows than workers are left over.
+    many = [r for r in records if r.devices > 1 and abs(r.n - r.devices * one.n) < r.devices]
+    return [Scaling(report, "SVD", (one, record), True) for record in many]
+
+
+# ---------------------------------------------------------------- bytes, limits
+
+
+def moves(reports):
+    """Records that say what went to a GPU, by the share of their data that did."""
+    found = [
+        (report, record)
+        for report in reports
+        for record in report.records
+        if record.bytes_to_device and record.place == "cuda" and report.benchmark != "sweep"
+    ]
+    return sorted(found, key=lambda pair: pair[1].bytes_to_device / pair[1].data_bytes)
+
+
+LIMITS = {
+    "products": "bare matrix products",
+    "memory": "one copy's bandwidth",
+    "link": "the link to the GPU",
+}
+
+
+def at_limits(reports):
+    """Records of gpuml with the part of their time that a limit of the hardware asks for."""
+    found = []
+    for report in reports:
+        chosen = report.records
+        if report.benchmark == "sweep":
+            chosen = [_largest(report, model) for model in _models(report)]
+        for record in chosen:
+            for limit, share in record.shares.items():
+                found.append((report, record, limit, share))
+    return sorted(found, key=lambda row: row[3])
+
+
+def _models(report):
+    return dict.fromkeys(record.scenario for record in report.records)
+
+
+def _largest(report, model):
+    ours = [r for r in report.records if r.scenario == model and r.is_ours and r.seconds]
+    return max(ours, key=lambda record: (record.n, record.candidates == 10))

@@ -1,0 +1,227 @@
+"""What the site does to the sources of its pages: public names, links, docstrings.
+
+`conf.py` calls it, and so does `tests/test_docs_site.py`, without Sphinx.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+import shutil
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+
+# Pages of the site whose text is a file in the root of the repository.
+ROOT_PAGES = {"readme": "README.md", "contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
+
+# The bar at the top. It is added to index.md here: a code host would show it as a block of code.
+SECTIONS = (
+    *("site/getting-started", "site/guide", "site/moving", "auto_examples/index"),
+    *("reference/index", "site/development"),
+)
+
+KINDS = ("classes", "functions")
+LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+CODE = re.compile(r"^```.*?^```|^ {4}.*?$", re.MULTILINE | re.DOTALL)
+
+
+def public_modules() -> list[str]:
+    """Modules that `reference/index.rst` lists."""
+    text = (DOCS / "reference" / "index.rst").read_text()
+    return re.findall(r"^   (gpuml[\w.]*)$", text, re.MULTILINE)
+
+
+def public_names(module: str) -> dict[str, object]:
+    """Classes and functions of a public module, by name.
+
+    They are those of ``__all__``, or, without one, those that the module defines itself.
+    """
+    found = importlib.import_module(module)
+    names = getattr(found, "__all__", None)
+    if names is None:
+        own = {name for name, value in vars(found).items() if _is_of(value, module)}
+        names = [name for name in own if not name.startswith("_")]
+    values = {name: getattr(found, name) for name in sorted(names, key=str.lower)}
+    return {
+        name: value
+        for name, value in values.items()
+        if inspect.isroutine(value) or inspect.isclass(value)
+    }
+
+
+def _is_of(value, module):
+    return getattr(value, "__module__", None) == module
+
+
+def reference() -> dict[str, dict[str, list[str]]]:
+    """For the page of each public module: classes, functions, and what another page describes."""
+    pages, described = {}, {}
+    for module in public_modules():
+        page = {"classes": [], "functions": [], "elsewhere": []}
+        for name, value in public_names(module).items():
+            if id(value) in described:
+                page["elsewhere"].append(described[id(value)])
+                continue
+            described[id(value)] = f"{module}.{name}"
+            page["classes" if inspect.isclass(value) else "functions"].append(name)
+        pages[module] = page
+    return pages
+
+
+def page_source(name: str, text: str) -> str:
+    """The text of a page as the site needs it; links of a code host become links of the site."""
+    if name in ROOT_PAGES:
+        path = ROOT / ROOT_PAGES[name]
+        text = path.read_text()
+    else:
+        path = DOCS / f"{name}.md"
+    text = _outside_code(text, lambda part: LINK.sub(lambda link: _link(link, path), part))
+    if name == "index":
+        text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(SECTIONS) + "\n```\n"
+    return text
+
+
+def _outside_code(text, change):
+    """`change` of what is not in a block of code."""
+    parts, end = [], 0
+    for block in CODE.finditer(text):
+        parts += [change(text[end : block.start()]), block.group()]
+        end = block.end()
+    return "".join([*parts, change(text[end:])])
+
+
+def _link(link, page):
+    image, words, target, anchor = link.groups(default="")
+    if "://" in target or target.startswith("mailto:"):
+        return link.group()
+    file = (page.parent / target).resolve()
+    if image:
+        inside = file.is_relative_to(DOCS)
+        return f"![{words}]({'/' if inside else '../'}{file.relative_to(DOCS if inside else ROOT)})"
+    for name, of_root in ROOT_PAGES.items():
+        if file == ROOT / of_root:
+            return f"[{words}](/{name}.md{anchor})"
+    if file.is_relative_to(DOCS) and file.suffix == ".md":
+        return f"[{words}](/{file.relative_to(DOCS)}{anchor})"
+    # The site has no page of it, and the repository no address that all its copies share.
+    path = file.relative_to(ROOT) if file.is_relative_to(ROOT) else target
+    return f"{words}" if words.strip("`") == str(path) else f"{words} (`{path}`)"
+
+
+def remove_old_stubs() -> None:
+    """Remove generated pages of names that are no longer public."""
+    pages = reference()
+    names = {
+        f"{module}.{name}"
+        for module, page in pages.items()
+        for kind in KINDS
+        for name in page[kind]
+    }
+    for stub in (DOCS / "reference" / "generated").glob("*.rst"):
+        if stub.stem not in names | set(pages):
+            stub.unlink()
+
+
+# Roles whose targets are on scikit-learn's site: the words stay.
+OF_SKLEARN = re.compile(r":(?:ref|term|user_guide):`[!~]?([^`<]+?)\s*(?:<[^`>]*>)?`")
+# A name of a fitted attribute, which reStructuredText takes for a link.
+ATTRIBUTE = re.compile(r"(?<![\w`.\\*])([A-Za-z]\w*)_(?![\w`])")
+SECTION_ON_A_GPU = re.compile(
+    r"\n*On a GPU\n-{3,}\n(.*?)(?=\n\n[A-Z][\w ]+\n-{3,}\n|\Z)", re.DOTALL
+)
+
+
+def docstring_lines(lines: list[str]) -> list[str]:
+    """A docstring as numpydoc needs it.
+
+    Classes of `gpuml.adapters` have scikit-learn's docstrings, and other classes inherit methods
+    with theirs. What they have of "On a GPU" comes to the front, where it is seen.
+    """
+    text = "\n".join(without_links(lines))
+    found = SECTION_ON_A_GPU.search(text)
+    if found is not None:
+        text = text[: found.start()] + text[found.end() :]
+        note = "\n".join(f"   {line}".rstrip() for line in found.group(1).strip().split("\n"))
+        note = note.replace("the table says", ":doc:`the table </adapters>` says")
+        first, _, rest = text.lstrip("\n").partition("\n\n")
+        text = f"{first}\n\n.. admonition:: On a GPU\n\n{note}\n\n{rest}"
+    return [_without_targets(line) for line in text.split("\n")]
+
+
+def without_links(lines: list[str]) -> list[str]:
+    """Lines without references to labels and terms of scikit-learn's site."""
+    return OF_SKLEARN.sub(r"*\1*", "\n".join(lines)).split("\n")
+
+
+def _without_targets(line):
+    if line.lstrip().startswith((">>>", "...", "..")):
+        return line
+    names, colon, kind = line.partition(" : ")
+    if not re.fullmatch(r"(\**\w+, )*\**\w+", names):
+        return _escaped(line)
+    # numpydoc itself escapes the last of the names that a line defines.
+    *others, last = names.split(", ")
+    names = ", ".join([*(_escaped(name) for name in others), last])
+    return f"{names}{colon}{_escaped(kind)}"
+
+
+def _escaped(text):
+    """Text with the names of attributes escaped where they are not in backquotes."""
+    parts = re.split(r"(`+[^`]*`+_{0,2})", text)
+    return "".join(
+        part if number % 2 else ATTRIBUTE.sub(r"\1\\_", part) for number, part in enumerate(parts)
+    )
+
+
+EXAMPLES = DOCS / "_examples"
+NO_EXAMPLE = re.compile(r"_|make_")  # what examples share, and what is made of them
+HEADER = """Examples
+========
+
+Each script runs on a CPU as it is, and says at its top how to run it, on a GPU too.
+"""
+
+
+def copy_examples() -> None:
+    """Copy the scripts of `examples/` for sphinx-gallery, with titles in its form."""
+    shutil.rmtree(EXAMPLES, ignore_errors=True)
+    EXAMPLES.mkdir()
+    header = next((ROOT / "examples").glob("GALLERY_HEADER.*"), None)
+    if header is None:
+        (EXAMPLES / "GALLERY_HEADER.rst").write_text(HEADER)
+    else:
+        shutil.copy2(header, EXAMPLES)
+    scripts = sorted((ROOT / "examples").glob("*.py"))
+    for script in scripts:
+        (EXAMPLES / script.name).write_text(with_title(script.read_text()))
+    names = {"index", *(script.stem for script in scripts if not NO_EXAMPLE.match(script.name))}
+    for old in (DOCS / "auto_examples").glob("*.rst"):
+        if old.stem not in names:
+            old.unlink()
+
+
+def with_title(script: str) -> str:
+    """A script whose docstring has a title, and blocks of commands, as reStructuredText."""
+    if ast.get_docstring(ast.parse(script)) is None:
+        return script
+    end = ast.parse(script).body[0].end_lineno
+    lines = script.splitlines(keepends=True)
+    before, opening, docstring = "".join(lines[:end]).partition('"""')
+    first, _, rest = docstring.partition("\n")
+    if not rest.startswith("="):
+        rest = f"{'=' * len(first)}\n{rest}"
+    rest = re.sub(r"(?<!:)\n\n(?= {4}\S)", "\n\n::\n\n", rest)
+    return f"{before}{opening}{first}\n{rest}{''.join(lines[end:])}"
+
+
+def pictures(block, block_vars, gallery_conf) -> str:
+    """What sphinx-gallery shows below a script: the pictures that it has written as files."""
+    from sphinx_gallery.scrapers import figure_rst
+
+    found = sorted(EXAMPLES.rglob("*.png"))
+    names = [next(block_vars["image_path_iterator"]) for _ in found]
+    for picture, name in zip(found, names, strict=True):
+        shutil.move(picture, name)
+    return figure_rst(names, gallery_conf["src_dir"]) if names else ""

@@ -1,0 +1,125 @@
+"""How the site is built: `make docs`, or `sphinx-build docs out/docs`.
+
+`DOCS_GALLERY=1` runs the examples for their pictures, and `DOCS_GALLERY=ridge` those that have this
+in their names; without it they are shown as text.
+"""
+
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+
+import _site  # noqa: E402
+
+import gpuml  # noqa: E402
+
+project = "gpuml"
+author = "gpuml developers"
+copyright = author
+version = release = gpuml.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.extlinks",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+html_static_path = ["_static"]
+exclude_patterns = ["_examples", "auto_examples/*.ipynb"]
+# `a` in a docstring is code.
+default_role = "code"
+
+# ------------------------------------------------------------------------------------- pages
+
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+# Anchors of headings are those of a code host.
+myst_heading_anchors = 4
+# Parts of the packages that scikit-learn's docstrings refer to.
+extlinks = {
+    "doi": ("https://doi.org/%s", "doi:%s"),
+    "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
+}
+
+# --------------------------------------------------------------------------------- reference
+
+autosummary_generate = True
+autosummary_imported_members = True
+_site.remove_old_stubs()
+autosummary_context = {"public": _site.reference()}
+autodoc_typehints = "none"
+# The members of a class are listed on its page, each with its docstring.
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+# numpydoc reads docstrings once more by itself, before `_site` has moved this section.
+warnings.filterwarnings("ignore", message="Unknown section On A Gpu")
+
+# ----------------------------------------------------------------------------------- gallery
+
+RUN = os.environ.get("DOCS_GALLERY", "")
+_site.copy_examples()
+sphinx_gallery_conf = {
+    "examples_dirs": "_examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$" if RUN == "1" else RUN,
+    "ignore_pattern": rf"/({_site.NO_EXAMPLE.pattern})\w*\.py$",
+    "plot_gallery": bool(RUN),
+    "image_scrapers": ("_site.pictures",),
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+}
+
+# -------------------------------------------------------------------------------------- look
+
+html_theme = "pydata_sphinx_theme"
+html_title = "gpuml"
+html_copy_source = False
+html_show_sourcelink = False
+html_css_files = ["site.css"]
+html_theme_options = {
+    "show_nav_level": 1,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {"index": []}
+
+
+def setup(app):
+    """Hand sources and docstrings to `_site`."""
+    # All pages are read again when what is done to them has changed.
+    app.add_config_value("site", (DOCS / "_site.py").read_text(), "env")
+    app.connect("source-read", _read)
+    app.connect("autodoc-skip-member", _skipped)
+    app.connect("autodoc-process-docstring", _before_numpydoc, priority=10)
+    app.connect("autodoc-process-docstring", _after_numpydoc, priority=900)
+
+
+def _read(app, name, source):
+    if (DOCS / f"{name}.md").exists():
+        source[0] = _site.page_source(name, source[0])
+    if name in _site.ROOT_PAGES:
+        app.env.note_dependency(str(_site.ROOT / _site.ROOT_PAGES[name]), docname=name)
+
+
+def _skipped(app, what, name, value, skip, options):
+    # Metadata routing: scikit-learn's, and the same on every page.
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+
+
+def _before_numpydoc(app, what, name, value, options, lines):
+    lines[:] = _site.docstring_lines(lines)
+
+
+def _after_numpydoc(app, what, name, value, options, lines):
+    lines[:] = _site.without_links(lines)  # it has added docstrings of properties

@@ -1,0 +1,281 @@
+"""The pages of the site: their examples run, and what they quote is so. Sphinx is not needed."""
+
+import ast
+import importlib.util
+import json
+import pkgutil
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import gpuml
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+PAGES = (
+    *("start", "devices", "searches", "troubleshooting"),
+    *("from-scikit-learn", "from-cuml", "extending"),
+)
+# Modules without an underscore that are for authors of estimators, and no page of the reference.
+FOR_AUTHORS = {
+    "gpuml": {
+        *("adapters", "data", "divided", "feature_extraction", "losses", "penalties"),
+        *("persistence", "reading", "resampling", "solvers"),  # what persistence has, gpuml has
+    },
+    "gpuml_dask": {
+        *("cluster", "fitting", "on_start", "planning", "resuming", "rows"),
+        *("scores", "searching", "sums"),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The module `docs/_site.py`."""
+    spec = importlib.util.spec_from_file_location("_site_of_docs", DOCS / "_site.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def page(name):
+    return (DOCS / f"{name}.md").read_text()
+
+
+@pytest.fixture
+def settings():
+    before = gpuml.get_config()
+    yield
+    gpuml.set_config(**before)
+
+
+# ------------------------------------------------------------------------------------- pages
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_examples_of_a_page_run(name, capsys, tmp_path, monkeypatch, settings):
+    monkeypatch.chdir(tmp_path)
+    blocks = BLOCK.findall(page(name))
+    assert blocks
+    names = {"__name__": f"page_{name}"}
+    monkeypatch.setitem(sys.modules, names["__name__"], type(sys)(names["__name__"]))
+    for block in blocks:
+        exec(compile(block, f"{name}.md", "exec"), names)
+        printed = capsys.readouterr().out.splitlines()
+        expected = re.findall(r"print\(.*\)  # (.*)", block)
+        assert printed == expected
+
+
+# With cuML it takes seconds, and leaves CuPy with another allocator.
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="shows a CPU's answer")
+def test_what_doctor_prints_is_so(capsys):
+    (block,) = BLOCK.findall(page("installation"))
+    exec(compile(block, "installation.md", "exec"), {})
+    lines = re.sub(r" +", " ", capsys.readouterr().out)
+    parts = re.findall(r"^    (\w+) +(?:ok|missing) ", page("installation"), re.MULTILINE)
+    assert parts
+    for part in parts:
+        assert re.search(rf"^{part} (ok|missing|broken) ", lines, re.MULTILINE), part
+
+
+def strings_of_the_sources():
+    for package in ("gpuml", "gpuml_dask"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+                elif isinstance(node, ast.JoinedStr):
+                    yield "".join(str(getattr(part, "value", "{}")) for part in node.values)
+
+
+def test_messages_under_troubleshooting_exist():
+    quoted = re.findall(r"^### `(.*)`$", page("troubleshooting"), re.MULTILINE)
+    assert len(quoted) >= 15
+    assert quoted == list(dict.fromkeys(quoted))
+    sources = "\n".join(strings_of_the_sources())
+    assert [words for words in quoted if words not in sources] == []
+
+
+def test_the_lowest_versions_are_those_that_are_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [f"Python{project['requires-python']}", *project["dependencies"]]
+    asked += [line for lines in project["optional-dependencies"].values() for line in lines]
+    lowest = {}
+    for line in asked:
+        if found := re.match(r"([A-Za-z-]+?)(?:-cu\w+|\[.*\])?>=([\d.]+)", line):
+            lowest[found[1].lower()] = found[2]
+    lowest["cupy"] = lowest.pop("cupy", None) or next(
+        re.search(r">=([\d.]+)", line)[1] for line in asked if line.startswith("cupy-cuda13x")
+    )
+    rows = re.findall(r"^\| ([\w, -]+?)(?: \(\w+\))? \| ([\d.]+) \|", page("policy"), re.MULTILINE)
+    assert len(rows) >= 8
+    for names, version in rows:
+        for name in names.lower().split(", "):
+            assert lowest[name] == version, name
+
+
+def in_words(seconds):
+    """As the page writes seconds: two or three digits that count."""
+    return (
+        f"{seconds:.2f} s",
+        f"{seconds:.1f} s",
+        f"{seconds * 1e3:.1f} ms",
+        f"{seconds * 1e3:.0f} ms",
+    )
+
+
+def median(numbers):
+    return sorted(numbers)[len(numbers) // 2]
+
+
+def result(name):
+    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
+
+
+def contender(report, scenario, name, rows=None):
+    chosen = next(s for s in report["scenarios"] if s["scenario"] == scenario)
+    return next(
+        c["seconds"]["median"]
+        for c in chosen["contenders"]
+        if c["name"] == name and rows in (None, c.get("rows"))
+    )
+
+
+def test_figures_of_where_it_does_not_help_are_measured():
+    text = page("where-it-does-not-help")
+    for report, scenario in (("generic_search_h200", "device"), ("generic_search_cpu", "cpu")):
+        found = next(s for s in result(report)["scenarios"] if s["scenario"] == scenario)
+        found = found["against_bare_fits"]
+        row = next(r for r in text.splitlines() if f"generic_search.py --scenario {scenario}`" in r)
+        for seconds in (found["search_seconds"], found["bare_seconds"]):
+            assert any(f"| {words} |" in row for words in in_words(median(seconds))), row
+    for call in result("adapters_cpu")["face"]:
+        row = next((r for r in text.splitlines() if f"`{call['call']}`" in r), None)
+        if call["rows"] == 100_000 and row is not None:
+            for seconds in (call["ours"], call["bare"]):
+                assert any(f"| {words} |" in row for words in in_words(seconds)), row
+    diabetes = result("ridge_search_h200_diabetes")
+    pca = result("pca_cpu")
+    for seconds in (
+        contender(diabetes, "diabetes", "gpuml"),
+        contender(diabetes, "diabetes", "sklearn"),
+        contender(pca, "cpu", "gpuml"),
+        contender(pca, "cpu", "sklearn-covariance"),
+    ):
+        assert any(re.search(rf"\b{words}\b", text) for words in in_words(seconds)), seconds
+    ridge = result("ridge_search_h200")
+    for scenario in ("device", "host"):
+        seconds = contender(ridge, scenario, "gpuml", 7_000_000)
+        assert (
+            f"| {seconds:.3f} | `python benchmarks/ridge_search.py --scenario {scenario}`" in text
+        )
+
+
+def test_figures_of_the_page_for_users_of_cuml_are_measured():
+    text = page("from-cuml")
+    for name, rows in (("ridge_search", 7_000_000), ("logistic_search", 1_000_000)):
+        report = result(f"{name}_h200")
+        row = next(r for r in text.splitlines() if f"{name}.py" in r)
+        assert f"| {contender(report, 'device', 'gpuml', rows) * 1e3:.0f} ms |" in row
+        theirs = contender(report, "device", "cuml", rows)
+        assert f"| {theirs:.0f} s |" in row or f"| {theirs:.1f} s |" in row
+
+
+def test_code_that_extending_shows_exists():
+    shown = re.findall(r"```{literalinclude} (\S+)\n(.*?)```", page("extending"), re.DOTALL)
+    assert len(shown) >= 4
+    for path, options in shown:
+        text = (DOCS / path).read_text()
+        for words in re.findall(r"^:(?:start-at|end-before): \"?(.*?)\"?$", options, re.MULTILINE):
+            assert words in text, words
+
+
+# --------------------------------------------------------------------------------- reference
+
+
+def test_every_public_module_is_in_the_reference(site):
+    listed = set(site.public_modules())
+    for package, others in FOR_AUTHORS.items():
+        path = [str(ROOT / package)]
+        public = {m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_")}
+        missing = {f"{package}.{name}" for name in public - others} - listed
+        assert not missing
+    table = re.findall(r"^\| (`gpuml.*?) \|", page("index"), re.MULTILINE)
+    named = {name for cell in table for name in re.findall(r"`([\w.]+)`", cell)}
+    assert named <= listed
+
+
+def test_every_public_object_is_in_the_reference(site):
+    if importlib.util.find_spec("dask") is None:
+        pytest.skip("needs gpuml[dask]")
+    pages = site.reference()
+    described = {
+        id(getattr(importlib.import_module(module), name))
+        for module, names in pages.items()
+        for kind in ("classes", "functions")
+        for name in names[kind]
+    }
+    for module in pages:
+        found = importlib.import_module(module)
+        for name in getattr(found, "__all__", site.public_names(module)):
+            value = getattr(found, name)
+            if callable(value):
+                assert id(value) in described, f"{module}.{name}"
+                assert (value.__doc__ or "").strip(), f"{module}.{name}"
+    assert "Ridge" in pages["gpuml.linear_model"]["classes"]
+    assert "gpuml_dask.GridSearchCV" in pages["gpuml_dask.model_selection"]["elsewhere"]
+
+
+# -------------------------------------------------------------------------------------- site
+
+
+def test_every_page_has_its_place_on_the_site(site):
+    sections = "\n".join(path.read_text() for path in (DOCS / "site").glob("*.rst"))
+    placed = re.findall(r"^   \.\./([\w-]+)$", sections, re.MULTILINE)
+    assert len(placed) == len(set(placed))
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert pages - set(placed) == set()
+    assert set(placed) <= pages
+
+
+def test_links_of_a_code_host_become_links_of_the_site(site):
+    text = site.page_source("index", "see [it](../CONTRIBUTING.md#set-up), [that](svd.md)\n")
+    assert text.startswith("see [it](/contributing.md#set-up), [that](/svd.md)\n")
+    readme = site.page_source("readme", "")
+    assert readme.startswith("# gpuml")
+    assert "(/design.md)" in readme
+    assert not re.search(r"\]\((?:docs|benchmarks)/", readme)
+    picture = site.page_source("svd", "![a line](benchmarks/ratios.svg)\n")
+    assert picture == "![a line](/benchmarks/ratios.svg)\n"
+    block = "```python\nx = [a](../README.md)\n```\n"
+    assert site.page_source("svd", block) == block
+
+
+def test_docstrings_of_scikit_learn_lose_what_only_its_site_has(site):
+    assert site.docstring_lines(["Read the :ref:`User Guide <kmeans>`."]) == [
+        "Read the *User Guide*."
+    ]
+    assert site.docstring_lines(["x : array (n_features_in_,)"]) == [
+        "x : array (n_features_in\\_,)"
+    ]
+    assert site.docstring_lines([">>> model.coef_"]) == [">>> model.coef_"]
+    lines = ["Sum.", "", "Notes", "-----", "Text.", "", "On a GPU", "--------", "cuML does it."]
+    assert site.docstring_lines(lines)[:5] == [
+        "Sum.",
+        "",
+        ".. admonition:: On a GPU",
+        "",
+        "   cuML does it.",
+    ]
+
+
+def test_scripts_become_pages_of_the_gallery(site):
+    more = '    python it.py \\\\\n      --all\n\nMore.\n"""\n\nprint(1)\n'
+    script = '"""What it is.\n\n' + more
+    expected = '"""What it is.\n===========\n\n::\n\n' + more
+    assert site.with_title(script) == expected
+    assert site.with_title(expected) == expected
