@@ -106,3 +106,31 @@ def test_the_python_in_the_readme_runs(capsys):
         # Those that start workers are written as scripts are.
         exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out.count("alpha") == 2
+
+
+# What a citation file of version 1.2.0 must have, and what else it may (those of its fields that
+# one of a package has): https://github.com/citation-file-format/citation-file-format.
+CITATION_NEEDS = {"authors", "cff-version", "message", "title"}
+CITATION_MAY = {"abstract", "date-released", "doi", "identifiers", "keywords", "license"} | {
+    *("preferred-citation", "references", "repository-code", "type", "url", "version")
+}
+PERSON = {"family-names", "given-names", "orcid", "affiliation", "email", "name", "website"}
+
+
+def test_the_citation_file_is_valid_and_of_this_version():
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert set(citation) >= CITATION_NEEDS
+    assert set(citation) <= CITATION_NEEDS | CITATION_MAY
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["type"] == "software"
+    assert citation["version"] == gpuml.__version__
+    assert citation["license"] == PROJECT["license"]
+    assert "gpuml" in citation["title"]
+    assert citation["authors"]
+    for author in citation["authors"]:
+        assert author.keys() <= PERSON
+        assert "name" in author or {"family-names", "given-names"} <= author.keys()
+    assert [a["name"] for a in citation["authors"]] == [a["name"] for a in PROJECT["authors"]]
+    texts = [*citation["keywords"], citation["message"], citation["abstract"], citation["title"]]
+    assert all(isinstance(text, str) and text.strip() for text in texts)

@@ -1,7 +1,7 @@
 """Candidates that can share one pass over the rows, and the plan that says so."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -70,9 +70,17 @@ class Plan:
     Attributes
     ----------
     steps : tuple of Step
+    seconds : float or None
+        How long `fit` took, the refit included.
+    bytes_to_device, bytes_to_host : int or None
+        Bytes that gpuml moved between the host and devices in this process during `fit`; None
+        where other processes did the work.
     """
 
     steps: tuple[Step, ...]
+    seconds: float | None = field(default=None, compare=False)
+    bytes_to_device: int | None = field(default=None, compare=False)
+    bytes_to_host: int | None = field(default=None, compare=False)
 
     @property
     def n_fits(self) -> int:

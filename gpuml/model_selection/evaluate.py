@@ -346,7 +346,7 @@ def kind_of(estimator: Any) -> type:
 
 def _with_params(estimator, params):
     out = clone(estimator).set_params(**clone(params, safe=False))
-    if hasattr(out, "_validate_params"):
+    if hasattr(out, "_parameter_constraints"):
         out._validate_params()
     return out
 

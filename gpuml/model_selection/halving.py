@@ -94,10 +94,13 @@ class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
 
     Attributes
     ----------
-    n_resources_, n_candidates_, n_remaining_candidates_, max_resources_, min_resources_, \
-    n_iterations_, n_possible_iterations_, n_required_iterations_, cv_results_, best_estimator_, \
-    best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, multimetric_, \
-    classes_, n_features_in_, feature_names_in_
+    n_resources_, n_candidates_, n_remaining_candidates_, max_resources_, min_resources_
+        As scikit-learn's.
+    n_iterations_, n_possible_iterations_, n_required_iterations_
+        As scikit-learn's.
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
+        As scikit-learn's.
+    scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
         As scikit-learn's.
     plan_ : Plan
         How many fits were done in how many passes, and where, for each round.
@@ -146,7 +149,8 @@ class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
         of the resource as possible.
     min_resources : int, "exhaust" or "smallest", default="smallest"
         Not "exhaust" together with `n_candidates`.
-    factor, resource, max_resources, aggressive_elimination, cv, scoring, refit, error_score, \
+    factor, resource, max_resources, aggressive_elimination, cv, scoring, refit, error_score
+        As for `HalvingGridSearchCV`.
     return_train_score, n_jobs, verbose
         As for `HalvingGridSearchCV`.
     random_state : int, RandomState instance or None, default=None

@@ -23,7 +23,9 @@ from gpuml._arrays import as_array
 from gpuml._travel import Travels
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
+from gpuml.model_selection._html import search_html
 from gpuml.model_selection.candidates import Plan, Step
+from gpuml.model_selection.costs import Costs
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task, check_error_score
 from gpuml.model_selection.residence import place_name
@@ -94,10 +96,20 @@ class OnePassSearch(Travels, BaseSearchCV):
             return self
         before = dict(vars(self))
         try:
-            return self._fit(as_array(X), as_array(y), params)
+            with Costs(sees_moves=self._works_here()) as costs:
+                self._fit(as_array(X), as_array(y), params)
         except BaseException:
             self.__dict__ = before
             raise
+        self.plan_ = costs.added_to(self.plan_)
+        return self
+
+    def _works_here(self) -> bool:
+        """Whether this process does the work of `fit`; a subclass may send it elsewhere."""
+        return True
+
+    def _html_repr(self):
+        return search_html(self, super()._html_repr())
 
     def _fit(self, X, y, params):
         scorers, refit_metric = self._get_scorers()
@@ -288,9 +300,10 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
 
     Attributes
     ----------
-    cv_results_, best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, \
-    refit_time_, multimetric_, classes_, n_features_in_, feature_names_in_
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
         As scikit-learn's. Times of fits done together are shared out evenly.
+    scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
+        As scikit-learn's.
     plan_ : Plan
         How many fits were done in how many passes, and where.
 

@@ -61,7 +61,8 @@ class AffinePipeline:
             return False
         steps = [step for _, step in self.before]
         for step in [*steps, self.last]:
-            step._validate_params()
+            if hasattr(step, "_parameter_constraints"):
+                step._validate_params()
         if not _extrema_are_known(steps) or not all(step.affine_ready(X) for step in steps):
             return False
         return self.last.multifit_ready(X)

@@ -60,9 +60,11 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
 
     Parameters
     ----------
-    estimator, param_grid, factor, resource, max_resources, min_resources, \
-    aggressive_elimination, cv, scoring, refit, error_score, return_train_score, random_state, \
-    n_jobs, verbose
+    estimator, param_grid, factor, resource, max_resources, min_resources
+        As for `gpuml.model_selection.HalvingGridSearchCV`.
+    aggressive_elimination, cv, scoring, refit, error_score, return_train_score
+        As for `gpuml.model_selection.HalvingGridSearchCV`.
+    random_state, n_jobs, verbose
         As for `gpuml.model_selection.HalvingGridSearchCV`.
     client, checkpoint, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`.
@@ -145,9 +147,11 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
 
     Parameters
     ----------
-    estimator, param_distributions, n_candidates, factor, resource, max_resources, min_resources, \
-    aggressive_elimination, cv, scoring, refit, error_score, return_train_score, random_state, \
-    n_jobs, verbose
+    estimator, param_distributions, n_candidates, factor, resource, max_resources, min_resources
+        As for `gpuml.model_selection.HalvingRandomSearchCV`.
+    aggressive_elimination, cv, scoring, refit, error_score, return_train_score
+        As for `gpuml.model_selection.HalvingRandomSearchCV`.
+    random_state, n_jobs, verbose
         As for `gpuml.model_selection.HalvingRandomSearchCV`.
     client, checkpoint, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`.
@@ -236,7 +240,8 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
 
     Parameters
     ----------
-    estimator, parameters, max_iter, aggressiveness, patience, tol, test_size, random_state, \
+    estimator, parameters, max_iter, aggressiveness, patience, tol, test_size, random_state
+        As for `gpuml.model_selection.HyperbandSearchCV`.
     scoring, verbose, prefix
         As for `gpuml.model_selection.HyperbandSearchCV`.
     predict_meta, predict_proba_meta, transform_meta : array or frame, default=None
@@ -252,8 +257,9 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
 
     Attributes
     ----------
-    cv_results_, metadata, metadata_, history_, model_history_, best_estimator_, best_index_, \
-    best_score_, best_params_, scorer_, n_splits_, multimetric_, plan_
+    cv_results_, best_estimator_, best_index_, best_score_, best_params_, plan_
+        As of `gpuml.model_selection.HyperbandSearchCV`.
+    metadata, metadata_, history_, model_history_, scorer_, n_splits_, multimetric_
         As of `gpuml.model_selection.HyperbandSearchCV`.
 
     References

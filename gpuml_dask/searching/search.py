@@ -95,6 +95,9 @@ class ClusterSearch(OnePassSearch):
             return None
         return Checkpoints(self.checkpoint, getattr(self, "random_state", None))
 
+    def _works_here(self) -> bool:
+        return vars(self).get("_session") is None
+
     def _make_evaluator(self, job: Job) -> Any:
         session = vars(self).get("_session")
         if session is None:
@@ -285,8 +288,9 @@ class GridSearchCV(ClusterSearch, sk.GridSearchCV):
     ----------
     cv_results_ : dict of arrays
         scikit-learn's, and "worker" and "device" of each candidate.
-    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_, \
-    multimetric_, classes_, n_features_in_, feature_names_in_
+    best_estimator_, best_score_, best_params_, best_index_, refit_time_
+        As scikit-learn's.
+    scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
         As scikit-learn's.
     plan_ : Plan
         How many fits were done in how many passes, and where.

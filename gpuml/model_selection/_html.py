@@ -1,0 +1,182 @@
+"""Fitted searches in notebooks: the best candidate, the plan and what it cost, and a picture."""
+
+import base64
+import io
+import sys
+import warnings
+from html import escape
+from typing import Any
+
+import numpy as np
+
+SHOWN_STEPS = 5
+LONGEST_VALUE = 80
+# Pictures of more marks than that are smaller as PNG.
+MOST_MARKS_OF_SVG = 400
+# More numbers have no room in a small picture.
+MOST_NUMBERS = 40
+# Lines of more candidates cannot be told from each other.
+MOST_CANDIDATES = 1000
+SIZE = (5.6, 3.3)
+
+STYLE = (
+    "<style>.gpuml-search{font-family:sans-serif;font-size:13px;line-height:1.5}"
+    ".gpuml-search th,.gpuml-search td{text-align:left!important;vertical-align:top;"
+    "padding:1px 12px 1px 0;background:none}"
+    ".gpuml-search img{background:white;max-width:100%}</style>"
+)
+
+
+def search_html(search: Any, diagram: str) -> str:
+    """HTML of a search: what it found and did, above scikit-learn's diagram of it.
+
+    The diagram alone for searches that are not fitted, in terminals, which show no HTML, and for
+    whatever cannot be described: a representation never raises.
+    """
+    if not hasattr(search, "cv_results_") or not _shows_html():
+        return diagram
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return f"{STYLE}<div class='gpuml-search'>{_table(search)}{_picture(search)}</div>" + (
+                diagram
+            )
+    except Exception:  # users see the diagram, and not a traceback in place of an object
+        return diagram
+
+
+def _shows_html():
+    """Whether whoever asked can show HTML: IPython asks in a terminal too."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is None or "text/html" in shell.display_formatter.active_types
+
+
+# ---------------------------------------------------------------- in words
+
+
+def _table(search):
+    rows = [*_best(search), *_plan(search), *_seconds(search)]
+    cells = [f"<tr><th>{escape(name)}</th><td>{value}</td></tr>" for name, value in rows]
+    return f"<table>{''.join(cells)}</table>"
+
+
+def _best(search):
+    """Nothing for several metrics none of which decides."""
+    index = getattr(search, "best_index_", None)
+    if index is None:
+        return
+    metric = search.refit if search.multimetric_ else "score"
+    name = metric if search.multimetric_ else search.scoring
+    called = f" ({escape(name)})" if isinstance(name, str) else ""
+    if isinstance(metric, str):
+        mean, spread = _score(search.cv_results_, metric, index)
+        yield "best score", f"{mean:.4g}{spread}{called}"
+    for parameter, value in search.best_params_.items():
+        yield parameter, escape(_short(value))
+
+
+def _score(table, metric, index):
+    if f"mean_test_{metric}" not in table:  # Hyperband's
+        return table[f"test_{metric}"][index], ""
+    spread = table[f"std_test_{metric}"][index]
+    return table[f"mean_test_{metric}"][index], f" &plusmn; {spread:.2g}"
+
+
+def _short(value):
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " ..."
+
+
+def _plan(search):
+    plan = getattr(search, "plan_", None)
+    if plan is None:
+        return
+    lines = [escape(str(step)) for step in plan.steps[:SHOWN_STEPS]]
+    if len(plan.steps) > SHOWN_STEPS:
+        lines.append(
+            f"and {len(plan.steps) - SHOWN_STEPS} more steps: "
+            f"{plan.n_fits} fits in {plan.n_passes} passes in all"
+        )
+    yield "plan", "<br>".join(lines)
+    if plan.bytes_to_device is not None:
+        up, down = plan.bytes_to_device, plan.bytes_to_host
+        moved = f"{_bytes(up)} to devices, {_bytes(down)} to the host"
+        yield "moved", moved if up or down else "nothing between host and devices"
+
+
+def _seconds(search):
+    """Of `fit`, and what of it is known: fits and scores side by side may add up to more."""
+    parts = []
+    whole = getattr(getattr(search, "plan_", None), "seconds", None)
+    if whole is not None:
+        parts.append(f"{_time(whole)} in all")
+    table, n_splits = search.cv_results_, getattr(search, "n_splits_", 1)
+    for name, column in (("fits", "mean_fit_time"), ("scores", "mean_score_time")):
+        if column in table:
+            parts.append(f"{name} {_time(float(np.nansum(table[column])) * n_splits)}")
+    if hasattr(search, "refit_time_"):
+        parts.append(f"refit {_time(search.refit_time_)}")
+    if parts:
+        yield "time", escape(", ".join(parts))
+
+
+def _time(seconds):
+    if seconds < 1:
+        return f"{1000 * seconds:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
+
+
+def _bytes(count):
+    if count < 1000:
+        return f"{count} bytes"
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:.3g} TB"
+
+
+# ---------------------------------------------------------------- the picture
+
+
+def _picture(search):
+    """The picture as an image in the page; nothing without matplotlib.
+
+    As an image, and not as SVG among the page's own elements: its names do not meet those of other
+    pictures, and whatever values of parameters say is no markup.
+    """
+    n_candidates = len(search.cv_results_["params"])
+    if not 2 <= n_candidates <= MOST_CANDIDATES:
+        return ""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        return ""
+    metric = search.refit if search.multimetric_ else None
+    if search.multimetric_ and not isinstance(metric, str):
+        return ""
+    from gpuml.inspection import SearchDisplay
+
+    # A figure of its own, without pyplot: no backend starts, and no window stays open.
+    with rc_context({"text.usetex": False, "font.size": 9}):
+        figure = Figure(figsize=SIZE, layout="constrained", facecolor="white")
+        SearchDisplay.from_search(
+            search, metric=metric, ax=figure.subplots(), annotate=n_candidates <= MOST_NUMBERS
+        )
+        return _image(figure, "svg" if n_candidates <= MOST_MARKS_OF_SVG else "png")
+
+
+def _image(figure, kind):
+    file = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else None
+    figure.savefig(file, format=kind, dpi=144, metadata=metadata)
+    data = base64.b64encode(file.getvalue()).decode()
+    mime = {"svg": "image/svg+xml", "png": "image/png"}[kind]
+    return (
+        f"<img src='data:{mime};base64,{data}' width='{SIZE[0] * 96:.0f}' "
+        "alt='scores over the searched parameters'>"
+    )

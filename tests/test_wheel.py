@@ -1,0 +1,101 @@
+"""The wheel: what is in it, and that the README's first example runs from it alone."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import gpuml
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("gpuml", "gpuml_dask")
+# Oldest setuptools that pyproject.toml allows.
+SETUPTOOLS = "77"
+
+
+def sources():
+    """Files of both packages, as they are named in a wheel."""
+    found = (path for package in PACKAGES for path in (ROOT / package).rglob("*"))
+    files = (path for path in found if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(ROOT).as_posix() for path in files}
+
+
+def build_wheel(folder):
+    """The wheel, built from a copy: building leaves files behind, which others may be reading."""
+    copy = folder / "copy"
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, copy / package, ignore=ignored)
+    # A folder of tests and one of notes lie beside the packages, as in the repository.
+    for name in ("tests", "docs"):
+        (copy / name).mkdir()
+        (copy / name / "__init__.py").write_text("")
+    for name in ("pyproject.toml", "setup.cfg", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    code = "import setuptools.build_meta as b, sys; b.build_wheel(sys.argv[1])"
+    run([sys.executable, "-c", code, str(folder)], copy)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def run(command, folder, **environment):
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def check_contents(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (about,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
+        metadata = Parser().parsestr(archive.read(f"{about}/METADATA").decode())
+        licence = archive.read(f"{about}/licenses/LICENSE").decode()
+    held = {name for name in names if not name.startswith(about)}
+    # Nothing is missing, and nothing is there that is not a file of a package.
+    assert held == sources()
+    assert "gpuml/py.typed" in held
+    assert {name for name in held if name.endswith((".cu", ".cuh"))}
+    assert licence == (ROOT / "LICENSE").read_text()
+    assert metadata["Version"] == gpuml.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert any(line.startswith("scikit-learn") for line in metadata.get_all("Requires-Dist"))
+
+
+def first_example():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return blocks[0]
+
+
+# One test, so that one process builds the wheel, once.
+def test_the_wheel_has_what_it_should_and_runs_the_readme_s_example(tmp_path):
+    pytest.importorskip("setuptools", minversion=SETUPTOOLS)
+    pytest.importorskip("pip")
+    wheel = build_wheel(tmp_path)
+    check_contents(wheel)
+
+    target, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+    run([*pip, "--no-deps", "--no-index", "--no-compile", "--target", str(target), str(wheel)],
+        elsewhere)  # fmt: skip
+    script = elsewhere / "example.py"
+    script.write_text(first_example())
+    # The folder comes before whatever this environment has, such as this repository itself.
+    where = "import gpuml, gpuml_dask; print(gpuml.__path__[0], gpuml_dask.__path__[0])"
+    found = run([sys.executable, "-c", where], elsewhere, PYTHONPATH=str(target)).split()
+    assert [Path(name) for name in found] == [target / package for package in PACKAGES]
+    printed = run([sys.executable, str(script)], elsewhere, PYTHONPATH=str(target))
+    assert "alpha" in printed
