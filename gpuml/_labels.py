@@ -48,7 +48,8 @@ def encode(y: Array) -> Encoded:
         found = encode(xp.astype(y, xp.int8))
         return Encoded(found.codes, xp.astype(found.classes, xp.bool), found.counts)
     if _are_integers(y, xp) and y.shape[0] > 0:
-        low, high = int(xp.min(y)), int(xp.max(y))
+        # Numbers come to the host together: each copy waits for the device.
+        low, high = to_host(xp.stack([xp.min(y), xp.max(y)])).tolist()
         if high - low < COUNTED_SPAN and (is_numpy(y) or place_of(y).kind in ("cupy", "torch")):
             return _counted(y, low, high, xp)
     if is_numpy(y):
@@ -82,7 +83,8 @@ def _counts(offsets, span, xp):
     """How many there are of each of 0, 1, ..., on the host."""
     if span <= FEW_VALUES and not is_numpy(offsets):
         # A GPU that counts with `bincount` adds to few numbers, one thread after the other.
-        return np.asarray([int(xp.count_nonzero(offsets == value)) for value in range(span)])
+        counts = [xp.count_nonzero(offsets == value) for value in range(span)]
+        return to_host(xp.stack([xp.asarray(count) for count in counts]))
     return to_host(xp.bincount(xp.astype(offsets, xp.int64, copy=False), minlength=span))
 
 

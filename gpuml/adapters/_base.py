@@ -97,10 +97,11 @@ class Adapter(Travels):
         if place is None:
             return self._fit_on_host(method, call, X)
         self._validate_unless_skipped()
-        clause = self._clause_before_checks(X)
+        given = self.get_params(deep=False)
+        params = plain(given)
+        clause = self._clause_before_checks(X, params)
         if clause is None:
             data = check_data(self, row, call)
-            params = self._plain_params()
             row.checks(params, data)
             reason = (
                 refused_rows(self, row, data.X)
@@ -110,7 +111,7 @@ class Adapter(Travels):
             clause = reason and f"cuML has no {reason}"
         if clause is None:
             try:
-                return self._fit_engine(method, data, place)
+                return self._fit_engine(method, data, place, given)
             except UnsupportedHere as error:
                 clause = error.clause
         fall_back(self, method.name, clause, home_of(X))
@@ -127,11 +128,11 @@ class Adapter(Travels):
         self._validate_unless_skipped()  # rows count on parameters of the right types
         return self._row.work(*size_of(X), self._plain_params())
 
-    def _clause_before_checks(self, X):
+    def _clause_before_checks(self, X, params):
         """Why cuML does not do it, as far as is known before X is read."""
         if self._row.cuml is not None and not has_cuml():
             return "cuML is not installed"
-        reason = self._row.refuses_parameters(self._plain_params())
+        reason = self._row.refuses_parameters(params)
         if reason is None and is_sparse(X) and not self._row.sparse:
             reason = "sparse X"
         return reason and f"cuML has no {reason}"
@@ -140,9 +141,8 @@ class Adapter(Travels):
         if not get_config()["skip_parameter_validation"]:
             self._validate_params()
 
-    def _fit_engine(self, method, data: Data, place: Place):
+    def _fit_engine(self, method, data: Data, place: Place, params: Mapping[str, Any]):
         row = self._row
-        params = self.get_params(deep=False)
         known = plain(params, data.classes)
         brought = Engine.brought(row, data, place)
         engine = Engine.made(row, new_twin(row, known), row.changes(known, brought), place)

@@ -119,11 +119,16 @@ def only(name: str, *values: Any, or_array: bool = False) -> Refusal:
 
     def refused(params, data):
         value = params[name]
-        if hasattr(value, "__array__") and np.ndim(value) > 0:
+        if hasattr(value, "__array__") and _n_axes(value) > 0:
             return not or_array
         return not any(_same(value, known) for known in values)
 
     return Refusal(refused, parameter=name)
+
+
+def _n_axes(value):
+    # NumPy's functions may be forbidden to what only has `__array__`.
+    return value.ndim if hasattr(value, "ndim") else np.asarray(value).ndim
 
 
 def unset(name: str, default: Any = None) -> Refusal:

@@ -320,3 +320,26 @@ def test_embeddings_of_tsne_are_float32(device, device_of_fit):
         for rows in (X[:40], X[:40].astype("float32")):
             assert model.fit_transform(rows).dtype == "float32"
             assert model.embedding_.dtype == "float32"
+
+
+class OnlyArray:
+    """What NumPy makes an array of, and whose own functions it must not call."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+    def __array_function__(self, func, types, args, kwargs):
+        raise TypeError(f"no {func.__name__}")
+
+
+def test_targets_and_parameters_that_are_only_made_arrays_of(device):
+    """As scikit-learn's own checks have them."""
+    umap = UMAP(n_neighbors=5, init="random").fit(X, OnlyArray(Y))
+    assert is_engine(umap)
+    assert is_engine(UMAP(n_neighbors=5, init="random").fit(X, Y.tolist()))
+    params = {**umap.get_params(), "init": OnlyArray(X[:, :2])}
+    assert umap._row.refuses_parameters(params) is None
+    assert umap._row.refuses_parameters({**params, "metric": OnlyArray(X)}) is not None

@@ -60,6 +60,21 @@ def test_units_are_powers_of_two(scale):
     assert unit(0.0) == unit(np.inf) == 1.0
 
 
+def test_rows_of_everyday_units_are_not_multiplied():
+    assert [unit(variance) for variance in (0.01, 0.1, 1.0, 17.0, 1e6)] == [1.0] * 5
+    assert unit(1e-3) > 1.0 > unit(1e7)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, lambda start: start.tolist(), "on_device"])
+def test_given_centres_of_any_kind(device, as_given):
+    start = X[[0, 60, 120]]
+    given = device.on_device(start) if as_given == "on_device" else as_given(start)
+    model = KMeans(3, init=given).fit(X)
+    oracle = cluster.KMeans(3, init=start).fit(X)
+    np.testing.assert_allclose(model.cluster_centers_, oracle.cluster_centers_, rtol=1e-10)
+    assert model.init is given
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_neither_the_moves_nor_the_cost_end_a_fit_early(device, scale, monkeypatch):
     seen = []
@@ -119,6 +134,29 @@ def test_every_number_of_features_is_asked_for_as_it_is():
             share = np.float32(RandomForestRegressor._row.changes(params, data)["max_features"])
             assert 0 < share <= 1
             assert int(share * np.float32(n_features)) == n
+
+
+def test_a_number_is_cumls_seed(device):
+    def seed(random_state):
+        model = RandomForestClassifier(2, random_state=random_state).fit(X, Y)
+        return vars(model)["_fitted"].engine.model.model.random_state
+
+    assert seed(0) == 0
+    assert seed(np.int64(7)) == 7
+    assert seed(None) != seed(None)
+    random = np.random.RandomState(0)
+    assert seed(random) != seed(random)
+
+
+def test_nan_and_inf_in_rows_of_a_device(device):
+    """Of rows that may hold nan: inf is an error, nan is scikit-learn's work."""
+    model = RandomForestClassifier(2, random_state=0).fit(X, Y)
+    with_nan, with_inf = (np.where(X > 6, value, X) for value in (np.nan, np.inf))
+    for call in (model.predict, lambda rows: RandomForestClassifier(2).fit(rows, Y)):
+        with pytest.raises(ValueError, match="infinity"):
+            call(device.on_device(with_inf))
+        with pytest.raises(FallbackError, match="nan in X"):
+            call(device.on_device(with_nan))
 
 
 def test_nobody_hears_that_treelite_is_newer(device):

@@ -7,7 +7,8 @@ import numpy as np
 from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import as_array, is_array, namespace, to_host
+from gpuml._arrays import as_array, is_array, move, namespace, place_of
+from gpuml.adapters._clusters import n_distinct
 from gpuml.adapters._fallback import level_of_user
 from gpuml.adapters._row import Row, only, unset, when, when_set
 from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
@@ -40,7 +41,7 @@ def _kmeans_changes(params, data):
     # of sums that GPUs add in any order.
     rounding = float(namespace(data.X).finfo(data.X.dtype).eps) ** 1.5
     return {
-        "init": _centres(params["init"]),
+        "init": _centres(params["init"], data.X),
         "n_init": runs(params),
         "tol": max(params["tol"], rounding),
     }
@@ -52,7 +53,7 @@ def _kmeans_checks(params, data):
         raise ValueError(f"n_samples={data.n_rows} should be >= n_clusters={n_clusters}.")
     if isinstance(init, str):
         return
-    shape = _centres(init).shape
+    shape = tuple(getattr(as_array(init), "shape", None) or np.asarray(init).shape)
     if shape[:1] != (n_clusters,):
         raise ValueError(
             f"The shape of the initial centers {shape} does not match the number of clusters "
@@ -72,17 +73,16 @@ def _kmeans_checks(params, data):
         )
 
 
-def _centres(init):
-    """What was given as `init`; an array, of whatever library, is NumPy's, as cuML converts it."""
+def _centres(init, X):
+    """What was given as `init`; an array, of whatever library, where the rows are."""
     if isinstance(init, str):
         return init
     init = as_array(init)
-    return to_host(init) if is_array(init) else np.asarray(init)
+    return move(init if is_array(init) else np.asarray(init), place_of(X))
 
 
 def _warn_of_equal_rows(model, params):
-    labels = model.labels_
-    distinct = namespace(labels).unique_values(labels).shape[0]
+    distinct = n_distinct(model.labels_, params["n_clusters"])
     if distinct < params["n_clusters"]:
         warnings.warn(
             f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
@@ -107,8 +107,8 @@ KMEANS = Row(
     notes=(
         "Centres are seeded with other random numbers than scikit-learn's, and without regard to",
         "`sample_weight`. A centre that no row is nearest to stays where it is; scikit-learn moves",
-        "it. Fits may take more iterations than `tol` asks for. Distances of float32 rows, and so",
-        "`inertia_`, are right to about 1 in 1,000.",
+        "it. Fits may take more iterations than `tol` asks for. What `transform` gives of float32",
+        "rows is right to about 1 in 1,000.",
     ),
 )
 

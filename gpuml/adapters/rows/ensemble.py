@@ -83,10 +83,17 @@ def _features_per_split(n_features, given):
     return max(1, int(given))
 
 
+def _seed(random_state):
+    """A number is cuML's seed as it is; without one cuML would take the same each time."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
 def _changes(params, data):
-    # Without a seed cuML takes the same one each time. It is given numbers of features as shares in
-    # float32, and drops the fraction of what they amount to: a little more keeps the last feature.
-    seed = int(check_random_state(params["random_state"]).randint(2**31 - 1))
+    # cuML is given numbers of features as shares in float32, and drops the fraction of what they
+    # amount to: a little more keeps the last feature.
+    seed = _seed(params["random_state"])
     n_features = _features_per_split(data.n_features, params["max_features"])
     return {
         "random_state": seed,

@@ -163,7 +163,7 @@ def _other_arguments(params, data):
 def _several_targets(params, data):
     # Targets of a transformer come as they were given: as a list, or what NumPy makes an array of.
     shape = getattr(data.y, "shape", None)
-    shape = np.shape(data.y) if shape is None else shape
+    shape = np.asarray(data.y).shape if shape is None else shape
     return len(shape) > 1 and shape[1] > 1
 
 
