@@ -87,6 +87,8 @@ def _next(stages, where, Q, total):
 
 def _read_again(matrix):
     """The same with reading and what follows on it fused, for those who read more than once."""
+    if futures_of(matrix.array):
+        return matrix  # an optimised graph leaves out chunks that are there, and we name them
     (array,) = dask.optimize(matrix.array)
     return replace(matrix, array=array)
 
@@ -118,7 +120,8 @@ class _There:
 
     def placed(self, matrix: Matrix) -> Matrix:
         """The matrix with its chunks on the workers, if they fit there."""
-        if matrix.n_bytes > SHARE_OF_MEMORY * self._memory(matrix.on_gpu):
+        room = SHARE_OF_MEMORY * self._memory(matrix.on_gpu)
+        if matrix.n_bytes > room and not ranks.is_held(matrix):
             return _read_again(matrix)
         with _quiet():
             array = self.client.persist(placed(matrix.array, self._facts), optimize_graph=False)

@@ -80,6 +80,17 @@ def test_rows_that_do_not_fit_are_read_again(client, monkeypatch, rng):
 
 
 @pytest.mark.usefixtures("copies_stay")
+@pytest.mark.parametrize("on_top", [False, True])
+def test_chunks_that_are_there_need_no_more_room(client, route, on_top, monkeypatch, rng):
+    """They may be all of a matrix that takes more than half of the memory, or rows be computed on them."""
+    monkeypatch.setattr(now, "SHARE_OF_MEMORY", 0.0)
+    x = rng.normal(size=(120, 30))
+    a = client.persist(chunked(x, (50, 30)))
+    expected = one_device.svd_compressed(2 * x if on_top else x, 3, random_state=0).s
+    _, s, _ = svd_compressed(2 * a if on_top else a, 3, seed=0, compute=True, client=client)
+    np.testing.assert_allclose(s.compute(), expected, rtol=1e-8)
+
+
 def test_persisted_chunks_stay_where_they_are(client, route, rng):
     a = chunked(rng.standard_normal((400, 6)), (50, -1)).persist()
     wait(a)
