@@ -65,6 +65,7 @@ def cut_rows(
     chunk_bounds: Sequence[int] | np.ndarray | None = None,
     *,
     piece_bytes: int | None = None,
+    joined_bytes: int | None = None,
 ) -> np.ndarray:
     """Cut rows into pieces.
 
@@ -72,10 +73,13 @@ def cut_rows(
     ----------
     n_rows, row_bytes : int
     chunk_bounds : int array (c + 1,), default=None
-        Rows at which chunks begin, and `n_rows`. Neighbours of less than half a piece are
-        joined, and chunks above 256 MiB are cut evenly; all other pieces are chunks.
+        Rows at which chunks begin, and `n_rows`. Neighbours of less than half of `joined_bytes`
+        are joined to that, and chunks above 256 MiB, or above a piece if that is larger, are cut
+        evenly; all other pieces are chunks.
     piece_bytes : int, default=None
         Bytes wanted in a piece; None follows the size of the data, see `piece_size`.
+    joined_bytes : int, default=None
+        Bytes of what is joined of small chunks; None is a piece.
 
     Returns
     -------
@@ -100,8 +104,9 @@ def cut_rows(
         raise ValueError(f"Bounds of chunks do not go from 0 to {n_rows}.")
     parts = _cut_large(np.unique(chunks), max(1, max(wanted, LARGEST_PIECE) // row_bytes))
     # Small parts are joined with those whose middle is in the same stretch of the wanted length.
-    stretch = (parts[:-1] + parts[1:]) * row_bytes // (2 * wanted)
-    large = np.diff(parts) * row_bytes * 2 >= wanted
+    joined = max(1, joined_bytes or wanted)
+    stretch = (parts[:-1] + parts[1:]) * row_bytes // (2 * joined)
+    large = np.diff(parts) * row_bytes * 2 >= joined
     begins = large | np.r_[True, large[:-1]] | (np.diff(stretch, prepend=-1) > 0)
     return np.append(parts[:-1][begins], n_rows)
 

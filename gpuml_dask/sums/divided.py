@@ -40,8 +40,9 @@ from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied
 # Bytes of a piece of rows: Dask's setting, for those who want other pieces than we would cut. Other
 # pieces give other rounding.
 PIECE_BYTES = "gpuml.piece-bytes"
-# Of pieces on GPUs: they are read in blocks anyway, and every piece is a task.
-GPU_PIECE = 2**30
+# Of pieces on GPUs, which are read in blocks anyway. Large chunks stay as they are: joined, they
+# would be copied, and those of other workers moved.
+GPU_PIECE, GPU_JOINED = 2**30, 2**28
 TICK_SECONDS = 1.0
 MOST_GATHERS = 3
 # Each time a worker died that had something nobody else had.
@@ -140,7 +141,7 @@ class Spread:
         facts = self._facts or self.table.client.scheduler_info(n_workers=-1)["workers"]
         self._facts = None  # another attempt is made because a worker is gone
         gpus = self._gpus(facts)
-        bounds = self._bounds(GPU_PIECE if gpus else None)
+        bounds = self._bounds(on_gpus=bool(gpus))
         spans = list(pairwise(int(bound) for bound in bounds))
         sizes = tuple(stop - start for start, stop in spans)
         client = self.table.client
@@ -174,12 +175,14 @@ class Spread:
             self.workers = sorted({address for each in found.values() for address in each})
         return result
 
-    def _bounds(self, usual_bytes):
+    def _bounds(self, on_gpus):
         table = self.table
         row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
         chunks = _bounds_of(table.sizes)
-        size = piece_bytes() or usual_bytes
-        return cut_rows(table.n_rows, row_bytes, chunks, piece_bytes=size)
+        size, joined = piece_bytes(), None
+        if on_gpus and size is None:
+            size, joined = GPU_PIECE, GPU_JOINED
+        return cut_rows(table.n_rows, row_bytes, chunks, piece_bytes=size, joined_bytes=joined)
 
     def _shares(self, spans, positions) -> list[Future]:
         """Shares of rows at some positions, where their rows are."""
@@ -207,7 +210,8 @@ class Spread:
         moved = [self._moved(pieces[i][j], owners[i]) for i, j in moves]
         for (i, j), future in zip(moves, moved, strict=True):
             pieces[i][j] = future
-        fetch(self.table.client, moved, values=False)
+        if moved:
+            fetch(self.table.client, moved, values=False)
         by_worker: dict[str, dict[int, list[Future]]] = {}
         for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
             by_worker.setdefault(owner, {})[i] = piece

@@ -97,6 +97,16 @@ def test_pieces_of_a_wanted_size():
     assert len(cut_rows(3, 8, piece_bytes=1)) == 4
 
 
+def test_only_small_chunks_are_joined():
+    chunks = [0, 60, 64, 66, 70, 130, 430]
+    bounds = cut_rows(430, 1, chunks, piece_bytes=100 * MIB, joined_bytes=20)
+    assert bounds.tolist() == [0, 60, 70, 130, 430]
+    sizes = np.full(8, 400 * MIB)  # of 1 GiB these would be joined by threes
+    edges = np.append(0, np.cumsum(sizes))
+    kept = cut_rows(edges[-1], 1, edges, piece_bytes=1024 * MIB, joined_bytes=256 * MIB)
+    np.testing.assert_array_equal(kept, edges)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_pieces_of_chunks_begin_where_chunks_do_or_cut_large_ones(seed):
     rng = np.random.default_rng(seed)
