@@ -13,12 +13,17 @@ from gpuml import __version__
 # Names of distributions; of packages for CUDA 12 and 13 the one that is there.
 PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "joblib", "array-api-compat", "threadpoolctl", "rich"),
-    *("pandas", "polars", "pyarrow", "torch", "dask", "distributed", "dask-ml", "zarr"),
-    *("cupy", "cuml", "cudf", "dask-cuda", "raft-dask", "distributed-ucxx", "kvikio"),
+    *("narwhals", "pandas", "polars", "pyarrow", "torch", "matplotlib", "numba", "umap-learn"),
+    *("dask", "distributed", "dask-ml", "cloudpickle", "fsspec", "zarr", "bed-reader"),
+    *("skops", "skl2onnx", "onnxruntime"),
+    *("cupy", "cuml", "cudf", "rmm", "nvforest", "treelite", "cupti-python", "kvikio"),
+    *("dask-cuda", "raft-dask", "distributed-ucxx"),
 )
 SUFFIXES = ("", "-cuda13x", "-cuda12x", "-cu13", "-cu12")
 DRIVER_LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 CUDA_13 = 13_000
+# Only one of them may be installed: they have the same files.
+CUPYS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 
 
 class Finding(NamedTuple):
@@ -73,8 +78,8 @@ def doctor() -> list[Finding]:
     Returns
     -------
     findings : list of Finding
-        In the order in which they depend on each other: the driver, CuPy, cuML, cuDF, NCCL, Dask,
-        UCX, GPUDirect storage, threads of the CPU.
+        In the order in which they depend on each other: the driver, CuPy, its memory, cuML, cuDF,
+        CUPTI, NCCL, Dask, UCX, GPUDirect storage, pictures, threads of the CPU.
 
     Examples
     --------
@@ -128,10 +133,13 @@ def _findings() -> Iterator[Finding]:
     yield _driver(version)
     extra = "gpu-cu12" if version is not None and version < CUDA_13 else "gpu-cu13"
     has_driver = version is not None
+    yield from _cupys(version, extra)
     for part, look, hint in (
         ("CuPy", _cupy, f"pip install 'gpuml[{extra}]'"),
-        ("cuML", _module("cuml"), f"pip install 'gpuml[{extra}]'"),
+        ("CuPy memory", _allocator, ""),
+        ("cuML", _cuml, f"pip install 'gpuml[{extra}]'"),
         ("cuDF", _module("cudf"), f"pip install 'gpuml[{extra}]'"),
+        ("CUPTI", _module("cupti"), f"pip install 'gpuml[{extra}]', to count copies"),
         ("NCCL", _nccl, f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]'"),
     ):
         yield _looked_at(part, look, hint if has_driver else "")
@@ -139,7 +147,9 @@ def _findings() -> Iterator[Finding]:
     hint = f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]', for clusters of GPUs"
     yield _looked_at("dask-cuda", _module("dask_cuda"), hint if has_driver else "")
     yield _looked_at("UCX", _module("distributed_ucxx"), hint if has_driver else "")
-    yield _looked_at("GPUDirect storage", _kvikio, "")
+    hint = "Its driver comes with NVIDIA's nvidia-gds; files are read through host memory without."
+    yield _looked_at("GPUDirect storage", _kvikio, hint if has_driver else "")
+    yield _looked_at("matplotlib", _module("matplotlib"), "pip install matplotlib, for pictures")
     yield _looked_at("CPU", _threads, "")
 
 
@@ -147,6 +157,26 @@ def _driver(version):
     if version is None:
         return Finding("driver", None, "no NVIDIA driver; everything runs on the CPU")
     return Finding("driver", True, f"CUDA {in_words(version)}")
+
+
+def _cupys(version: int | None, extra: str) -> Iterator[Finding]:
+    """What is wrong with the distributions of CuPy, which their import may not tell."""
+    found = [name for name in CUPYS if _is_installed(name)]
+    if len(found) > 1:
+        advice = f"pip uninstall {' '.join(found)}; pip install 'gpuml[{extra}]'"
+        yield Finding("CuPy packages", False, f"{' and '.join(found)} overwrite each other", advice)
+    elif found == ["cupy-cuda13x"] and version is not None and version < CUDA_13:
+        text = f"cupy-cuda13x needs a driver for CUDA 13; this one is for {in_words(version)}"
+        advice = f"pip uninstall cupy-cuda13x; pip install 'gpuml[{extra}]'"
+        yield Finding("CuPy packages", False, text, advice)
+
+
+def _is_installed(name):
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 class _NotThere(Exception):
@@ -187,6 +217,29 @@ def _cupy():
         memory = properties["totalGlobalMem"] / 2**30
         found.append(f"{properties['name'].decode()} ({memory:.0f} GiB)")
     return f"{cupy.__version__}, {', '.join(found)}"
+
+
+def _allocator():
+    cupy = _imported("cupy")
+    if not cupy.is_available():
+        raise _NotThere("no GPU")
+    allocator = cupy.cuda.get_allocator()
+    module = getattr(allocator, "__module__", None) or type(allocator).__module__
+    return "RMM's" if module.startswith("rmm") else "CuPy's own, or the user's"
+
+
+def _cuml():
+    """An import of cuML makes RMM the allocator of CuPy: looking at it should change nothing."""
+    if importlib.util.find_spec("cuml") is None:
+        raise _NotThere("not installed")
+    cuda = getattr(importlib.import_module("cupy"), "cuda", None)
+    if cuda is None:  # CuPy is broken, and cuML will say so
+        return _module("cuml")()
+    before = cuda.get_allocator()
+    try:
+        return _module("cuml")()
+    finally:
+        cuda.set_allocator(before)
 
 
 def _nccl():

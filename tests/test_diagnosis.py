@@ -38,7 +38,7 @@ def test_versions_import_nothing():
 def test_the_doctor_prints_what_it_returns(capsys):
     findings = gpuml.doctor()
     printed = capsys.readouterr().out
-    assert [f.part for f in findings][:4] == ["driver", "CuPy", "cuML", "cuDF"]
+    assert [f.part for f in findings][:5] == ["driver", "CuPy", "CuPy memory", "cuML", "cuDF"]
     for finding in findings:
         assert finding.part in printed
         assert finding.found in printed
@@ -83,6 +83,42 @@ def test_what_is_installed_and_fails_is_broken_and_says_how(monkeypatch):
     assert found["CuPy"].works is False
     assert "sees no GPU" in found["CuPy"].found
     assert found["cuML"].found == "ImportError: cuml: a library is missing"
+
+
+@pytest.mark.parametrize(
+    ("names", "driver", "words"),
+    [
+        (("cupy-cuda12x", "cupy-cuda13x"), 13_000, "cupy-cuda12x and cupy-cuda13x overwrite"),
+        (("cupy-cuda13x",), 12_080, "needs a driver for CUDA 13; this one is for 12.8"),
+        (("cupy-cuda13x",), 13_000, None),
+        (("cupy-cuda12x",), 13_000, None),
+    ],
+)
+def test_distributions_of_cupy_that_do_not_go_together_are_told(monkeypatch, names, driver, words):
+    monkeypatch.setattr(_diagnosis, "driver_version", lambda: driver)
+    monkeypatch.setattr(_diagnosis, "_is_installed", lambda name: name in names)
+    found = by_part(gpuml.doctor()).get("CuPy packages")
+    assert (found is None) == (words is None)
+    if found is not None:
+        assert found.works is False
+        assert words in found.found
+        assert found.advice.startswith(f"pip uninstall {' '.join(names)}; pip install 'gpuml[gpu-")
+
+
+def test_looking_at_cuml_leaves_the_allocator(monkeypatch):
+    used = ["CuPy's"]
+
+    def imported(name):
+        if name == "cupy":
+            cuda = SimpleNamespace(get_allocator=lambda: used[-1], set_allocator=used.append)
+            return SimpleNamespace(cuda=cuda)
+        used.append("RMM's")
+        return SimpleNamespace(__version__="26.10")
+
+    monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(_diagnosis.importlib, "import_module", imported)
+    assert _diagnosis._cuml() == "26.10"
+    assert used == ["CuPy's", "RMM's", "CuPy's"]
 
 
 @pytest.mark.gpu
