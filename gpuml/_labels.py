@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
+from gpuml._ops import along_rows
 
 # Integers that span no more than this are counted instead of sorted.
 COUNTED_SPAN = 65_536
@@ -83,8 +84,8 @@ def _counts(offsets, span, xp):
     """How many there are of each of 0, 1, ..., on the host."""
     if span <= FEW_VALUES and not is_numpy(offsets):
         # A GPU that counts with `bincount` adds to few numbers, one thread after the other.
-        counts = [xp.count_nonzero(offsets == value) for value in range(span)]
-        return to_host(xp.stack([xp.asarray(count) for count in counts]))
+        equal = (offsets == value for value in range(span))
+        return to_host(xp.stack([along_rows(xp.sum, each, xp, dtype=xp.int64) for each in equal]))
     return to_host(xp.bincount(xp.astype(offsets, xp.int64, copy=False), minlength=span))
 
 

@@ -47,7 +47,7 @@ RULES = {
     "gpuml._transfers": ("gpuml._arrays",),
     "gpuml._threads": (),
     "gpuml._ops": ("gpuml._arrays", "gpuml._threads"),
-    "gpuml._labels": ("gpuml._arrays",),
+    "gpuml._labels": ("gpuml._arrays", "gpuml._ops"),
     "gpuml._device_copies": ("gpuml._arrays", "gpuml._config"),
     "gpuml.data": ("gpuml._arrays", "gpuml._device_copies", "gpuml._labels", "gpuml._ops"),
     "gpuml._validation": (
