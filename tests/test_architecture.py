@@ -28,6 +28,7 @@ RULES = {
     "gpuml.exceptions": (),
     "gpuml._config": (),
     "gpuml._staging": (),
+    "gpuml._cuml": (),
     "gpuml._frames": (),
     "gpuml._host_rows": ("narwhals",),
     "gpuml._output": ("gpuml._arrays", "sklearn.utils"),
@@ -79,7 +80,7 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
-        *("gpuml._csr", "gpuml._travel", "gpuml.resampling"),
+        *("gpuml._csr", "gpuml._cuml", "gpuml._travel", "gpuml.resampling"),
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
@@ -113,7 +114,7 @@ RULES = {
     "gpuml.decomposition": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml._output", "gpuml._progress", "gpuml._travel", "gpuml.reading", "gpuml.solvers"),
-        "sklearn",
+        *("gpuml._cuml", "sklearn"),
     ),
     "gpuml.preprocessing": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
@@ -123,7 +124,7 @@ RULES = {
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
-        *("gpuml._validation", "gpuml.exceptions", "gpuml.metrics", "sklearn"),
+        *("gpuml._cuml", "gpuml._validation", "gpuml.exceptions", "gpuml.metrics", "sklearn"),
     ),
     "gpuml._csr": ("gpuml._arrays", "gpuml._validation", "sklearn.utils"),
     "gpuml.naive_bayes": (
@@ -136,7 +137,7 @@ RULES = {
     ),
     "gpuml.feature_extraction": (
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._travel", "gpuml._validation"),
-        *("gpuml.adapters", "sklearn"),
+        *("gpuml._cuml", "gpuml.adapters", "sklearn"),
     ),
     "gpuml.cluster": ("gpuml.adapters",),
     "gpuml.covariance": ("gpuml.adapters",),
@@ -168,9 +169,10 @@ INSIDE_FUNCTIONS = {
     "dask_cuda": ("gpuml_dask",),
     "pytest": ("gpuml.testing",),
     "cuml": (
-        *("gpuml.adapters", "gpuml.decomposition", "gpuml.feature_extraction"),
+        *("gpuml._cuml", "gpuml.adapters", "gpuml.decomposition", "gpuml.feature_extraction"),
         *("gpuml.linear_model", "gpuml.solvers"),
     ),
+    "rmm": ("gpuml._cuml",),
     "cudf": (
         *("gpuml._arrays", "gpuml._output", "gpuml._validation", "gpuml.feature_extraction"),
         *("gpuml.model_selection", "gpuml_dask"),

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from gpuml._arrays import Place, synchronize
+from gpuml._cuml import import_cuml
 from gpuml.adapters._inputs import moved, to_engine
 from gpuml.adapters._place import home_of
 from gpuml.adapters._row import Conversion, Data, Row, UnsupportedHere
@@ -146,7 +147,7 @@ def _class(row):
 @contextmanager
 def _in_cuml(row: Row) -> Iterator[None]:
     """CuPy arrays come from cuML whatever the process has set; its refusals become ours."""
-    import cuml
+    cuml = import_cuml()
     from cuml.internals.interop import UnsupportedOnCPU, UnsupportedOnGPU
 
     if row.noise is not None:

@@ -4,6 +4,7 @@ from numbers import Integral
 from typing import Any
 
 from gpuml._arrays import as_array, gpu_place, has_gpu, move, place_of
+from gpuml._cuml import import_cuml
 from gpuml._validation import check_finite
 from gpuml.decomposition._input import check_fit_rows
 from gpuml.decomposition._projection import in_kind
@@ -33,6 +34,7 @@ def fit_cuml_pca(estimator: Any, X: Any) -> dict[str, Any]:
             f"found. Use {INSTEAD}, which run anywhere."
         )
     try:
+        import_cuml()
         from cuml.decomposition import PCA as CumlPCA
     except ImportError as error:
         raise ImportError(

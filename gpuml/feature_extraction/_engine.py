@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuml._cuml import import_cuml
+
 # cuDF cuts as this pattern does.
 PATTERN = r"(?u)\b\w\w+\b"
 # At the end of a word its lower case is another one than elsewhere.
@@ -104,6 +106,7 @@ def cut_by_python(character: str, lowercase: bool) -> str:
 
 def counts(model: Any, series: Any, terms: Sequence[str] | None) -> tuple[list[str], Any]:
     """Sorted terms, or those given, and their counts in each text: a cupyx CSR matrix."""
+    import_cuml()
     from cuml.feature_extraction.text import CountVectorizer
 
     vocabulary = None if terms is None else _as_series(list(terms))
@@ -116,6 +119,7 @@ def counts(model: Any, series: Any, terms: Sequence[str] | None) -> tuple[list[s
 
 def hashes(model: Any, series: Any) -> Any:
     """Counts of hashed terms: a cupyx CSR matrix."""
+    import_cuml()
     from cuml.feature_extraction.text import HashingVectorizer
 
     engine = HashingVectorizer(
@@ -140,9 +144,7 @@ def _params(model):
 
 
 def _run(engine, series):
-    import cuml
-
-    with cuml.using_output_type("cupy"):
+    with import_cuml().using_output_type("cupy"):
         return engine.fit_transform(series)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, to_host
+from gpuml._cuml import import_cuml
 from gpuml._validation import check_classify, check_fit, is_foreign
 
 # gpuml's name -> cuML's
@@ -64,6 +65,7 @@ def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[s
     cuml_solver = CUML_SOLVERS[estimator.solver]
     _check_gpu(estimator.solver, "solver='auto', 'cholesky' or 'svd'")
     try:
+        import_cuml()
         from cuml.linear_model import Ridge as CumlRidge
     except ImportError as error:
         raise ImportError(
@@ -96,6 +98,7 @@ def fit_cuml_logistic(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dic
     """Attributes of a logistic model fitted by cuML on the GPU."""
     _check_gpu("qn", "solver='lbfgs'")
     try:
+        import_cuml()
         from cuml.linear_model import LogisticRegression as CumlLogistic
     except ImportError as error:
         raise ImportError(
