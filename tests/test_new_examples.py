@@ -25,8 +25,11 @@ def play(monkeypatch, capsys):
 
     def played(example, *arguments):
         monkeypatch.setattr(sys, "argv", [example.__name__, *map(str, arguments)])
-        with gpuml.config_context():  # what the example sets is of the example
+        before = gpuml.get_config()
+        try:
             example.main()
+        finally:
+            gpuml.set_config(**before)
         return capsys.readouterr().out
 
     return played
