@@ -5,6 +5,7 @@
 #                 in out/
 #   make test     lint, types, tests and doctests
 #   make lint     ruff and mypy only
+#   make coverage the tests again, with the share of lines that they run
 #   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
 #                 for their pictures
 #   make bench    this library and its rivals, timed; reports in out/bench (BENCH_ARGS=... for run.py)
@@ -33,7 +34,7 @@ TEST := $(VENV)/.test$(EXTRAS)
 DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types pytest docs bench bench-compare bench-page clean
+.PHONY: help demo test lint types pytest coverage docs bench bench-compare bench-page clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -66,6 +67,10 @@ pytest: $(TEST)
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -b html -d $(OUT)/doctrees -W --keep-going -q docs $(OUT)/docs
 	@echo "The site is in $(OUT)/docs: open $(abspath $(OUT))/docs/index.html"
+
+# Takes about twice as long as the tests alone.
+coverage: $(TEST)
+	$(MAKE) pytest PYTEST_ARGS="--cov --cov-report=term $(PYTEST_ARGS)"
 
 bench: $(EXAMPLES)
 	$(BIN)/python benchmarks/run.py --out $(OUT)/bench $(BENCH_ARGS)
