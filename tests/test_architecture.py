@@ -97,7 +97,7 @@ RULES = {
         *("gpuml._arrays", "gpuml._config", "gpuml._device_copies", "gpuml._progress"),
         "gpuml._travel",
         *("gpuml.data", "gpuml.divided", "gpuml.inspection", "gpuml.metrics", "gpuml.pipeline"),
-        *("gpuml.resampling", "joblib"),
+        *("gpuml._transfers", "gpuml.resampling", "joblib"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),

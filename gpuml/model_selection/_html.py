@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuml._transfers import format_bytes
+
 SHOWN_STEPS = 5
 LONGEST_VALUE = 80
 # Pictures of more marks than that are smaller as PNG.
@@ -103,7 +105,7 @@ def _plan(search):
     yield "plan", "<br>".join(lines)
     if plan.bytes_to_device is not None:
         up, down = plan.bytes_to_device, plan.bytes_to_host
-        moved = f"{_bytes(up)} to devices, {_bytes(down)} to the host"
+        moved = f"{format_bytes(up)} to devices, {format_bytes(down)} to the host"
         yield "moved", moved if up or down else "nothing between host and devices"
 
 
@@ -127,16 +129,6 @@ def _time(seconds):
     if seconds < 1:
         return f"{1000 * seconds:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
-
-
-def _bytes(count):
-    if count < 1000:
-        return f"{count} bytes"
-    for unit in ("kB", "MB", "GB"):
-        count /= 1000
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-    return f"{count / 1000:.3g} TB"
 
 
 # ---------------------------------------------------------------- the picture
