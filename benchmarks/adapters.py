@@ -23,6 +23,7 @@ import _harness as harness
 import numpy as np
 
 import gpuml
+from gpuml._cuml import import_cuml
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier
 from gpuml.manifold import UMAP
@@ -101,6 +102,9 @@ def bare_class(ours, device):
     if device == "cpu":
         return ours._row.sk
     import importlib
+
+    # As gpuml does it: with CuPy's pool of memory for both, which cuML's own import takes away.
+    import_cuml()
 
     module, _, name = ours._row.cuml.rpartition(".")
     return getattr(importlib.import_module(module), name)

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
-from gpuml._ops import along_rows
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 
 # Integers that span no more than this are counted instead of sorted.
 COUNTED_SPAN = 65_536
-# Up to so many values, each is counted by a pass of its own where that is faster: on a GPU.
-FEW_VALUES = 8
+# On a GPU equal labels are counted at as many places, which are added up then: threads that add to
+# one number wait for each other.
+SPREAD_BINS = 2**13
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,13 @@ def _counted(y, low, high, xp):
 
 def _counts(offsets, span, xp):
     """How many there are of each of 0, 1, ..., on the host."""
-    if span <= FEW_VALUES and not is_numpy(offsets):
-        # A GPU that counts with `bincount` adds to few numbers, one thread after the other.
-        equal = (offsets == value for value in range(span))
-        return to_host(xp.stack([along_rows(xp.sum, each, xp, dtype=xp.int64) for each in equal]))
-    return to_host(xp.bincount(xp.astype(offsets, xp.int64, copy=False), minlength=span))
+    offsets = xp.astype(offsets, xp.int64, copy=False)
+    n_places = SPREAD_BINS // span
+    if n_places < 2 or place_of(offsets).is_host:
+        return to_host(xp.bincount(offsets, minlength=span))
+    position = xp.arange(offsets.shape[0], dtype=xp.int64, device=device_of(offsets))
+    spread = xp.bincount(offsets + span * (position % n_places), minlength=span * n_places)
+    return to_host(xp.sum(xp.reshape(spread, (n_places, span)), axis=0))
 
 
 def is_labels(y: Any) -> bool:

@@ -4,7 +4,6 @@ A reduction along the rows of a matrix has few results, and CuPy gives a few of 
 threads: most of a GPU then waits. Here rows are cut into groups that are summed side by side.
 """
 
-import math
 from functools import cache
 
 from gpuml._arrays import Array, namespace
@@ -15,8 +14,6 @@ LEAST_ROWS = 16
 MOST_GROUPS = 2**14
 # Threads that share a row: neighbours of them read what is side by side in memory.
 THREADS_OF_ROW = 32
-# Rows of a block whose columns are summed side by side with those of others.
-BLOCK = 1024
 
 
 def by_rows(X: Array) -> Array:
@@ -26,19 +23,6 @@ def by_rows(X: Array) -> Array:
     import cupy
 
     return cupy.ascontiguousarray(X)
-
-
-def column_means(X: Array) -> Array:
-    """Means of the columns of a matrix (n, p), in its dtype."""
-    xp, (n_rows, n_columns) = namespace(X), X.shape
-    block = max(BLOCK, math.isqrt(n_rows))
-    end = n_rows // block * block
-    if end < 2 * block:
-        return xp.mean(X, axis=0)
-    total = xp.sum(xp.sum(xp.reshape(X[:end, :], (-1, block, n_columns)), axis=1), axis=0)
-    if end < n_rows:
-        total = total + xp.sum(X[end:, :], axis=0)
-    return total / n_rows
 
 
 def squared_distances(

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuml._arrays import Array, namespace, place_of
+from gpuml._ops import column_sums
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.encodings import products
 from gpuml.encodings.packed import Packed
@@ -59,8 +60,7 @@ def sums_of(block: Block, shift: Array) -> Sums:
     def sums(rows, _part):
         rows = xp.astype(rows, xp.float64)
         ones = xp.ones_like(shift) * rows.shape[0]
-        total = xp.sum(rows, axis=0)
-        return Sums(ones, total, xp.sum((rows - shift) ** 2, axis=0))
+        return Sums(ones, column_sums(rows, xp), column_sums((rows - shift) ** 2, xp))
 
     return over_rows(block, sums, Sums.plus, 1)
 

@@ -22,12 +22,14 @@ def test_reductions_in_parts_are_reductions(library, rng, monkeypatch, n_columns
         )
 
 
-def test_sums_of_columns(library, rng):
-    numbers = rng.normal(size=(50, 3)).astype("float32")
+@pytest.mark.parametrize("n_rows", [1, 50, 2047, 2048, 5000])
+def test_sums_of_columns(library, rng, n_rows):
+    numbers = rng.normal(1.0, size=(n_rows, 3)).astype("float32")
     x = library.asarray(numbers)
-    found = library.to_numpy(_ops.column_sums(x, namespace(x)))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, numbers.astype("float64").sum(axis=0), rtol=1e-12)
+    for sums in (_ops.column_sums, lambda x, xp: _ops._sums_of_blocks(x, min(n_rows, 16), xp)):
+        found = library.to_numpy(sums(x, namespace(x)))
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, numbers.astype("float64").sum(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import as_array, move, namespace, place_of, synchronize
+from gpuml._ops import column_sums
 from gpuml._validation import check_weight
-from gpuml.adapters._clusters import by_rows, column_means, squared_distances
+from gpuml.adapters._clusters import by_rows, squared_distances
 from gpuml.adapters._row import Conversion
 from gpuml.adapters.conversions import interop
 
@@ -31,6 +32,8 @@ from gpuml.adapters.conversions import interop
 LEAST_TOL = float(np.finfo(np.float32).tiny)
 # Variances of rows that are left as they are. The tolerance holds for any unit.
 LEAST_VARIANCE, MOST_VARIANCE = 2.0**-7, 2.0**20
+# Numbers whose squares are added by one call: BLAS counts up to 2^31.
+SQUARED_AT_ONCE = 2**28
 
 
 def unit(variance: float) -> float:
@@ -65,10 +68,10 @@ def _in_units(cuml_class: Any) -> Any:
 
         def fit(self, X, **rest):
             given, X = (self.tol, self.init), by_rows(X)
-            mean = column_means(X)
-            variance = squared_distances(X, mean[None, :]) / (X.shape[0] * X.shape[1])
-            scale = unit(variance)
+            mean = _means(X)
             rows = X - mean
+            variance = _mean_square(rows)
+            scale = unit(variance)
             if scale != 1.0:
                 rows *= scale
             share = 1.0 / (self.n_clusters * X.shape[1])
@@ -94,6 +97,26 @@ def _in_units(cuml_class: Any) -> Any:
             return -squared_distances(X, self.cluster_centers_, self.predict(X), weight)
 
     return InUnits
+
+
+def _means(X):
+    """Of columns, in the dtype of the rows."""
+    xp = namespace(X)
+    return xp.astype(column_sums(X, xp) / X.shape[0], X.dtype)
+
+
+def _mean_square(rows):
+    """Of all numbers; as right as their dtype, which is enough for a tolerance and a unit."""
+    xp = namespace(rows)
+    flat = xp.reshape(rows, (-1,))
+    n = flat.shape[0]
+    starts = range(0, n, SQUARED_AT_ONCE)
+    parts = (flat[start : min(start + SQUARED_AT_ONCE, n)] for start in starts)
+    found = float(sum(part @ part for part in parts))
+    if not LEAST_TOL <= found < math.inf:
+        # Squares that float32 does not hold.
+        found = squared_distances(rows, xp.zeros_like(rows[:1, :]))
+    return found / n
 
 
 def _moved(x, X):
