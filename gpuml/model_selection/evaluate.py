@@ -268,6 +268,7 @@ class Evaluator:
             results = fit_fold(
                 job.estimator, rows.X, rows.y, rows.splits[split], work, rows.task, get_config()
             )
+            _places_of(results)
             found.update(zip(order, results, strict=True))
         return [found[position] for position in range(len(params))]
 
@@ -302,12 +303,15 @@ class Evaluator:
             for s, chunk in work
         )
         table: list[Results] = [[{}] * n_splits for _ in params]
+        places = [rows.place]
         for (s, chunk), results in zip(work, done, strict=True):
+            places += _places_of(results)
             for c, result in zip(chunk, results, strict=True):
                 table[c][s] = result
         n_fits = len(params) * n_splits
         why += what_is_shared(job.estimator, params)
-        self.steps.append(Step(n_fits, n_fits, rows.place, f"one by one, {why}"))
+        place = ", ".join(dict.fromkeys(places))
+        self.steps.append(Step(n_fits, n_fits, place, f"one by one, {why}"))
         return table
 
     def _workers(self, rows):
@@ -397,6 +401,12 @@ def _takes_weights(scorer):
     if hasattr(scorer, "_accept_sample_weight"):
         return scorer._accept_sample_weight()
     return "sample_weight" in signature(scorer).parameters
+
+
+def _places_of(results):
+    """Where models were fitted, as far as results say so; taken out of them."""
+    places = [result.pop("place", None) for result in results]
+    return [place for place in dict.fromkeys(places) if place is not None]
 
 
 def _chunks(n_candidates, n_splits, parallel):

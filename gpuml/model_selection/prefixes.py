@@ -46,6 +46,7 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.prefix_cache import PrefixCache
 from gpuml.model_selection.prefix_keys import value_key
+from gpuml.model_selection.residence import place_name
 from gpuml.pipeline._affine import affine_tail
 
 
@@ -72,7 +73,8 @@ def fit_pipelines(
     Returns
     -------
     results : list of dict
-        In the order of the candidates.
+        In the order of the candidates. Besides, "place" names where the rows are that a model was
+        fitted to; None if it is not known.
     """
     tree, unshared = plant(estimator, candidates, fold.fit_params)
     visit = Visit(fold, task, PrefixCache(current_settings().cache_bytes))
@@ -80,7 +82,8 @@ def fit_pipelines(
     for position in unshared:
         params, where = candidates[position]
         visit.results[position] = fit_one(estimator, fold, params, where, task)
-    return [visit.results[position] for position in range(len(candidates))]
+    found = [visit.results[position] for position in range(len(candidates))]
+    return [{**result, "place": visit.places.get(i)} for i, result in enumerate(found)]
 
 
 def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -279,11 +282,12 @@ class PrefixError(Exception):
 
 
 class Visit:
-    """Fits along the tree, and the results by position."""
+    """Fits along the tree, and by position the results, and where the rows of the models are."""
 
     def __init__(self, fold: Fold, task: Task, cache: PrefixCache):
         self.fold, self.task, self.cache = fold, task, cache
         self.results: dict[int, dict[str, Any]] = {}
+        self.places: dict[int, str] = {}
 
     def down(self, prefix: Prefix) -> None:
         """Fit and score all candidates of a prefix, then those of longer ones."""
@@ -310,6 +314,8 @@ class Visit:
         for i, (leaf, member) in enumerate(zip(prefix.leaves, members, strict=True)):
             if i in results:
                 self._done(leaf, member, prefix, results[i])
+                if "fit" in rows:
+                    self.places[leaf.position] = place_name(rows["fit"])
         left = [leaf for i, leaf in enumerate(prefix.leaves) if i not in results]
         for leaf in left:
             _hang(replace(leaf, n_last=1), prefix)

@@ -44,6 +44,7 @@ from gpuml._arrays import (
     place_of,
 )
 from gpuml._config import current_settings
+from gpuml._csr import is_sparse
 from gpuml.data import AnySplit, Rows
 from gpuml.metrics.scorer import get_scorer
 from gpuml.model_selection.layout import Layout, find_layout
@@ -399,4 +400,5 @@ def _of_any_library(scorer):
 def place_name(X: Any) -> str:
     """Where X is, for a plan."""
     X = as_array(X)
+    X = X.data if is_sparse(X) else X
     return str(place_of(X)) if is_array(X) else str(HOST)

@@ -451,6 +451,18 @@ def test_arrays_of_any_library(library):
 # ---------------------------------------------------------------- what goes along
 
 
+def test_a_plan_says_where_models_were_fitted():
+    """A step may bring rows to another place, as texts that become numbers on a GPU."""
+    torch = pytest.importorskip("torch")
+    X, y = numbers()
+    pipeline = make_pipeline(FunctionTransformer(torch.tensor), OurRidge())
+    search = GridSearchCV(pipeline, {"ridge__alpha": [0.1, 1.0]}, cv=3).fit(X, y)
+    assert search.plan_.place == "numpy:cpu, torch:cpu"
+    assert "place" not in search.cv_results_
+    stayed = make_pipeline(FunctionTransformer(), OurRidge())
+    assert GridSearchCV(stayed, search.param_grid, cv=3).fit(X, y).plan_.place == "numpy:cpu"
+
+
 def test_frames_between_steps():
     X, y = frame()
     seen = []

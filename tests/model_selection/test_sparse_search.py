@@ -187,3 +187,34 @@ def test_sparse_rows_of_a_device_are_searched_there(library, rng):
     host = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3).fit(X, target)
     ours = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3).fit(on_device, cupy.asarray(target))
     same_scores(ours, host)
+
+
+@pytest.mark.gpu
+def test_texts_are_searched_on_a_gpu_as_on_the_host():
+    """The sparse rows stay on the GPU; scores and the best candidate are the host's."""
+    pytest.importorskip("cuml")
+    from cupyx.scipy.sparse import csr_matrix
+
+    import gpuml
+    from gpuml.feature_extraction import text
+
+    texts, labels = make_texts(300, n_classes=4, n_words=2000, random_state=1)
+    model = LogisticRegression(**TIGHT)
+    pipeline = make_pipeline(
+        text.HashingVectorizer(n_features=2**12), text.TfidfTransformer(), model
+    )
+    space = {
+        "logisticregression__C": np.logspace(-3, 2, 6).tolist(),
+        "tfidftransformer__use_idf": [True, False],
+    }
+    found = {}
+    for device in ("cpu", "cuda"):
+        with gpuml.config_context(device=device, fallback="error"):
+            search = RandomizedSearchCV(pipeline, space, n_iter=6, cv=3, random_state=0)
+            found[device] = search.fit(texts, labels)
+    same_scores(found["cuda"], found["cpu"])
+    assert found["cpu"].plan_.place == "numpy:cpu"
+    assert found["cuda"].plan_.place == "numpy:cpu, cupy:cuda:0"
+    with gpuml.config_context(device="cuda"):
+        rows = found["cuda"].best_estimator_[:-1].transform(texts[:3])
+    assert isinstance(rows, csr_matrix)

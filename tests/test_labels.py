@@ -1,0 +1,30 @@
+"""Labels of classes as codes, and how many there are of each."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpuml import _labels
+from gpuml._labels import encode
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 9, 5000])
+def test_labels_counted_at_several_places_are_counted(library, rng, monkeypatch, n_classes):
+    """As on a GPU, wherever the labels are."""
+    if library.name not in ("numpy", "torch", "cupy"):
+        pytest.skip("integers are sorted there")
+    known = _labels.place_of
+
+    def as_on_a_gpu(x):
+        return SimpleNamespace(kind=known(x).kind, device=known(x).device, is_host=False)
+
+    monkeypatch.setattr(_labels, "SPREAD_BINS", 100)
+    monkeypatch.setattr(_labels, "place_of", as_on_a_gpu)
+    monkeypatch.setattr(_labels, "move", lambda x, place: library.asarray(x))
+    labels = rng.integers(-3, n_classes - 3, size=777)
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    found = encode(library.asarray(labels))
+    np.testing.assert_array_equal(library.to_numpy(found.codes), codes)
+    np.testing.assert_array_equal(library.to_numpy(found.classes), classes)
+    np.testing.assert_array_equal(found.counts, counts)
