@@ -94,8 +94,8 @@ RULES = {
     ),
     "gpuml.inspection": ("gpuml._arrays", "gpuml.data", "gpuml.metrics", "sklearn"),
     "gpuml.model_selection": (
-        *("gpuml._arrays", "gpuml._config", "gpuml._device_copies", "gpuml._progress"),
-        "gpuml._travel",
+        *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._device_copies"),
+        *("gpuml._progress", "gpuml._travel"),
         *("gpuml.data", "gpuml.divided", "gpuml.inspection", "gpuml.metrics", "gpuml.pipeline"),
         *("gpuml._transfers", "gpuml.resampling", "joblib"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),

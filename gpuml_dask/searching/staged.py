@@ -23,6 +23,7 @@ from gpuml.model_selection.prepared import (
     prepare,
     refit_prepared,
 )
+from gpuml_dask.allocating import small_arrays
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.running import Inputs, Runner
@@ -237,7 +238,7 @@ def _reads_on(unit):
 def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
     """Fit first steps on this worker, with the user's settings."""
     first = cloudpickle.loads(packed)
-    with as_user(spec) as warned:
+    with small_arrays(), as_user(spec) as warned:
         prepared = first.run(spec, rows)
     return First(prepared, tuple(warned))
 
@@ -245,6 +246,6 @@ def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
 def run_rest(packed: bytes, spec: Spec, first: First) -> Done:
     """Run a unit whose first steps are done."""
     unit = cloudpickle.loads(packed)
-    with as_user(spec) as warned:
+    with small_arrays(), as_user(spec) as warned:
         value, step = unit.finish(first.prepared, spec)
     return done(value, step, [*first.warned, *warned])

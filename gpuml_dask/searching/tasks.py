@@ -24,6 +24,7 @@ from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
+from gpuml_dask.allocating import small_arrays
 from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.warned import Warned, recorded
 
@@ -295,7 +296,7 @@ def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
         `X`, `y` where there is one, and the columns that the spec names.
     """
     unit = cloudpickle.loads(packed)
-    with as_user(spec) as warned:
+    with small_arrays(), as_user(spec) as warned:
         value, step = unit.run(spec.kept(rows))
     return done(value, step, warned)
 

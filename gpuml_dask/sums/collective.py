@@ -26,6 +26,7 @@ from distributed import Client, Future, KilledWorker, Lock, get_worker
 from distributed.core import Status
 
 from gpuml.data import Place
+from gpuml_dask.allocating import small_arrays
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
@@ -384,6 +385,7 @@ class _Part:
 
 def _drive(part, member, held, function, args):
     with (
+        small_arrays(),
         _watched(part.transport(member)) as transport,
         Driver(transport, part.own(held)) as driver,
     ):
@@ -391,7 +393,7 @@ def _drive(part, member, held, function, args):
 
 
 def _serve(part, member, held):
-    with _watched(part.transport(member)) as transport:
+    with small_arrays(), _watched(part.transport(member)) as transport:
         serve(transport, part.own(held))
 
 

@@ -1,0 +1,57 @@
+"""CuPy's pool in front of RMM, for tasks that make thousands of small arrays.
+
+On GPU workers CuPy gets its memory from RMM, so that all libraries share one pool. For every array
+that takes several times as long as CuPy's own pool does: a solver whose steps are short feels it.
+Within `small_arrays` the pool of CuPy, which gets its blocks from RMM, serves what is small. What
+it has left over goes back to RMM at the end.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+# A kernel on a larger array takes longer than RMM. And of a block that is cut nothing goes back as
+# long as a part is in use: of small blocks that does not matter.
+SMALL_BYTES = 2**26
+
+
+@contextmanager
+def small_arrays() -> Iterator[None]:
+    """Within it CuPy's small arrays come from a pool of its own, in this thread.
+
+    Nothing changes where CuPy's memory does not come from RMM.
+    """
+    cupy, rmm = sys.modules.get("cupy"), sys.modules.get("rmm.allocators.cupy")
+    if cupy is None or rmm is None or cupy.cuda.get_allocator() != rmm.rmm_cupy_allocator:
+        yield
+        return
+    pool = _pool(rmm.rmm_cupy_allocator)
+    try:
+        with cupy.cuda.using_allocator(_small_from(pool, rmm.rmm_cupy_allocator)):
+            yield
+    finally:
+        pool.free_all_blocks()
+
+
+@cache
+def _pool(upstream: Callable[[int], Any]) -> Any:
+    """The pool of this process. It is never given up: arrays of it may outlive any task."""
+    import cupy
+
+    return cupy.cuda.MemoryPool(upstream)
+
+
+def _small_from(pool, upstream):
+    """An allocator that asks the pool for small arrays."""
+
+    def allocate(n_bytes):
+        source = pool.malloc if n_bytes <= SMALL_BYTES else upstream
+        try:
+            return source(n_bytes)
+        except MemoryError:
+            pool.free_all_blocks()
+            return source(n_bytes)
+
+    return allocate
