@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config, get_columns
 
 from gpuml._arrays import HOST, gpu_place, is_array, move, place_of
+from gpuml._cuml import import_cudf
 
 
 class CudfAdapter:
@@ -46,12 +47,11 @@ class CudfAdapter:
 
 def _cudf():
     try:
-        import cudf
+        return import_cudf()
     except ImportError as error:
         raise ImportError(
             "Setting output container to 'cudf' requires cudf to be installed"
         ) from error
-    return cudf
 
 
 def wants_host_frame(estimator: Any) -> bool:

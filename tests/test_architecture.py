@@ -29,9 +29,10 @@ RULES = {
     "gpuml._config": (),
     "gpuml._staging": (),
     "gpuml._cuml": (),
+    "gpuml._small_arrays": (),
     "gpuml._frames": (),
     "gpuml._host_rows": ("narwhals",),
-    "gpuml._output": ("gpuml._arrays", "sklearn.utils"),
+    "gpuml._output": ("gpuml._arrays", "gpuml._cuml", "sklearn.utils"),
     "gpuml._progress": ("rich",),
     "gpuml._arrays": ("gpuml._frames", "gpuml._staging"),
     "gpuml._foreign_rows": ("gpuml._arrays",),
@@ -80,7 +81,7 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
-        *("gpuml._csr", "gpuml._cuml", "gpuml._travel", "gpuml.resampling"),
+        *("gpuml._csr", "gpuml._cuml", "gpuml._small_arrays", "gpuml._travel", "gpuml.resampling"),
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
@@ -90,12 +91,12 @@ RULES = {
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml.data", "gpuml.resampling"),
-        "sklearn.model_selection",
+        *("gpuml._small_arrays", "sklearn.model_selection"),
     ),
     "gpuml.inspection": ("gpuml._arrays", "gpuml.data", "gpuml.metrics", "sklearn"),
     "gpuml.model_selection": (
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._device_copies"),
-        *("gpuml._progress", "gpuml._travel"),
+        *("gpuml._progress", "gpuml._small_arrays", "gpuml._travel"),
         *("gpuml.data", "gpuml.divided", "gpuml.inspection", "gpuml.metrics", "gpuml.pipeline"),
         *("gpuml._transfers", "gpuml.resampling", "joblib"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),
@@ -124,7 +125,8 @@ RULES = {
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
-        *("gpuml._cuml", "gpuml._validation", "gpuml.exceptions", "gpuml.metrics", "sklearn"),
+        *("gpuml._cuml", "gpuml._small_arrays", "gpuml._validation", "gpuml.exceptions"),
+        *("gpuml.metrics", "sklearn"),
     ),
     "gpuml._csr": ("gpuml._arrays", "gpuml._validation", "sklearn.utils"),
     "gpuml.naive_bayes": (

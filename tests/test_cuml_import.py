@@ -1,13 +1,13 @@
-"""An import of cuML leaves CuPy's allocator as it was, unless RMM has a pool."""
+"""An import of cuML or cuDF leaves CuPy's allocator as it was, unless RMM has a pool."""
 
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from gpuml._cuml import import_cuml
+from gpuml._cuml import import_cudf, import_cuml
 
-# What cuML does when it is imported.
+# What cuML and cuDF do when they are imported.
 CUML = "import cupy\ncupy.cuda.set_allocator('that of RMM')\n"
 
 
@@ -25,11 +25,13 @@ def used(monkeypatch, tmp_path):
     allocators = ["that of CuPy"]
     cuda = SimpleNamespace(get_allocator=lambda: allocators[-1], set_allocator=allocators.append)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
-    monkeypatch.delitem(sys.modules, "cuml", raising=False)
-    (tmp_path / "cuml.py").write_text(CUML)
+    for name in ("cuml", "cudf"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        (tmp_path / f"{name}.py").write_text(CUML)
     monkeypatch.syspath_prepend(tmp_path)
     yield allocators
-    sys.modules.pop("cuml", None)
+    for name in ("cuml", "cudf"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(
@@ -37,12 +39,13 @@ def used(monkeypatch, tmp_path):
     [(CudaMemoryResource(), "that of CuPy"), (PoolMemoryResource(), "that of RMM")],
     ids=["driver", "pool"],
 )
-def test_the_allocator_stays_unless_rmm_has_a_pool(monkeypatch, used, resource, kept):
+@pytest.mark.parametrize(("load", "name"), [(import_cuml, "cuml"), (import_cudf, "cudf")])
+def test_the_allocator_stays_unless_rmm_has_a_pool(monkeypatch, used, resource, kept, load, name):
     mr = SimpleNamespace(
         get_current_device_resource=lambda: resource, CudaMemoryResource=CudaMemoryResource
     )
     monkeypatch.setitem(sys.modules, "rmm", SimpleNamespace(mr=mr))
-    assert import_cuml() is sys.modules["cuml"]
+    assert load() is sys.modules[name]
     assert used[1] == "that of RMM"
     assert used[-1] == kept
 
@@ -62,8 +65,13 @@ def test_on_a_gpu_a_model_of_cuml_leaves_the_allocator():
     pytest.importorskip("cuml")
     code = """
 import cupy, numpy as np, rmm
+from gpuml import set_config
 from gpuml.cluster import KMeans
+from gpuml.feature_extraction.text import HashingVectorizer
 before = cupy.cuda.get_allocator()
+set_config(device="cuda", fallback="error")
+assert HashingVectorizer().fit_transform(["one text", "another"]).shape[0] == 2
+assert cupy.cuda.get_allocator() == before
 model = KMeans(3, n_init=1, random_state=0).fit(cupy.random.random((1000, 5)))
 assert type(model.labels_) is cupy.ndarray
 assert cupy.cuda.get_allocator() == before

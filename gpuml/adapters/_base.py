@@ -17,6 +17,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
 from gpuml._arrays import HOST, Place, as_array
 from gpuml._config import current_settings
+from gpuml._small_arrays import small_arrays
 from gpuml._travel import Travels, must_load_to_gpu
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.adapters._engine import Engine
@@ -80,10 +81,11 @@ class Adapter(Travels):
         if _inside.get() is self:
             return method.original(self, *args, **kwargs)
         call = method.bind(self, args, kwargs)
-        if method.fits:
+        with small_arrays():
+            if not method.fits:
+                return self._use(method, call)
             with unchanged_on_error(self):
                 return self._fit_somewhere(method, call)
-        return self._use(method, call)
 
     def computes_on_gpu(self) -> bool:
         """Whether large host rows would be fitted on a GPU, as far as parameters tell."""

@@ -3,9 +3,11 @@
 Whoever fits models asks `gpuml.data.Holders` for sums over all rows and never sees the rows. Here
 shares of X, y and weights become such a batch (`divided_batch`), and splits of all rows become
 splits of every piece (`divided_folds`). `InProcess` keeps the pieces in this process; tests rest on
-it, and it is what a distributed one has to agree with.
+it, and it is what a distributed one has to agree with. `small_arrays` is for whoever runs fits on a
+GPU worker.
 """
 
+from gpuml._small_arrays import small_arrays
 from gpuml.divided.batch import SEEN, Share, divided_batch
 from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import HOST, InProcess, Place, moved, tree
@@ -26,5 +28,6 @@ __all__ = [
     "divided_splits",
     "located_splits",
     "moved",
+    "small_arrays",
     "tree",
 ]

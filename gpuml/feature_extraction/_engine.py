@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._cuml import import_cuml
+from gpuml._cuml import import_cudf, import_cuml
 
 # cuDF cuts as this pattern does.
 PATTERN = r"(?u)\b\w\w+\b"
@@ -52,9 +52,7 @@ def series_of(texts: Sequence) -> Any:
     """Texts as a cuDF series; None if some are no strings."""
     if not all(isinstance(text, str) for text in texts):
         return None
-    import cudf
-
-    return cudf.Series([str(text) for text in texts], dtype="str")
+    return import_cudf().Series([str(text) for text in texts], dtype="str")
 
 
 def listed(series: Any) -> list:
@@ -85,9 +83,7 @@ def odd_characters(series: Any, lowercase: bool) -> str:
 
 
 def _as_series(characters):
-    import cudf
-
-    return cudf.Series(characters, dtype="str")
+    return import_cudf().Series(characters, dtype="str")
 
 
 def character_of(code: int) -> str:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpuml._arrays import as_array, free_bytes, move, namespace, to_host
 from gpuml._config import current_settings
 from gpuml._csr import is_sparse
+from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
@@ -163,7 +164,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         ConvergenceWarning
             If `max_iter` passes were not enough.
         """
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), small_arrays():
             X = as_array(X)
             reason = needs_host(self, X)
             if reason == CALLBACKS and not is_foreign(X):

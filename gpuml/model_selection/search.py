@@ -20,6 +20,7 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import as_array
+from gpuml._small_arrays import small_arrays
 from gpuml._travel import Travels
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
@@ -96,7 +97,7 @@ class OnePassSearch(Travels, BaseSearchCV):
             return self
         before = dict(vars(self))
         try:
-            with Costs(sees_moves=self._works_here()) as costs:
+            with small_arrays(), Costs(sees_moves=self._works_here()) as costs:
                 self._fit(as_array(X), as_array(y), params)
         except BaseException:
             self.__dict__ = before

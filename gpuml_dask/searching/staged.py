@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 from distributed import Client, Future
 
+from gpuml.divided import small_arrays
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
 from gpuml.model_selection.prefix_cache import rows_nbytes
@@ -23,7 +24,6 @@ from gpuml.model_selection.prepared import (
     prepare,
     refit_prepared,
 )
-from gpuml_dask.allocating import small_arrays
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.running import Inputs, Runner

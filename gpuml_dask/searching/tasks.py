@@ -19,12 +19,11 @@ from distributed import get_worker
 
 import gpuml
 from gpuml.data import AnySplit
-from gpuml.divided import located_splits
+from gpuml.divided import located_splits, small_arrays
 from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
-from gpuml_dask.allocating import small_arrays
 from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.warned import Warned, recorded
 

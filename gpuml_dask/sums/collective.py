@@ -26,7 +26,7 @@ from distributed import Client, Future, KilledWorker, Lock, get_worker
 from distributed.core import Status
 
 from gpuml.data import Place
-from gpuml_dask.allocating import small_arrays
+from gpuml.divided import small_arrays
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport

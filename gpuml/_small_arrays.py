@@ -1,9 +1,10 @@
-"""CuPy's pool in front of RMM, for tasks that make thousands of small arrays.
+"""CuPy's pool in front of RMM, for work that makes thousands of small arrays.
 
-On GPU workers CuPy gets its memory from RMM, so that all libraries share one pool. For every array
-that takes several times as long as CuPy's own pool does: a solver whose steps are short feels it.
-Within `small_arrays` the pool of CuPy, which gets its blocks from RMM, serves what is small. What
-it has left over goes back to RMM at the end.
+RMM becomes CuPy's allocator on workers of Dask, and in every process that imports cuDF or cuML.
+Without a pool it asks the driver for each array, which then waits for the GPU; with one it still
+takes several times as long as CuPy's own pool. Solvers whose steps are short feel both. Within
+`small_arrays` a pool of CuPy, which gets its blocks from RMM, serves what is small. What it has
+left over goes back to RMM at the end.
 """
 
 import sys

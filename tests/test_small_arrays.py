@@ -1,4 +1,4 @@
-"""On GPU workers small arrays come from a pool of CuPy, and large ones from RMM."""
+"""Where RMM is CuPy's allocator, small arrays come from a pool of CuPy, and large ones from RMM."""
 
 import subprocess
 import sys
@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuml_dask import allocating
-from gpuml_dask.allocating import SMALL_BYTES, small_arrays
+from gpuml import _small_arrays
+from gpuml._small_arrays import SMALL_BYTES, small_arrays
 
 
 class Machine:
@@ -57,9 +57,9 @@ def machine(monkeypatch):
     rmm = SimpleNamespace(rmm_cupy_allocator=machine.rmm)
     monkeypatch.setitem(sys.modules, "cupy", machine.cupy)
     monkeypatch.setitem(sys.modules, "rmm.allocators.cupy", rmm)
-    allocating._pool.cache_clear()
+    _small_arrays._pool.cache_clear()
     yield machine
-    allocating._pool.cache_clear()
+    _small_arrays._pool.cache_clear()
 
 
 def test_small_arrays_come_from_the_pool_and_go_back_at_the_end(machine):
@@ -118,7 +118,7 @@ def test_arrays_outlive_their_block_and_memory_goes_back():
     code = """
 import cupy, rmm
 from rmm.allocators.cupy import rmm_cupy_allocator
-from gpuml_dask.allocating import small_arrays
+from gpuml._small_arrays import small_arrays
 
 rmm.reinitialize(pool_allocator=True, initial_pool_size=2**26, maximum_pool_size=2**27)
 cupy.cuda.set_allocator(rmm_cupy_allocator)
