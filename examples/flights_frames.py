@@ -3,8 +3,9 @@
     python examples/flights_frames.py [--repeat N] [--output DIR] [--device auto|cpu|cuda]
     python examples/flights_frames.py --repeat 1000                   # 9 GB of CSV, for GPUs
 
-The flights out of New York in 2013 are written to CSV files, one for each month, and as many times
-as `--repeat` says. Then frames of Dask, on GPUs of cuDF, do what one does with such files:
+The flights out of New York in 2013 are written to CSV files, at least one for each month, and as
+many times as `--repeat` says. Then frames of Dask, on GPUs of cuDF, do what one does with such
+files:
 
 1. read them in parallel and sum a column,
 2. group the first half of the year by carrier and hour, by destination, and by origin and hour:
@@ -63,6 +64,8 @@ FEATURES = [
     *WEATHER,
 ]
 TOLERANCE = 1e-8
+# A GPU reads a few large files sooner than many small ones.
+FILE_BYTES = 256_000_000
 
 PUBLISHED_AT = "blog.dask.org, 13 January 2019: some 10 GB of CSV"
 PUBLISHED_MB = {
@@ -106,9 +109,9 @@ def write_files(folder, args):
     flights = pandas.read_csv(source / "flights.csv.zip", usecols=COLUMNS)[COLUMNS]
     flights = flights[flights["arr_delay"].notna() & flights["month"].isin(args.months)]
     for month, part in flights.groupby("month"):
-        text = part.to_csv(index=False)
-        for time_number in range(args.repeat):
-            (folder / f"flights-{time_number:04d}-{month:02d}.csv").write_text(text)
+        head, _, rows = part.to_csv(index=False).partition("\n")
+        for number, times in enumerate(parts_of(args.repeat, len(rows))):
+            (folder / f"flights-{month:02d}-{number:03d}.csv").write_text(f"{head}\n{rows * times}")
     weather = pandas.read_csv(source / "weather.csv")
     known = weather[["origin", "month", "day", "hour", *WEATHER]]
     known = known.fillna(known[WEATHER].mean())
@@ -117,6 +120,12 @@ def write_files(folder, args):
     known.to_csv(folder / "weather.csv", index=False)
     sizes = [path.stat().st_size for path in folder.glob("flights-*.csv")]
     return len(sizes), sum(sizes), args.repeat * len(flights)
+
+
+def parts_of(times, n_bytes):
+    """How often rows that are wanted so many times are in each of some files of similar sizes."""
+    n_files = min(times, -(-times * n_bytes // FILE_BYTES))
+    return [times // n_files + (i < times % n_files) for i in range(n_files)]
 
 
 def package_folder():
@@ -185,6 +194,7 @@ def analysed(folder, client, n_bytes, n_rows, library, n_alphas):
     seconds = {}
 
     def timed(label, work):
+        print(f"{label} ...", file=sys.stderr)
         start = time.perf_counter()
         value = work()
         seconds[label] = time.perf_counter() - start
