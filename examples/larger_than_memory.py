@@ -9,9 +9,8 @@ process first limits its memory (`resource.setrlimit`) to less than the matrix t
 a whole fails, which is shown, and these do not:
 
 - `gpuml.linalg.svd_compressed` reads blocks of chunks from Zarr, once for each power step,
-- `gpuml.decomposition.PCA(svd_solver="compressed")` is the same as an estimator, in float64. It
-  takes rows of floats in arrays, so it gets a copy of the matrix in a file that is mapped into
-  memory (of integers it would make floats, all at once, and is left out),
+- `gpuml.decomposition.PCA(svd_solver="compressed")` is the same as an estimator, which also knows
+  means and explained variances, for one reading more; its products of float32 are float64,
 - `gpuml.decomposition.IncrementalPCA` takes the chunks one by one, and so does scikit-learn's: they
   read once, and are less accurate.
 
@@ -65,7 +64,7 @@ TOLERANCE, ROUGH_TOLERANCE, SAME = 1e-3, 5e-2, 1e-4
 NAMES = {
     "all": "NumPy, all in memory",
     "svd": "gpuml svd_compressed",
-    "pca": "gpuml PCA of a memory map",
+    "pca": "gpuml PCA",
     "incremental": "gpuml IncrementalPCA",
     "sklearn": "scikit-learn IncrementalPCA",
 }
@@ -140,11 +139,6 @@ def write(path, args):
         dtype=args.dtype,
         compressors=None,
     )
-    mapped = None
-    if "pca" in args.contenders:
-        mapped = np.lib.format.open_memmap(
-            map_of(path), mode="w+", dtype=args.dtype, shape=stored.shape
-        )
     directions = weights()[:, None] * cosines(args.columns)
     for number, first in enumerate(range(0, args.rows, n_rows)):
         random = np.random.default_rng([SEED, number])
@@ -153,10 +147,7 @@ def write(path, args):
         block += NOISE * random.standard_normal(block.shape, dtype=np.float32)
         if args.dtype == "uint8":
             block = np.clip(np.rint(128 + STEPS * block), 0, 255)
-        block = block.astype(args.dtype)
-        stored[first : first + n] = block
-        if mapped is not None:
-            mapped[first : first + n] = block
+        stored[first : first + n] = block.astype(args.dtype)
     return time.perf_counter() - start
 
 
@@ -176,11 +167,6 @@ def cosines(n_columns):
     positions = (np.arange(n_columns) + 0.5) / n_columns
     waves = np.cos(np.pi * np.arange(1, N_DIRECTIONS + 1)[:, None] * positions)
     return (np.sqrt(2.0) * waves).astype(np.float32)
-
-
-def map_of(path):
-    """Where the copy for a memory map is."""
-    return str(Path(path).with_suffix(".npy"))
 
 
 def exact_values(path):
@@ -228,7 +214,7 @@ def by_pca(path):
     from gpuml.decomposition import PCA
 
     pca = PCA(N_COMPONENTS, svd_solver="compressed", iterated_power=N_POWER_ITER, random_state=SEED)
-    return pca.fit(np.load(map_of(path), mmap_mode="r")).singular_values_
+    return pca.fit(opened(path)).singular_values_
 
 
 def by_batches(path, library):
@@ -349,7 +335,6 @@ def warm_up(work):
         path = str(Path(folder) / "small.zarr")
         small = zarr.create_array(path, shape=(400, 60), chunks=(100, 60), dtype="float32")
         small[:] = np.random.default_rng(SEED).standard_normal((400, 60))
-        np.save(map_of(path), small[:])
         work(path)
 
 
@@ -475,8 +460,6 @@ def parse_arguments():
     add("--output", type=Path, default=Path(), help="folder of the picture")
     add("--device", choices=["auto", "cpu", "cuda"], default="auto")
     args = parser.parse_args()
-    if args.dtype == "uint8":
-        args.contenders = [name for name in args.contenders if name != "pca"]
     if args.columns <= N_DIRECTIONS or args.rows <= args.columns:
         sys.exit(f"More than {N_DIRECTIONS} columns, and more rows than columns, please.")
     return args

@@ -21,7 +21,7 @@ def import_cudf() -> Any:
 
 
 def _imported(name):
-    if name in sys.modules:
+    if sys.modules.get(name) is not None:
         return sys.modules[name]
     import cupy
 

@@ -123,13 +123,15 @@ def svd_compressed(
     TypeError
         If `a` is no matrix of real numbers, or a dask array (use `gpuml_dask.linalg`).
     ValueError
-        If a parameter is out of range, or `a` has nan or infinite values.
+        If a parameter is out of range, or `a` has nan or infinite values, or values whose squares
+        are too large or too small for `dtype`.
     MemoryError
         If blocks and results do not fit; lower ``gpuml.set_config(block_bytes=...)``.
 
     See Also
     --------
-    gpuml.decomposition.PCA : An estimator; ``svd_solver="compressed"`` is this function.
+    gpuml.decomposition.PCA : An estimator; ``svd_solver="compressed"`` is this iteration, for the
+        same kinds of matrices.
     gpuml_dask.linalg.svd_compressed : For dask arrays.
 
     References
@@ -241,7 +243,14 @@ def checked_rule(n_features: int, center: Any, scale: Any, dtype: str) -> Rule:
 
 def _numbers(name, values, n_features):
     values = values if not hasattr(values, "__cuda_array_interface__") else to_host(values)
-    found = np.asarray(values, dtype=np.float64)
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a bool or {n_features} numbers, one for each column, got {values!r}."
+            if name == "center"
+            else f"{name} must have {n_features} numbers, one for each column, got {values!r}."
+        ) from error
     if found.shape != (n_features,):
         raise ValueError(
             f"{name} must have one number for each of the {n_features} columns, got shape "

@@ -1,5 +1,7 @@
 """`gpuml.linalg.svd_compressed` against known spectra, and the laws it obeys."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -7,6 +9,7 @@ from scipy.sparse import csr_matrix
 import gpuml
 from gpuml.encodings import pack
 from gpuml.linalg import svd_compressed
+from gpuml.solvers.compressed import TooSmall
 
 K = 5
 SPECTRA = {
@@ -294,6 +297,67 @@ class Rows:
         return self.a[rows]
 
 
+@pytest.mark.parametrize("shape", [(50, 8), (8, 50), (2, 2)])
+def test_a_matrix_of_zeros(library, shape):
+    (u, s, v), error = svd_compressed(
+        library.asarray(np.zeros(shape)), 2, random_state=0, return_error=True
+    )
+    u, s, v = map(library.to_numpy, (u, s, v))
+    np.testing.assert_array_equal(s, 0.0)
+    np.testing.assert_allclose(u.T @ u, np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(v @ v.T, np.eye(2), atol=1e-12)
+    assert error.frobenius == error.norm == 0
+    np.testing.assert_array_equal(error.singular_values, 0.0)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(
+    ("scale", "dtype", "words"),
+    [
+        *((1e200, "float64", "too large"), (1e-200, "float64", "too small")),
+        *((1e-159, "float64", "too small"), (1e30, "float32", "too large")),
+        (1e-30, "float32", "too small"),
+    ],
+)
+def test_squares_that_no_number_holds_are_told(library, rng, shape, scale, dtype, words):
+    a = (rng.normal(size=shape) * scale).astype(dtype)
+    with pytest.raises(ValueError, match=words):
+        svd_compressed(library.asarray(a), K, random_state=0)
+
+
+@pytest.mark.parametrize("exponent", range(-25, -15))
+def test_small_squares_of_float32_are_right_or_told(matrix, exponent):
+    a = (matrix * 10.0**exponent).astype("float32")
+    with suppress(TooSmall):
+        found = svd_compressed(a, K, random_state=0)
+        expected = svd_compressed(matrix, K, random_state=0)
+        np.testing.assert_allclose(found.s / 10.0**exponent, expected.s, rtol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-21, 1e-12, 1e12, 1e30])
+def test_small_and_large_numbers_of_float32_are_for_float64(matrix, scale):
+    found = svd_compressed((matrix * scale).astype("float32"), K, random_state=0, dtype="float64")
+    expected = svd_compressed(matrix, K, random_state=0)
+    np.testing.assert_allclose(found.s / scale, expected.s, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("value", [1e-9, 0.1, 1e9])
+def test_rounding_of_a_constant_is_not_taken_for_small_numbers(value, dtype):
+    a = np.full((300, 40), value, dtype=dtype)
+    s = svd_compressed(a, 2, random_state=0, center=True).s
+    assert (s <= 1e-5 * value * a.size).all()
+    packed = pack(np.ones((300, 40), dtype=int))
+    s = svd_compressed(packed, 2, random_state=0, center=True, dtype=dtype).s
+    assert (s <= 1e-2).all()
+
+
+@pytest.mark.parametrize("center", ["mean", None, [1.0, 2.0], {}])
+def test_centres_that_are_none(matrix, center):
+    with pytest.raises(ValueError, match="center must"):
+        svd_compressed(matrix, K, center=center)
+
+
 @pytest.mark.parametrize("q", [0, 1, 3])
 def test_a_power_step_reads_the_rows_once(matrix, q):
     rows = Rows(matrix)
@@ -405,6 +469,7 @@ def test_estimates_of_what_is_converged_are_small(rng):
         ({"a": np.array([["a", "b"], ["c", "d"]])}, TypeError, "real numbers"),
         ({"a": np.ones((4, 4), dtype=complex)}, TypeError, "real numbers"),
         ({"a": csr_matrix(np.eye(4))}, TypeError, "Sparse"),
+        ({"a": "numbers.zarr"}, TypeError, "zarr.open_array"),
         ({"a": None}, (TypeError, ValueError), "2 dimensions|real numbers"),
     ],
 )

@@ -166,12 +166,11 @@ def test_own_stencil_fails_where_something_is_wrong(stencil, difference, to_host
 def test_larger_than_memory_knows_the_singular_values(memory, tmp_path):
     pytest.importorskip("zarr")
     path = str(tmp_path / "matrix.zarr")
-    args = SimpleNamespace(rows=500, columns=30, dtype="float32", contenders=["pca"])
+    args = SimpleNamespace(rows=500, columns=30, dtype="float32")
     memory.write(path, args)
     a = memory.opened(path)[:].astype(float)
     exact = np.linalg.svd(a - a.mean(axis=0), compute_uv=False)[: memory.N_COMPONENTS]
     np.testing.assert_allclose(memory.exact_values(path), exact, rtol=1e-10)
-    np.testing.assert_array_equal(np.load(memory.map_of(path)), a)
     np.testing.assert_allclose(memory.expected_values(args), exact, rtol=0.1)
     for work, _ in memory.CONTENDERS.values():
         np.testing.assert_allclose(work(path)[:5], exact[:5], rtol=0.05)

@@ -1,5 +1,6 @@
 """Components by visits of the rows, one for each power step, wherever the rows are."""
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -11,7 +12,8 @@ from gpuml._ops import all_finite
 from gpuml._progress import progress_bar
 from gpuml.data import Batch, Folds
 from gpuml.decomposition._input import refuse_what_is_not_finite
-from gpuml.reading.sources import source_of
+from gpuml.decomposition._streamed import Streamed, refuse_blocks
+from gpuml.reading.sources import Source, source_of
 from gpuml.reading.streams import blocks, parts_of
 from gpuml.reading.visits import Visits
 from gpuml.solvers import row_products
@@ -19,11 +21,12 @@ from gpuml.solvers._blocks import quiet
 from gpuml.solvers.components import Components, with_signs
 from gpuml.solvers.compressed import (
     Plan,
-    Triplets,
+    TooSmall,
     compressed_svd,
     iterate,
     more_columns,
     more_values,
+    orthonormal,
     start,
 )
 from gpuml.solvers.row_products import Visit
@@ -47,16 +50,35 @@ class Compressed(NamedTuple):
         `total` is the sum of squares of the rows less their mean.
     mean : array (p,)
         Of the rows, whether it was removed or not.
+    fill : array (p,) or None
+        What counted in place of missing values; None where none is missing.
+    variance : array (k,) or None
+        Of the images of the rows, if they were at hand.
     """
 
     found: Components
     mean: Array
+    fill: Array | None
+    variance: Array | None
+
+
+class Found(NamedTuple):
+    """Singular values (r,) and right vectors (r, p) of rows, and sums of their features.
+
+    `variance` (r,) is that of the rows' images, as of `Compressed`.
+    """
+
+    singular: Array
+    vectors: Array
+    sums: Sums
+    shift: Array
+    variance: Array | None = None
 
 
 def compressed_components(
-    estimator: Any, batch: Batch, count: int, how: Iteration, *, centred: bool
+    estimator: Any, batch: Batch | Streamed, count: int, how: Iteration, *, centred: bool
 ) -> Compressed:
-    """Components of the rows of a batch, which may be divided.
+    """Components of the rows of a batch, which may be divided, or read block by block.
 
     Raises
     ------
@@ -64,32 +86,55 @@ def compressed_components(
         If the rows have nan or infinite values.
     """
     random = check_random_state(how.random_state)
-    # Products are float64 like everything that becomes an attribute of these estimators.
+    shape = (batch.n_rows, batch.n_features)
+    # Products are float64 like everything that becomes an attribute of these estimators, but for
+    # codes and integers of 8 bits.
     plan = Plan(count, how.n_oversamples, how.n_power_iter, "float64")
-    n, p = batch.n_rows, batch.n_features
-    rule = Rule(center=centred)
-    Q = start(p, plan.width((n, p)), random)
     if batch.holders is None:
-        triplets, sums, shift = _of_rows(estimator, batch, Q, plan, rule)
+        source = _source_of(batch)
+        plan = replace(plan, dtype="float32") if source.codes else plan
+        Q = start(source.width, plan.width(shape), random)
+        found = _of_source(estimator, batch, source, Q, plan, Rule(centred, dtype=plan.dtype))
     else:
-        triplets, sums, shift = _of_pieces(batch, Q, plan, rule)
-    return _components(triplets, sums, shift, centred, count, random)
+        Q = start(batch.n_features, plan.width(shape), random)
+        found = _of_pieces(batch, Q, plan, Rule(centred))
+    return _components(found, batch.n_rows, centred, count, random)
 
 
-def _of_rows(estimator, batch, Q, plan, rule):
+def _source_of(batch: Batch | Streamed) -> Source:
+    if isinstance(batch, Streamed):
+        return batch.source
     # By rows even if there are more columns: fits of divided rows are to give the same.
-    source = source_of(batch.X, by_columns=False)
+    return source_of(batch.X, by_columns=False)
+
+
+def _of_source(estimator, batch, source, Q, plan, rule):
     settings = current_settings()
     parts = parts_of(source, batch.work, settings.block_bytes)
     steps = len(parts) * (plan.n_power_iter + 2)
     with progress_bar(steps, type(estimator).__name__, enabled=settings.progress) as bar:
         try:
             rows = Visits(source, parts, batch.work, rule, bar, with_sums=True)
+            _, triplets = iterate(move(Q, batch.work), rows.visit, plan)
+        except TooSmall:
+            raise
         except ValueError:
+            if isinstance(batch, Streamed):
+                refuse_blocks(estimator, batch)
             refuse_what_is_not_finite(estimator, batch.X)
             raise
-        _, triplets = iterate(move(Q, batch.work), rows.visit, plan)
-    return triplets, rows.sums, rows.shift
+        left = rows.left(triplets.turn)
+    xp = namespace(left)
+    left = xp.astype(left, xp.float64, copy=False)
+    if source.by_columns:  # what was visited is the transposed
+        # The dtype of its images may be float32.
+        vectors, left = orthonormal(left).T, triplets.right.T
+    else:
+        vectors = triplets.right
+    # Not from the mean of squares, which may be far larger.
+    away = left - xp.mean(left, axis=0)
+    variance = triplets.singular**2 * xp.mean(away**2, axis=0)
+    return Found(triplets.singular, vectors, rows.sums, rows.shift, variance)
 
 
 def _of_pieces(batch, Q, plan, rule):
@@ -104,7 +149,7 @@ def _of_pieces(batch, Q, plan, rule):
         raise ValueError("Input X contains NaN or infinity, or values whose squares overflow.")
     standard = standard_of(rule, sums, shift, batch.n_rows)
     _, triplets = compressed_svd(holders, move(Q, place), plan, _visit_of_piece, standard)
-    return triplets, sums, shift
+    return Found(triplets.singular, triplets.right, sums, shift)
 
 
 def _sums_of_piece(folds: Folds, shift: Array) -> Sums:
@@ -132,18 +177,20 @@ def _blocks_of(batch):
         yield block
 
 
-def _components(
-    triplets: Triplets, sums: Sums, shift: Array, centred: bool, count: int, random: Any
-) -> Compressed:
+def _components(found: Found, n_rows: int, centred: bool, count: int, random: Any) -> Compressed:
+    sums, shift = found.sums, found.shift
     xp = namespace(shift)
-    mean = sums.total / sums.count
+    some = xp.where(sums.count > 0, sums.count, xp.ones_like(sums.count))
+    mean = sums.total / some
     spread = xp.sum(sums.squares - sums.count * (mean - shift) ** 2)
-    missing = count - triplets.singular.shape[0]
-    right = more_columns(triplets.right.T, missing, random).T
-    found = Components(
+    missing = count - found.singular.shape[0]
+    right = more_columns(found.vectors.T, missing, random).T
+    components = Components(
         with_signs(right, xp)[None, ...],
-        more_values(triplets.singular, missing)[None, :],
+        more_values(found.singular, missing)[None, :],
         spread[None],
         (mean if centred else xp.zeros_like(mean))[None, :],
     )
-    return Compressed(found, mean)
+    fill = mean if bool(xp.any(sums.count < n_rows)) else None
+    variance = None if found.variance is None else more_values(found.variance, missing)
+    return Compressed(components, mean, fill, variance)

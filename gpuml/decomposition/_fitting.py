@@ -21,6 +21,7 @@ from gpuml.decomposition._principal import (
     kept_counts,
     n_leading,
 )
+from gpuml.decomposition._streamed import Streamed
 from gpuml.solvers.components import Components, from_moments, from_products, from_rows
 from gpuml.solvers.factors import atom_factors
 from gpuml.solvers.moments import atom_moments
@@ -39,8 +40,11 @@ from gpuml.solvers.randomized import (
 MANY_SPARSE_FEATURES = 2 * MANY_FEATURES
 
 
-def fit_dense(estimator: Any, batch: Batch) -> tuple[Principal, str]:
-    """Components of the rows of a batch, and the name of the solver that found them."""
+def fit_dense(estimator: Any, batch: Batch | Streamed) -> tuple[Principal, str]:
+    """Components of the rows of a batch, and the name of the solver that found them.
+
+    Rows that are read block by block are for "compressed" only.
+    """
     n, p = batch.n_rows, batch.n_features
     solver = estimator.svd_solver
     if solver == "auto":

@@ -6,17 +6,21 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gpuml._arrays import Array, as_array
+from gpuml._arrays import Array, as_array, is_numpy
 from gpuml._config import current_settings
 from gpuml._validation import (
     FLOATS,
     check_finite,
     check_images,
-    check_predict,
     check_rows,
+    host_floats,
     is_foreign,
 )
 from gpuml.data import Batch, resident_rows
+from gpuml.decomposition._streamed import OVERFLOW
+from gpuml.reading.sources import is_stored
+
+BY_BLOCKS = "PCA(svd_solver='compressed') or TruncatedSVD(algorithm='compressed')"
 
 
 def is_cupyx_sparse(X: Any) -> bool:
@@ -30,18 +34,28 @@ def is_sparse(X: Any) -> bool:
 
 
 def check_fit_rows(
-    estimator: Any, X: Any, *, min_rows: int = 1, min_features: int = 1, reset: bool = True
+    estimator: Any,
+    X: Any,
+    *,
+    min_rows: int = 1,
+    min_features: int = 1,
+    reset: bool = True,
+    keep_dtype: bool = False,
 ) -> Array:
     """Check dense rows for `fit`; whether they are finite, their sums are to tell.
+
+    With `keep_dtype`, integers stay what they are.
 
     Raises
     ------
     ValueError
-        As `check_rows`, and for too few rows or columns.
+        As `check_rows`, and for too few rows or columns, and for an object that can only be read
+        block by block.
     TypeError
         Sparse X.
     """
-    X = check_rows(estimator, X, reset=reset, finite_X=False)
+    demand_array(estimator, X)
+    X = _check_numbers(estimator, X, reset=reset, finite_X=False, keep_dtype=keep_dtype)
     for axis, (what, least) in enumerate((("sample", min_rows), ("feature", min_features))):
         if X.shape[axis] < least:
             raise ValueError(
@@ -49,6 +63,27 @@ def check_fit_rows(
                 f"minimum of {least} is required by {type(estimator).__name__}."
             )
     return X
+
+
+def demand_array(estimator: Any, X: Any) -> None:
+    """Refuse an object that can only be read block by block.
+
+    Raises
+    ------
+    ValueError
+    """
+    if is_stored(X) and not hasattr(X, "__array__"):
+        raise ValueError(
+            f"X is a {type(X).__name__}, which is read block by block, and "
+            f"{type(estimator).__name__} with these parameters needs an array. Use {BY_BLOCKS}, or "
+            f"pass the array that X[0:{X.shape[0]}] is."
+        )
+
+
+def _check_numbers(estimator, X, *, keep_dtype, **how):
+    X = check_rows(estimator, X, keep_dtype=keep_dtype, **how)
+    # Of NumPy, what are no numbers yet.
+    return host_floats(X) if is_numpy(X) and X.dtype.kind not in "fiub" else X
 
 
 def batch_of(X: Array) -> Batch:
@@ -81,7 +116,12 @@ def check_seen(estimator: Any, X: Any) -> Any:
         return check_cupyx(estimator, X, reset=False)
     if sparse.issparse(X):
         return validate_data(estimator, X, dtype=FLOATS, accept_sparse=("csr", "csc"), reset=False)
-    return check_predict(estimator, X)
+    return check_seen_dense(estimator, X)
+
+
+def check_seen_dense(estimator: Any, X: Any) -> Array:
+    """Check dense rows for `transform` and scores; integers stay what they are."""
+    return _check_numbers(estimator, X, reset=False, keep_dtype=True)
 
 
 def check_reduced(estimator: Any, X: Any, n_components: int) -> Array:
@@ -95,7 +135,4 @@ def check_reduced(estimator: Any, X: Any, n_components: int) -> Array:
 def refuse_what_is_not_finite(estimator: Any, X: Array) -> None:
     """Say what is wrong with rows whose sums are not finite."""
     check_finite(X, "X", estimator)
-    raise ValueError(
-        "Squares of the values of X overflow float64. Scale the features (StandardScaler, or "
-        "divide by a power of ten)."
-    )
+    raise ValueError(OVERFLOW)

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition._pca import _infer_dimension
 
-from gpuml._arrays import Array, namespace, to_host
-from gpuml._ops import constant
+from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._config import current_settings
+from gpuml._ops import all_finite, constant
 from gpuml.decomposition._projection import Kind, at_home, in_kind, whitening_scale
+from gpuml.decomposition._streamed import Streamed, doubles, float_like, refuse_blocks
+from gpuml.reading.images import images_and_lengths
 from gpuml.solvers.affine import Affine
 from gpuml.solvers.components import Components
 
@@ -202,7 +205,9 @@ def _count(wanted, squares, total, n_rows):
     if wanted == "mle":
         return int(_infer_dimension(squares / (n_rows - 1), n_rows))
     if not isinstance(wanted, Integral):
-        shares = np.cumsum(squares / total) if total > 0 else np.zeros(len(squares))
+        if not total > 0:  # a share of nothing: one, as scikit-learn has it
+            return 1
+        shares = np.cumsum(squares / total)
         # The share is to be exceeded; rounding may leave that to no number at all.
         return min(int(np.searchsorted(shares, wanted, side="right")) + 1, len(squares))
     return int(wanted)
@@ -228,14 +233,19 @@ def precision(model: Any) -> Array:
     return (V.T * (1.0 / along - 1.0 / noise)) @ V + _eye_of(V) / noise
 
 
-def _generative(model):
-    """Components, variances of the generative model along them, and those of all else."""
+def generative_variances(model: Any) -> tuple[Array, float]:
+    """Variances (k,) of the generative model along the components, float64, and along all else."""
     xp = namespace(model.components_)
-    V, variance = (xp.astype(a, xp.float64) for a in (model.components_, model.explained_variance_))
+    variance = xp.astype(model.explained_variance_, xp.float64)
     noise = float(model.noise_variance_)
     excess = xp.where(variance > noise, variance - noise, xp.zeros_like(variance))
     # scikit-learn's covariance of a whitened model is another one; scores are to agree with it.
-    return V, noise + (excess * variance if model.whiten else excess), noise
+    return noise + (excess * variance if model.whiten else excess), noise
+
+
+def _generative(model):
+    xp = namespace(model.components_)
+    return xp.astype(model.components_, xp.float64), *generative_variances(model)
 
 
 def _eye_of(V):
@@ -255,4 +265,41 @@ def log_likelihood(model: Any, X: Array, rows_per_block: int) -> Array:
     for start in range(0, X.shape[0], rows_per_block):
         rows = xp.astype(X[start : min(start + rows_per_block, X.shape[0]), :], xp.float64) - mean
         parts.append(-0.5 * xp.sum(rows * (rows @ P), axis=1))
-    return in_kind(xp.concat(parts) - 0.5 * constant_part, X.dtype)
+    return in_kind(xp.concat(parts) - 0.5 * constant_part, float_like(X.dtype))
+
+
+def streamed_log_likelihood(model: Any, rows: Streamed) -> Array:
+    """Log-likelihood (n,) of rows that are read block by block, where results are to be.
+
+    Of a row x less the mean, with images t along the components, variances d along them and s
+    along all else, it takes ``sum(t^2 / d) + (|x|^2 - |t|^2) / s``: no matrix (p, p).
+
+    Raises
+    ------
+    ValueError
+        If X is not finite.
+    numpy.linalg.LinAlgError
+        If nothing varies outside the components, and they are not all directions.
+    """
+    variances, noise = generative_variances(model)
+    k, p = model.components_.shape
+    if not noise > 0 and k < p:
+        raise np.linalg.LinAlgError(
+            "The covariance of the model is singular: nothing varies outside its components."
+        )
+    turn, mean = (doubles(a, rows.work) for a in (model.components_.T, model.mean_))
+    found, lengths = images_and_lengths(
+        rows.source, rows.work, rows.home, turn, mean, current_settings().block_bytes
+    )
+    xp = namespace(found)
+    if not all_finite(lengths, xp):
+        refuse_blocks(model, rows)
+    squares = (found - move(mean @ turn, rows.home)) ** 2
+    variances = move(variances, rows.home)
+    distance = squares @ (1.0 / variances)
+    log_determinant = xp.sum(xp.log(variances))
+    if k < p:
+        distance = distance + (lengths - xp.sum(squares, axis=1)) / noise
+        log_determinant = log_determinant + (p - k) * float(np.log(noise))
+    likelihood = -0.5 * (distance + p * float(np.log(2 * np.pi)) + log_determinant)
+    return in_kind(likelihood, rows.X.dtype)

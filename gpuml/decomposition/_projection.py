@@ -11,6 +11,15 @@ from gpuml._arrays import HOST, Array, Place, as_array, move, namespace, place_o
 from gpuml._output import wants_host_frame
 from gpuml._travel import Travels
 from gpuml.decomposition._input import check_reduced, check_seen, is_cupyx_sparse
+from gpuml.decomposition._streamed import (
+    Streamed,
+    check_streamed,
+    doubles,
+    float_like,
+    opened,
+    streamed_images,
+)
+from gpuml.reading.sources import is_stored, source_of
 
 
 class Kind(Protocol):
@@ -26,8 +35,8 @@ class Kind(Protocol):
 
 
 def at_home(values: Array, batch: Kind) -> Array:
-    """Results in the library, on the device and of the dtype of the user's X."""
-    return in_kind(move(values, batch.home), batch.X.dtype)
+    """Results in the library and on the device of the user's X; of its dtype, if of floats."""
+    return in_kind(move(values, batch.home), float_like(batch.X.dtype))
 
 
 def in_kind(values: Array, dtype: Any) -> Array:
@@ -40,7 +49,7 @@ def in_kind(values: Array, dtype: Any) -> Array:
 def whitening_scale(variance: Array, dtype: Any) -> Array:
     """Standard deviations that are safe to divide by, for results of a dtype."""
     xp = namespace(variance)
-    least = float(xp.finfo(getattr(xp, str(dtype).rpartition(".")[2])).eps)
+    least = float(xp.finfo(getattr(xp, float_like(dtype))).eps)
     scale = xp.sqrt(variance)
     return xp.where(scale < least, xp.full_like(scale, least), scale)
 
@@ -57,6 +66,9 @@ class Projection(Travels, TransformerMixin):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Packed codes, files (memory maps, ``zarr.Array``) and objects that are read by rows are
+            read block by block, as `gpuml.linalg.svd_compressed` reads them; missing codes count
+            as the mean of their feature.
 
         Returns
         -------
@@ -72,7 +84,10 @@ class Projection(Travels, TransformerMixin):
             If X has other features than the X of `fit`, or holds nan or inf.
         """
         check_is_fitted(self)
-        X = as_array(X)
+        X = opened(X)
+        if is_stored(X):
+            rows = check_streamed(self, X, reset=False)
+            return as_asked(self, project(self, rows), rows.home)
         # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
         check_same_namespace(X, self, attribute="components_", method="transform")
         X = check_seen(self, X)
@@ -114,6 +129,11 @@ class Projection(Travels, TransformerMixin):
 
 def project(estimator: Any, X: Any) -> Array:
     """`transform` for rows that were checked."""
+    if isinstance(X, Streamed):
+        return _project_streamed(estimator, X)
+    if float_like(X.dtype) != str(X.dtype).rpartition(".")[2]:
+        # Integers: nothing is widened but blocks that stay in cache.
+        return _project_streamed(estimator, Streamed(source_of(X, by_columns=False), place_of(X)))
     place = _place_of_rows(X)
     turn = place.xp.matrix_transpose(_like(estimator.components_, place, X.dtype))
     rows = X @ turn
@@ -124,6 +144,19 @@ def project(estimator: Any, X: Any) -> Array:
         variance = _like(estimator.explained_variance_, place, X.dtype)
         rows = rows / whitening_scale(variance, X.dtype)
     return rows
+
+
+def _project_streamed(estimator, rows):
+    components = estimator.components_
+    turn = doubles(components.T, place_of(components))
+    found = streamed_images(estimator, rows, turn)
+    if getattr(estimator, "mean_", None) is not None:
+        mean = doubles(estimator.mean_, place_of(components))
+        found = found - move(mean @ turn, rows.home)
+    if getattr(estimator, "whiten", False):
+        variance = doubles(estimator.explained_variance_, rows.home)
+        found = found / whitening_scale(variance, rows.X.dtype)
+    return in_kind(found, rows.X.dtype)
 
 
 def as_asked(estimator: Any, image: Array, home: Place) -> Array:

@@ -20,7 +20,7 @@ from gpuml._arrays import (
 )
 from gpuml._config import current_settings
 from gpuml._validation import FLOATS, check_rows, unchanged_on_error
-from gpuml.decomposition._input import is_cupyx_sparse
+from gpuml.decomposition._input import demand_array, is_cupyx_sparse
 from gpuml.decomposition._principal import covariance, or_nan, precision
 from gpuml.decomposition._projection import Projection, in_kind
 from gpuml.solvers.incremental import Seen, extend
@@ -151,6 +151,7 @@ class IncrementalPCA(Projection, SklearnIncrementalPCA):
                     "IncrementalPCA.partial_fit does not support sparse input. Either convert "
                     "data to dense or use IncrementalPCA.fit to do so in batches."
                 )
+            demand_array(self, X)
             X = as_array(X)
             if check_input:
                 X = check_rows(self, X, reset=first)
@@ -164,6 +165,7 @@ class IncrementalPCA(Projection, SklearnIncrementalPCA):
                 "IncrementalPCA does not support sparse device data. Use PCA, which does, or "
                 "partial_fit with dense batches."
             )
+        demand_array(self, X)
         if not sparse.issparse(X):
             return check_rows(self, X, reset=True)
         return validate_data(self, X, accept_sparse=["csr", "csc", "lil"], dtype=FLOATS).tocsr()

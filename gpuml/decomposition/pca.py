@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, move, namespace, place_of
-from gpuml._validation import check_predict, is_foreign, unchanged_on_error
+from gpuml._config import current_settings
+from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
 from gpuml.decomposition._fitting import fit_dense, fit_sparse
@@ -18,6 +19,7 @@ from gpuml.decomposition._input import (
     batch_of,
     check_cupyx,
     check_fit_rows,
+    check_seen_dense,
     is_cupyx_sparse,
     is_sparse,
 )
@@ -32,13 +34,16 @@ from gpuml.decomposition._principal import (
     log_likelihood,
     n_leading,
     precision,
+    streamed_log_likelihood,
 )
 from gpuml.decomposition._projection import Projection, as_asked, in_kind, project
+from gpuml.decomposition._streamed import check_streamed, opened
+from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_rows
 
 NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
-SCORE_BLOCK_BYTES = 2**27
+SCORE_BLOCK_BYTES = 2**25
 
 
 class PCA(Projection, SklearnPCA):
@@ -73,7 +78,10 @@ class PCA(Projection, SklearnPCA):
           components.
         - "compressed": the same iteration with one reading of the rows for each step, where
           "randomized" takes two; see `gpuml.linalg.svd_compressed`. For data that takes long to
-          read. Of rows on a cluster, only sums travel.
+          read, or does not fit into memory: it takes `gpuml.encodings.Packed` codes,
+          ``zarr.Array``, memory maps and what else `svd_compressed` takes, and reads it block by
+          block. Missing codes count as the mean of their feature; products of codes, and of
+          integers of 8 bits, are float32. Of rows on a cluster, only sums travel.
         - "auto": "covariance_eigh" for at least 10 times as many rows as features, up to 5,000
           features; else "full" where the smaller side is at most 1,000; else "randomized" for an
           integer below 0.8 of the smaller side, and "full" for anything else. scikit-learn takes
@@ -150,7 +158,7 @@ class PCA(Projection, SklearnPCA):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            At least two rows.
+            At least two rows. With "compressed", also what `gpuml.linalg.svd_compressed` takes.
         y : ignored
 
         Returns
@@ -170,7 +178,7 @@ class PCA(Projection, SklearnPCA):
             If a device has no room for even small blocks of rows.
         """
         with unchanged_on_error(self):
-            X = as_array(X)
+            X = opened(X)
             if self._needs_host(X):
                 self._fit_on_host(SklearnPCA.fit, X)
             else:
@@ -192,7 +200,7 @@ class PCA(Projection, SklearnPCA):
             In the library and on the device of X.
         """
         with unchanged_on_error(self):
-            X = as_array(X)
+            X = opened(X)
             if self._needs_host(X):
                 return self._fit_on_host(SklearnPCA.fit_transform, X)
             rows, home = self._find(X)
@@ -210,7 +218,11 @@ class PCA(Projection, SklearnPCA):
             principal, solver = fit_sparse(self, rows)
             self._take(principal, solver)
             return rows, place_of(rows.data)
-        batch = batch_of(check_fit_rows(self, X, min_rows=2))
+        if self.fits_batches and is_stored(X):
+            rows = check_streamed(self, X, reset=True, min_rows=2)
+            self._take(*fit_dense(self, rows))
+            return rows, rows.home
+        batch = batch_of(check_fit_rows(self, X, min_rows=2, keep_dtype=self.fits_batches))
         self._take(*fit_dense(self, batch))
         return batch.X, batch.home
 
@@ -274,6 +286,7 @@ class PCA(Projection, SklearnPCA):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            What is stored is read block by block, as by `transform`.
 
         Returns
         -------
@@ -281,8 +294,12 @@ class PCA(Projection, SklearnPCA):
             In the library and on the device of X.
         """
         check_is_fitted(self)
-        X = check_predict(self, X)
-        block = max(1, SCORE_BLOCK_BYTES // (8 * X.shape[1]))
+        X = opened(X)
+        if is_stored(X):
+            return streamed_log_likelihood(self, check_streamed(self, X, reset=False))
+        X = check_seen_dense(self, X)
+        block_bytes = current_settings().block_bytes or SCORE_BLOCK_BYTES
+        block = max(1, block_bytes // (8 * X.shape[1]))
         rows = move(X, place_of(self.components_))
         return move(log_likelihood(self, rows, block), place_of(X))
 

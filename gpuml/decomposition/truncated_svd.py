@@ -28,6 +28,8 @@ from gpuml.decomposition._input import (
 )
 from gpuml.decomposition._principal import SMALL_SIDE, or_nan, without_columns
 from gpuml.decomposition._projection import Kind, Projection, as_asked, at_home, project
+from gpuml.decomposition._streamed import Streamed, check_streamed, opened
+from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_products, variances_along
 from gpuml.solvers.moments import Moments, atom_moments, normal_equations
@@ -62,7 +64,10 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
           1,000 features are described by their second moments instead, whose eigenvectors are
           what the iteration tends to, for one pass over the rows.
         - "compressed": iteration with one reading of the rows for each step, where "randomized"
-          takes two; see `gpuml.linalg.svd_compressed`. Of rows on a cluster, only sums travel.
+          takes two; see `gpuml.linalg.svd_compressed`, whose input it takes and reads block by
+          block: packed codes (missing ones count as the mean of their feature), ``zarr.Array``,
+          memory maps. Products of codes, and of integers of 8 bits, are float32. Of rows on a
+          cluster, only sums travel.
         - "arpack": scikit-learn's, for host data; on a device, eigenvectors of second moments.
     n_iter : int, default=5
         Iterations of "randomized" and "compressed".
@@ -123,7 +128,8 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            At least two features.
+            At least two features. With "compressed", also what `gpuml.linalg.svd_compressed`
+            takes.
         y : ignored
 
         Returns
@@ -139,7 +145,8 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             If a device has no room for even small blocks of rows.
         """
         with unchanged_on_error(self):
-            X = as_array(X)
+            self.__dict__.pop("_fill", None)
+            X = opened(X)
             if self._needs_host(X):
                 # Its fit is a call of fit_transform, which here is ours.
                 SklearnTruncatedSVD.fit_transform(self, X)
@@ -162,7 +169,8 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             In the library and on the device of X.
         """
         with unchanged_on_error(self):
-            X = as_array(X)
+            self.__dict__.pop("_fill", None)
+            X = opened(X)
             if self._needs_host(X):
                 return SklearnTruncatedSVD.fit_transform(self, X)
             rows, home = self._find(X)
@@ -186,12 +194,17 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             found = _fit_sparse(self, X)
             self.__dict__.update(found.pick(self._count(X.shape), 0))
             return X, place_of(X.data)
-        X = check_fit_rows(self, X, min_features=2)
+        if self.fits_batches and is_stored(X):
+            rows = check_streamed(self, X, reset=True, min_features=2)
+            self._take(rows, self._count(X.shape))
+            return rows, rows.home
+        X = check_fit_rows(self, X, min_features=2, keep_dtype=self.fits_batches)
         batch = batch_of(X)
-        count = self._count(X.shape)
-        found = _fit_dense(self, batch, count)
-        self.__dict__.update(found.pick(count, 0))
+        self._take(batch, self._count(X.shape))
         return batch.X, batch.home
+
+    def _take(self, batch: Batch | Streamed, count: int) -> None:
+        self.__dict__.update(_fit_dense(self, batch, count).pick(count, 0))
 
     def _count(self, shape):
         """How many components rows of a shape give.
@@ -279,13 +292,14 @@ class Truncated:
     """Components of S parts about the origin, and the variances (S, r) along them; float64.
 
     `spread` (S,) is the variance of all features together. Results are of the library and dtype of
-    `batch`.
+    `batch`. `fill` (p,) counted in place of missing values, if any was.
     """
 
     found: Components
     variance: Array
     spread: Array
     batch: Kind
+    fill: Array | None = None
 
     def pick(self, count: int, s: int) -> dict[str, Any]:
         """Fitted attributes of part s."""
@@ -296,6 +310,8 @@ class Truncated:
             "explained_variance_": variance,
             "explained_variance_ratio_": variance / or_nan(self.spread[s]),
         }
+        if self.fill is not None:
+            kept["_fill"] = self.fill
         return {name: at_home(values, self.batch) for name, values in kept.items()}
 
     def maps(self, counts: Sequence[int]) -> Affine:
@@ -324,8 +340,8 @@ def _from_moments(moments: Moments, count: int, n_rows: Sequence[int], batch: Ba
     return Truncated(found, variances_along(centred, found.vectors), spread, batch)
 
 
-def _fit_dense(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
-    if model.fits_batches:
+def _fit_dense(model: TruncatedSVD, batch: Batch | Streamed, count: int) -> Truncated:
+    if isinstance(batch, Streamed) or model.fits_batches:
         return _from_visits(model, batch, count)
     block_bytes = current_settings().block_bytes
     if model.algorithm == "arpack" or batch.n_features <= SMALL_SIDE:
@@ -340,13 +356,14 @@ def _fit_dense(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
     return _randomized(model, DenseRows(batch, None, sums.mean, block_bytes), sums.total, batch)
 
 
-def _from_visits(model: TruncatedSVD, batch: Batch, count: int) -> Truncated:
+def _from_visits(model: TruncatedSVD, batch: Batch | Streamed, count: int) -> Truncated:
     how = Iteration(model.n_oversamples, model.n_iter, model.random_state)
-    found, mean = compressed_components(model, batch, count, how, centred=False)
-    # Rows x and components v: the mean of (x v)^2 less the square of the mean of x v.
-    along = found.vectors[0, ...] @ mean
-    variance = found.singular[0, :] ** 2 / batch.n_rows - along**2
-    return Truncated(found, variance[None, :], found.total / batch.n_rows, batch)
+    found, mean, fill, variance = compressed_components(model, batch, count, how, centred=False)
+    if variance is None:
+        # Rows x and components v: the mean of (x v)^2 less the square of the mean of x v.
+        along = found.vectors[0, ...] @ mean
+        variance = found.singular[0, :] ** 2 / batch.n_rows - along**2
+    return Truncated(found, variance[None, :], found.total / batch.n_rows, batch, fill)
 
 
 def _fit_sparse(model: TruncatedSVD, X: Any) -> Truncated:

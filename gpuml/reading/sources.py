@@ -1,5 +1,6 @@
 """Where blocks of rows are read from: arrays, packed codes, files, and whatever else is sliced."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,14 @@ import numpy as np
 from gpuml._arrays import Place, as_array, is_array, itemsize, place_of
 from gpuml.encodings import BedFile, Packed
 
+# Blocks are of whole chunks. Where those across one side are larger than this, and those across the
+# other are smaller, blocks are of the latter.
+LARGE_BLOCK_BYTES = 2**26
+
+OF_A_PATH = (
+    "a is a path, {path!r}. Open the file first: zarr.open_array(path, mode='r'), "
+    "np.load(path, mmap_mode='r'), or gpuml.encodings.open_bed(path)."
+)
 FROM_COLLECTIONS = (
     "a is a {kind}, which lives on the workers of a cluster or is not computed yet. Use "
     "gpuml_dask.linalg.svd_compressed, which takes dask arrays."
@@ -84,9 +93,35 @@ def source_of(a: Any, by_columns: bool | None = None) -> Source:
         found = _of_packed(a)
     elif _is_stored(a):
         found = _of_stored(a)
+    elif isinstance(a, str | os.PathLike):
+        raise TypeError(OF_A_PATH.format(path=os.fspath(a)))
     else:
         found = _of_array(a, by_columns)
     return found
+
+
+def is_stored(a: Any) -> bool:
+    """Whether `a` is a matrix that is best read block by block: packed codes, a file, an object.
+
+    Arrays of this machine's numbers are none, wherever they are; frames and sparse matrices
+    neither, nor what is computed elsewhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.encodings import pack
+    >>> from gpuml.reading.sources import is_stored
+    >>> is_stored(pack([[0, 1]])), is_stored(np.zeros((1, 2)))
+    (True, False)
+    """
+    if isinstance(a, BedFile | Packed):
+        return True
+    if not _is_stored(a) or _is_computed_elsewhere(a) or _is_sparse(a) or _is_frame(a):
+        return False
+    try:
+        return len(a.shape) == 2 and np.dtype(a.dtype).kind in "fiub"
+    except TypeError:  # a shape that is no tuple, a dtype that is not NumPy's
+        return False
 
 
 def _width(packed):
@@ -125,7 +160,10 @@ def _of_bed(bed):
 
 def _is_stored(a):
     """Whether `a` is an array somewhere else, which is read by slicing."""
-    if is_array(a) or isinstance(a, np.ndarray) or hasattr(a, "__cuda_array_interface__"):
+    if isinstance(a, np.ndarray):
+        # What is turned over as it is read would be a copy of the file otherwise.
+        return not a.dtype.isnative and a.dtype.kind in "fiu" and _is_file(a)
+    if is_array(a) or hasattr(a, "__cuda_array_interface__"):
         return False
     return all(hasattr(a, name) for name in ("shape", "dtype", "__getitem__")) and not hasattr(
         a, "__dlpack__"
@@ -133,16 +171,16 @@ def _is_stored(a):
 
 
 def _of_stored(a):
-    if hasattr(a, "dask") or hasattr(a, "__dask_graph__"):
+    if _is_computed_elsewhere(a):
         raise TypeError(FROM_COLLECTIONS.format(kind=type(a).__name__))
-    if _is_sparse(a) or hasattr(a, "iloc") or hasattr(a, "columns"):
+    if _is_sparse(a) or _is_frame(a):
         return _of_array(a, None)
     shape, dtype = tuple(a.shape), np.dtype(a.dtype)
     _check_shape(shape)
     _check_dtype(dtype)
     chunks = getattr(a, "chunks", None)
     # Of objects of the user's own only rows are asked for.
-    by_columns = shape[0] < shape[1] and chunks is not None
+    by_columns = chunks is not None and _is_read_by_columns(shape, chunks, dtype.itemsize)
     chunk = 1 if chunks is None else int(chunks[1] if by_columns else chunks[0])
     width = shape[0] if by_columns else shape[1]
     row_bytes, is_small, may_miss = width * dtype.itemsize, _is_small(dtype), False
@@ -172,6 +210,24 @@ def _of_stored(a):
         of=a,
         may_miss=may_miss,
     )
+
+
+def _is_read_by_columns(shape, chunks, itemsize):
+    """Whether blocks of chunks are of columns: of a wide matrix, unless whole chunks are large."""
+    n, p = shape
+    of_rows = min(chunks[0], n) * p * itemsize
+    of_columns = min(chunks[1], p) * n * itemsize
+    if n < p:
+        return of_columns <= max(LARGE_BLOCK_BYTES, of_rows)
+    return of_rows > max(LARGE_BLOCK_BYTES, of_columns)
+
+
+def _is_computed_elsewhere(a):
+    return hasattr(a, "dask") or hasattr(a, "__dask_graph__")
+
+
+def _is_frame(a):
+    return hasattr(a, "iloc") or hasattr(a, "columns")
 
 
 def _is_small(dtype):

@@ -10,7 +10,7 @@ from gpuml.reading.sources import Source
 from gpuml.reading.streams import blocks
 from gpuml.solvers import feature_rows, row_products
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.compressed import NOT_FINITE
+from gpuml.solvers.compressed import NOT_FINITE, TooSmall
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Standard, Sums, standard_of
 
@@ -32,15 +32,17 @@ class Visits:
         How features are standardised.
     bar : object
         Its ``advance()`` is called after each block.
+    with_sums : bool, default=False
+        Whether features are summed even if nothing here needs it.
 
     Attributes
     ----------
     images : list of arrays (n_b, l)
         ``A Q`` of the last visit, block by block.
     sums : Sums or None
-        Of the features, if they are columns and had to be summed.
+        Of the features, if they were summed.
     shift : array (p,)
-        What was subtracted before squaring.
+        What was subtracted before squaring, if features are columns or were summed.
     place : Place
     """
 
@@ -60,6 +62,8 @@ class Visits:
         self.sums: Sums | None = None
         self.shift = place.xp.zeros(source.width, dtype=place.xp.float64, device=place.device)
         self._standard: Standard | None = None
+        if source.by_columns and with_sums:
+            self._sum_features()
         if not source.by_columns:
             if with_sums or rule.needs_sums or source.may_miss:
                 self._sum()
@@ -77,7 +81,15 @@ class Visits:
                 self.images.append(Y)
                 total = found if total is None else total.plus(found)
         assert total is not None
+        self._demand_squares(total)
         return total
+
+    def _demand_squares(self, total):
+        xp = namespace(total.G)
+        if bool(xp.any(total.G != 0)):
+            return
+        if any(bool(xp.any(Y != 0)) for Y in self.images):
+            raise TooSmall(self._rule.dtype)
 
     def left(self, turn: Array) -> Array:
         """Left vectors (n, k) from the images of the last visit, which are then let go."""
@@ -111,6 +123,16 @@ class Visits:
                 found = row_products.sums_of(block, self.shift)
                 self.sums = found if self.sums is None else self.sums.plus(found)
         assert self.sums is not None
+        check_sums(self.sums)
+
+    def _sum_features(self):
+        """The same where rows of blocks are features."""
+        with quiet():
+            found = [feature_rows.sums_of(block) for _, block in self._blocks()]
+        sums, shifts = zip(*found, strict=True)
+        xp = self.place.xp
+        self.sums = Sums(*(xp.concat(column) for column in zip(*sums, strict=True)))
+        self.shift = xp.concat(shifts)
         check_sums(self.sums)
 
 

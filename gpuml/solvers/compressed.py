@@ -64,9 +64,25 @@ ROUNDING = {"float32": float(np.finfo(np.float32).eps), "float64": EPS}
 
 
 NOT_FINITE = (
-    "The rows contain NaN, infinity, or values whose squares are too large for float64. Impute "
-    "missing values, or pack small codes with gpuml.encodings.pack, which takes nan for missing."
+    "The rows contain NaN, infinity, or values whose squares are too large for float64 (or for "
+    "float32, where products are of that). Impute missing values, or pack small codes with "
+    "gpuml.encodings.pack, which takes nan for missing."
 )
+
+
+# Sums of products of a dtype lose digits, or all of them, where none is larger than this.
+LEAST_PRODUCT = {"float32": 1e-31, "float64": 1e-292}
+
+
+class TooSmall(ValueError):
+    """Values that are not zero, and whose squares are, or nearly so."""
+
+    def __init__(self, dtype: str):
+        wider = " with dtype='float64', or" if dtype == "float32" else ""
+        super().__init__(
+            f"The rows contain values whose squares are too small for {dtype}. Try again{wider} "
+            "after scaling them up (multiply by a power of ten)."
+        )
 
 
 class Triplets(NamedTuple):
@@ -102,16 +118,36 @@ def turned(Q: Array, total: Visit) -> Array:
     return _qr(total.Z @ _beside(vectors, Q), xp)[0]
 
 
-def triplets(Q: Array, total: Visit, count: int) -> Triplets:
-    """The first `count` singular triplets that a visit gives, or fewer if A has a smaller rank."""
+def triplets(Q: Array, total: Visit, count: int, dtype: str = "float64") -> Triplets:
+    """The first `count` singular triplets that a visit gives, or fewer if A has a smaller rank.
+
+    Raises
+    ------
+    TooSmall
+        If products, which were of `dtype`, lost what they should have summed.
+    """
     xp = namespace(Q)
+    _demand_squares(Q, total, dtype)
     whitening = _whitening(_small(total.G))  # (l, r), R^-1
+    if whitening.shape[1] == 0:  # A is zero
+        nothing = total.Z[:, :0]
+        return Triplets(nothing[0, :], nothing.T, nothing, Q[: Q.shape[1], :0])
     basis, small = _qr(total.Z @ _beside(whitening, Q), xp)  # B' = basis small
     small = _small(small)
     left, singular, right = namespace(small).linalg.svd(small, full_matrices=False)
     turn = _beside(whitening @ right.T[:, :count], Q)
     left, singular = _beside(left[:, :count], Q), _beside(singular[:count], Q)
     return Triplets(singular, (basis @ left).T, Q @ turn, turn)
+
+
+def _demand_squares(Q, total, dtype):
+    """Both sums have the same trace, ``tr G = tr Q'Z``, unless small numbers vanished from one."""
+    xp = namespace(Q)
+    if bool(xp.max(xp.abs(total.Z)) > LEAST_PRODUCT[dtype]):
+        return
+    trace = float(xp.linalg.trace(total.G))
+    if abs(float(xp.sum(Q * total.Z)) - trace) > 32 * ROUNDING[dtype] * trace:
+        raise TooSmall(dtype)
 
 
 def _small(G):
@@ -137,6 +173,11 @@ def _qr(Z, xp):
     # Threads of BLAS would wait for each other longer than it takes.
     with one_blas_thread() if n * width**2 < THREADED_FROM_PRODUCTS else nullcontext():
         return (_cholesky_qr(Z) if is_tall else None) or xp.linalg.qr(Z)
+
+
+def orthonormal(Z: Array) -> Array:
+    """Orthonormal columns with the span of the first, the first two, ... columns of Z, float64."""
+    return _qr(Z, namespace(Z))[0]
 
 
 def _cholesky_qr(Z):
@@ -225,18 +266,18 @@ def iterate(Q: Array, visit: Callable[[Array], Visit], plan: Plan) -> tuple[Arra
     for _ in range(plan.n_power_iter):
         Q = turned(Q, total)
         total = checked(visit(Q))
-    found = triplets(Q, total, plan.n_components)
+    found = triplets(Q, total, plan.n_components, plan.dtype)
     for n_added in range(MOST_ADDED):
         if plan.is_resolved(found, n_added):
             break
         Q = turned(Q, total)
         total = checked(visit(Q))
-        found = triplets(Q, total, plan.n_components)
+        found = triplets(Q, total, plan.n_components, plan.dtype)
     return Q, found
 
 
 def checked(total: Any) -> Any:
-    """The same sums (with a G), if they are finite.
+    """The same sums (with a G and a Z), if they are finite.
 
     Raises
     ------
@@ -244,7 +285,7 @@ def checked(total: Any) -> Any:
         If they are not.
     """
     xp = namespace(total.G)
-    if not bool(xp.all(xp.isfinite(total.G))):
+    if not bool(xp.all(xp.isfinite(total.G)) & xp.all(xp.isfinite(total.Z))):
         raise ValueError(NOT_FINITE)
     return total
 

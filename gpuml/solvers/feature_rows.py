@@ -59,6 +59,52 @@ def image(block: Block, W: Array, rule: Rule) -> Array:
     return xp.concat(over_rows(block, times, lambda a, b: a + b, W.shape[1]))
 
 
+def sums_of(block: Block) -> tuple[Sums, Array]:
+    """Sums over each feature of a block, and the shift of their squares; float64 (m_b,)."""
+    if isinstance(block, Packed):
+        found = Sums(*row_counts(block.data, block.shape[1], block.bits, block.missing))
+        return found, _zeros(block.shape[0], found.total)
+    xp = namespace(block)
+
+    def of_rows(rows, _part):
+        return [_sums(xp.astype(rows, xp.float64, copy=False), xp)]
+
+    sums, shifts = zip(*over_rows(block, of_rows, lambda a, b: a + b, 1), strict=True)
+    return Sums(*(xp.concat(column) for column in zip(*sums, strict=True))), xp.concat(shifts)
+
+
+def transposed_image(block: Block, W: Array, fill: Array | None) -> Array:
+    """``X~' W`` (n, l) of a block, float64: nothing is centred or scaled.
+
+    Parameters
+    ----------
+    block : Packed or array (m_b, n)
+        Rows are features.
+    W : array (m_b, l), float64
+    fill : array (m_b,) or None
+        In place of missing values.
+    """
+    xp = namespace(W)
+    if not isinstance(block, Packed):
+
+        def times(rows, part):
+            return xp.astype(rows, xp.float64, copy=False).T @ W[part, :]
+
+        return over_rows(block, times, lambda a, b: a + b, W.shape[1])
+    if fill is None:
+        return products.backward(block, W)[0]
+    return _filled(block, W, fill[:, None] * W, xp)
+
+
+def _filled(block, of_codes, of_missing, xp):
+    """``X0' of_codes + M' of_missing``, from one reading of the codes."""
+    both = xp.concat([of_codes, of_missing], axis=1)
+    codes, marks = products.backward(block, both, True)
+    assert marks is not None
+    width = of_codes.shape[1]
+    return codes[:, :width] + marks[:, width:]
+
+
 def _standardised(rows, rule, xp):
     work = getattr(xp, rule.dtype)
     standard = Standard()
@@ -123,10 +169,8 @@ def _visit_packed(block, Q, rule):
     if standard.fill is None:
         Z, _ = products.backward(block, xp.astype(scaled, work, copy=False))
     else:
-        both = xp.concat([scaled, standard.fill[:, None] * scaled], axis=1)
-        codes, marks = products.backward(block, xp.astype(both, work, copy=False), True)
-        assert marks is not None
-        Z = codes[:, : Q.shape[1]] + marks[:, Q.shape[1] :]
+        parts = (scaled, standard.fill[:, None] * scaled)
+        Z = _filled(block, *(xp.astype(part, work, copy=False) for part in parts), xp)
     if standard.centre is not None:
         Z = Z - standard.centre @ scaled
     return Visit(Z, gram(Y)), xp.astype(Y, work, copy=False)

@@ -42,7 +42,8 @@ def _visit(total):
 
 def first_triplets(Q: Any, total: Share, plan: Plan, **options: Any) -> Triplets:
     """As many triplets as are wanted, for Q and sums of the last visit; `finished` has options."""
-    return finished(triplets(Q, _visit(checked(total)), plan.n_components), total, plan, **options)
+    found = triplets(Q, _visit(checked(total)), plan.n_components, plan.dtype)
+    return finished(found, total, plan, **options)
 
 
 def finished(

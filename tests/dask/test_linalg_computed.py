@@ -98,7 +98,8 @@ def test_persisted_chunks_stay_where_they_are(client, route, rng):
     u, _, _ = svd_compressed(a, 2, seed=0, compute=True)
     wait(u)
     after = client.who_has(a)
-    assert all(set(before[key]) <= set(after[key]) for key in before)
+    # Of several copies, which a busy cluster may have made, Dask takes some away again.
+    assert all(set(before[key]) & set(after[key]) for key in before)
     del u
 
 

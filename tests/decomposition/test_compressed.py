@@ -83,6 +83,26 @@ def test_a_rank_below_the_components_leaves_zeros(rng, make):
 
 
 @pytest.mark.parametrize("make", [pca, truncated])
+@pytest.mark.parametrize("shape", [(50, 8), (8, 50), (2, 2)])
+def test_rows_without_variance_have_components_all_the_same(library, make, shape):
+    X = np.ones(shape) if make is pca else np.zeros(shape)
+    model = make(2).fit(library.asarray(X))
+    components = library.to_numpy(model.components_)
+    np.testing.assert_allclose(components @ components.T, np.eye(2), atol=1e-9)
+    for name in ("singular_values_", "explained_variance_"):
+        np.testing.assert_array_equal(library.to_numpy(getattr(model, name)), 0.0)
+    assert np.isnan(library.to_numpy(model.explained_variance_ratio_)).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_variances_do_not_drown_in_a_large_mean(rng, shape):
+    X = rows(rng, shape) + 1e7
+    ours = truncated(2).fit(X)
+    images = ours.transform(X)
+    np.testing.assert_allclose(ours.explained_variance_, images.var(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [pca, truncated])
 def test_blocks_make_no_difference(rng, make):
     X = rows(rng, (300, 12))
     expected = make().fit(X)
@@ -157,3 +177,9 @@ def test_a_search_fits_it_one_by_one(rng, make):
     search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
     fitted = clone(pipeline).set_params(**search.best_params_).fit(X, y)
     np.testing.assert_allclose(search.predict(X), fitted.predict(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize("make", [pca, truncated])
+def test_squares_that_vanish_are_told(rng, make):
+    with pytest.raises(ValueError, match="too small"):
+        make().fit(rows(rng, (50, 12)) * 1e-200)
