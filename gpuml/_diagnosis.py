@@ -47,6 +47,13 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
+class Findings(list[Finding]):
+    """What `doctor` found: a list that a console or notebook does not print once more."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} findings, printed above>"
+
+
 def show_versions() -> None:
     """Print versions of Python, of the packages that gpuml works with, and of the driver.
 
@@ -70,16 +77,16 @@ def show_versions() -> None:
         print(f"{name:<{width}}  {value}")
 
 
-def doctor() -> list[Finding]:
+def doctor() -> Findings:
     """Look at what gpuml can use on this machine, print it, and say what to type where it cannot.
 
     It imports CuPy and cuML if they are there, and runs a kernel, so it takes some seconds.
 
     Returns
     -------
-    findings : list of Finding
-        In the order in which they depend on each other: the driver, CuPy, its memory, cuML, cuDF,
-        CUPTI, NCCL, Dask, UCX, GPUDirect storage, pictures, threads of the CPU.
+    findings : Findings
+        A list of `Finding`, in the order in which they depend on each other: the driver, CuPy, its
+        memory, cuML, cuDF, CUPTI, NCCL, Dask, UCX, GPUDirect storage, pictures, threads of the CPU.
 
     Examples
     --------
@@ -89,15 +96,26 @@ def doctor() -> list[Finding]:
     CuPy     missing  not installed
              pip install 'gpuml[gpu-cu13]'
     ...
+    Nothing is broken.
     """
-    findings = list(_findings())
+    findings = Findings(_findings())
     width = max(len(finding.part) for finding in findings)
     for finding in findings:
         state = {True: "ok", False: "broken", None: "missing"}[finding.works]
         print(f"{finding.part:<{width}}  {state:<7}  {finding.found}")
         if finding.advice:
             print(f"{'':<{width}}           {finding.advice}")
+    print(_summary(findings))
     return findings
+
+
+def _summary(findings: list[Finding]) -> str:
+    broken = [finding.part for finding in findings if finding.works is False]
+    if broken:
+        return f"To be mended: {', '.join(broken)}."
+    if any(finding.part == "driver" and finding.works for finding in findings):
+        return "Nothing is broken."
+    return "Nothing is broken. Work is done on the CPU; what is missing serves GPUs or clusters."
 
 
 def installed(name: str) -> str | None:
@@ -267,7 +285,7 @@ def _threads():
 
     pools = [
         f"{pool['internal_api']} {pool.get('version') or ''}".strip()
-        + f" with {pool['num_threads']} threads"
+        + f" with {pool['num_threads']} thread{'s' * (pool['num_threads'] != 1)}"
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     ]

@@ -46,6 +46,28 @@ def test_the_doctor_prints_what_it_returns(capsys):
     assert by_part(findings)["CPU"].works
 
 
+def test_the_doctor_ends_with_a_summary_and_prints_its_findings_once(monkeypatch, capsys):
+    found = [_diagnosis.Finding("driver", None, "no driver")]
+    monkeypatch.setattr(_diagnosis, "_findings", lambda: iter(found))
+
+    def last():
+        assert repr(gpuml.doctor()) == f"<{len(found)} findings, printed above>"
+        return capsys.readouterr().out.splitlines()[-1]
+
+    assert last().startswith("Nothing is broken. Work is done on the CPU")
+    found[0] = found[0]._replace(works=True)
+    assert last() == "Nothing is broken."
+    found.append(_diagnosis.Finding("CuPy", False, "sees no GPU"))
+    assert last() == "To be mended: CuPy."
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, "with 1 thread"), (4, "with 4 threads")])
+def test_threads_of_blas_in_words(monkeypatch, number, words):
+    pool = {"internal_api": "openblas", "user_api": "blas", "num_threads": number}
+    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [pool])
+    assert _diagnosis._threads() == f"openblas {words}"
+
+
 def test_without_a_driver_nobody_is_told_to_install_what_needs_one(monkeypatch):
     monkeypatch.setattr(_diagnosis, "driver_version", lambda: None)
     monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: None)
