@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 
 from gpuml import config_context, get_config
@@ -24,6 +25,7 @@ from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.model_selection.divided import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask.cluster import the_client
+from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.warned import recorded, tell
@@ -45,6 +47,7 @@ class FitsOnWorkers(_Model):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
+        _check_kinds(X)
         scalar = isinstance(sample_weight, Number)
         columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
         with (
@@ -53,7 +56,10 @@ class FitsOnWorkers(_Model):
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
             _check_names(table.columns_names)
+            _tell_of_column(self, table.y_shape)
             fitted = fit_table(_bare(self), table)
+        # Names of an earlier fit to a frame: rows without names would be warned of ever after.
+        self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(fitted)
         return self
 
@@ -79,10 +85,12 @@ class FitsTargets(FitsOnWorkers):
         Raises
         ------
         ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
+            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
+        TypeError
+            For columns of dates or times.
         gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
+            If there is no client, the cluster has no workers, or rows were lost that nobody can
+            make again.
         """
         if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
@@ -112,10 +120,12 @@ class FitsSparseModels(FitsOnWorkers):
         Raises
         ------
         ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
+            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
+        TypeError
+            For columns of dates or times.
         gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
+            If there is no client, the cluster has no workers, or rows were lost that nobody can
+            make again.
         """
         if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
@@ -142,10 +152,12 @@ class FitsRows(FitsOnWorkers):
         Raises
         ------
         ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
+            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
+        TypeError
+            For columns of dates or times.
         gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
+            If there is no client, the cluster has no workers, or rows were lost that nobody can
+            make again.
         """
         if lives_on_workers(X):
             return self._fit_on_workers(X)
@@ -156,6 +168,24 @@ def _weighted(table: Table, weight: Any) -> Table:
     """The rows of a table, all of one weight."""
     weights = np.full(table.n_rows, weight, dtype=np.float64)
     return place(table.X, table.y, {"sample_weight": weights}, client=table.client)
+
+
+def _check_kinds(X: Any) -> None:
+    """Complain of columns of dates before anything is computed, where X tells its dtypes."""
+    frame = getattr(X, "_meta", X)
+    if blocks.is_frame(frame):
+        blocks.check_columns(frame)
+
+
+def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
+    """Warn of labels in a column as scikit-learn does."""
+    if is_classifier(estimator) and y_shape is not None and y_shape[1:] == (1,):
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
+            "y to (n_samples,), for example using y.ravel().",
+            DataConversionWarning,
+            stacklevel=4,
+        )
 
 
 def _check_names(names: Sequence[Any] | None) -> None:

@@ -57,10 +57,12 @@ class StandardScaler(Transforms, FitsOnWorkers, one_device.StandardScaler):
         Raises
         ------
         ValueError
-            For what gpuml's class refuses, and if there is no client. A failed fit leaves the
-            estimator as it was.
+            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
+        TypeError
+            For columns of dates or times.
         gpuml_dask.errors.ClusterError
-            If the cluster has no workers, or rows were lost that nobody can make again.
+            If there is no client, the cluster has no workers, or rows were lost that nobody can
+            make again.
         """
         if lives_on_workers(X) or lives_on_workers(sample_weight):
             return self._fit_on_workers(X, None, sample_weight)

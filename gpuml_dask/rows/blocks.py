@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 FRAMES = ("pandas", "polars", "cudf")
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
     ------
     ValueError
         If the block does not hold numbers and a dtype of numbers was asked for.
+    TypeError
+        For a frame with columns of dates or times.
     """
     if is_frame(x):
         rows = _frame_rows(x, dtype)
@@ -103,7 +106,47 @@ def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
     return _upload(rows) if library == "cupy" else rows
 
 
+def check_columns(frame: Any) -> None:
+    """Complain of columns that would become numbers silently: dates and times, complex numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As of gpuml's estimators.
+    """
+    kinds = [_kind(dtype) for dtype in frame.dtypes]
+    named = [
+        repr(name) for name, kind in zip(frame.columns, kinds, strict=True) if kind in ("m", "M")
+    ]
+    if named:
+        column = f"Column {named[0]} holds" if len(named) == 1 else f"Columns {_some(named)} hold"
+        raise TypeError(
+            f"{column} dates or times; numbers are needed. Convert such columns explicitly, or "
+            "leave them out."
+        )
+    if "c" in kinds:
+        raise ValueError("Complex data not supported: of a column of the frame.")
+
+
+def labels(frame: Any) -> Any:
+    """The only column of a frame as an array of what it holds, shape (n, 1)."""
+    return as_rows(frame.iloc[:, 0] if hasattr(frame, "iloc") else frame.to_series(0))[:, None]
+
+
+def _kind(dtype):
+    """The letter that NumPy has for a kind of numbers; of polars only dates and times are known."""
+    if hasattr(dtype, "is_temporal"):
+        return "M" if dtype.is_temporal() else ""
+    return getattr(dtype, "kind", "")
+
+
+def _some(named):
+    text = ", ".join(named[:MOST_NAMED])
+    return text if len(named) <= MOST_NAMED else f"{text} and {len(named) - MOST_NAMED} more"
+
+
 def _frame_rows(frame, dtype):
+    check_columns(frame)
     dtype = frame_dtype(frame) if dtype is None else np.dtype(dtype)
     if dtype.kind == "O":
         dtype = np.dtype(np.float64)  # text in a column: the conversion says so

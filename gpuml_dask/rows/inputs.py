@@ -184,7 +184,7 @@ def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
     TypeError
         For a collection that has no rows, such as a dask bag.
     """
-    source = _remote(x)
+    source = _remote(x, name)
     if source is None:
         source = _local_matrix(x, name) if numeric else _local(x)
     if numeric:
@@ -202,7 +202,8 @@ def read_column(x: Any, name: str) -> Source:
     TypeError
         As for `read_rows`.
     """
-    source = _remote(x)
+    x = _labels_of_frame(x)
+    source = _remote(x, name)
     if source is None:
         rows = blocks.as_rows(x)
         if rows.ndim == 0:
@@ -330,11 +331,12 @@ def _nbytes(block):
 # ---------------------------------------------------------------- on workers
 
 
-def _remote(x):
+def _remote(x, name):
     """The source of what is on workers, or is to be computed there; None for local data."""
     if isinstance(x, Delayed | Future):
         return TaskRows([x])
-    if isinstance(x, list | tuple) and x and all(isinstance(p, Delayed | Future) for p in x):
+    if isinstance(x, list | tuple) and len(x) and _is_remote_part(x[0]):
+        _check_parts(x, name)
         return TaskRows(list(x))
     if not dask.is_dask_collection(x):
         return None
@@ -343,6 +345,37 @@ def _remote(x):
     if hasattr(x, "to_dask_array"):
         return _frame_rows(x)
     raise TypeError(f"{type(x).__name__} has no rows; pass a dask array or a dask dataframe.")
+
+
+def _is_remote_part(x):
+    return isinstance(x, Future) or dask.is_dask_collection(x)
+
+
+def _check_parts(parts, name):
+    """Complain of lists with more than tasks: NumPy would compute their parts, and stack them."""
+    odd = {type(part).__name__ for part in parts if not isinstance(part, Delayed | Future)}
+    if odd:
+        raise ValueError(
+            f"{name} is a list with parts of type {', '.join(sorted(odd))}. A list must hold "
+            "futures or Delayed objects alone, one for each chunk of rows. Join dask arrays with "
+            "dask.array.concatenate, dask frames with dask.dataframe.concat."
+        )
+
+
+def _labels_of_frame(x):
+    """A frame with a single column, not of floats, as arrays of what it holds; all else as it is.
+
+    It may hold labels, which stay what they are; other frames become arrays of floats.
+    """
+    frame = getattr(x, "_meta", x)
+    if not blocks.is_frame(frame) or frame.shape[1] != 1:
+        return x
+    if str(next(iter(frame.dtypes))).lower().startswith("float"):
+        return x
+    blocks.check_columns(frame)
+    if frame is x:
+        return blocks.labels(x)
+    return [dask.delayed(blocks.labels, pure=True)(part) for part in x.to_delayed()]
 
 
 def _array_rows(x):

@@ -62,8 +62,19 @@ def as_collection(x: Any, n_columns: float | None = None) -> Any:
     parts = list(x) if isinstance(x, list | tuple) else [x]
     if not parts or not all(isinstance(part, Future | Delayed) for part in parts):
         return x
+    _check_connected(parts)
     tail = () if n_columns is None else (n_columns,)
     return _chunks(parts, [np.nan] * len(parts), tail, np.dtype(np.float64))
+
+
+def _check_connected(parts):
+    """Complain of futures whose client is closed: Dask would miss a task when all is computed."""
+    for part in parts:
+        if isinstance(part, Future) and part.cancelled():
+            raise ClusterError(
+                f"{part.key!r} is a future that was cancelled, or whose client is closed. Compute "
+                "it again with a client that is connected."
+            )
 
 
 def _chunks(

@@ -279,7 +279,7 @@ def place(
     ...         table.sizes, table.X, table.whole("y").result().sum()
     ((4, 4, 2), <X of shape (10, 2), float64, on workers>, np.int64(45))
     """
-    client = get_client() if client is None else client
+    client = _current_client() if client is None else client
     check_client(client)
     if taken := {"X", "y"} & set(columns or ()):
         raise ValueError(f"columns must have other names than X and y, got {sorted(taken)}.")
@@ -300,6 +300,16 @@ def place(
         _release(placed.values())
         raise
     return Table(client, placed)
+
+
+def _current_client():
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "There is no Dask client. Start one with gpuml_dask.local_client(), connect to a "
+            "running scheduler with distributed.Client('tcp://host:8786'), or give client=."
+        ) from error
 
 
 def _place_all(client, read, placed, chunks, numeric):
