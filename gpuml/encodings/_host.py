@@ -35,6 +35,8 @@ PANEL_COLUMNS = 2**12
 # Codes, and at most so many rows, that a thread is given at once.
 RUN_CODES = 2**24
 RUN_ROWS = 2**16
+# Runs of a matrix that would be one or two, so that all threads have work.
+LEAST_RUNS = 16
 # Below so many multiplications waking threads costs more than it saves.
 THREADED_FROM_PRODUCTS = 1e7
 
@@ -231,7 +233,8 @@ class _Totals:
 
 def _runs(packed: Packed) -> list[slice]:
     n, p = packed.shape
-    step = min(RUN_ROWS, max(1, RUN_CODES // max(1, p) // BLOCK_ROWS) * BLOCK_ROWS)
+    rows = min(RUN_ROWS, RUN_CODES // max(1, p), n // LEAST_RUNS)
+    step = max(1, rows // BLOCK_ROWS) * BLOCK_ROWS
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
