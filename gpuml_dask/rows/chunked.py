@@ -330,11 +330,8 @@ def local_rows(
     bounds = [0, *accumulate(sizes)]
 
     def make(missing: list[int], word: str) -> list[Future]:
-        chunks = {
-            i: ((f"{name}-{word}", i), blocks.cut(source.block, bounds[i], bounds[i + 1]))
-            for i in missing
-        }
-        return send(client, chunks, homes)
+        chunks = {i: blocks.cut(source.block, bounds[i], bounds[i + 1]) for i in missing}
+        return send(client, f"{name}-{word}", chunks, homes)
 
     def upload(missing: list[int], word: str) -> list[Future]:
         chunks = sent.blocks()

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import dask
@@ -15,6 +15,7 @@ from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
+from gpuml_dask.rows.abandoned import key_of, see_to_rows_of
 
 # How long a cluster may have no workers, or do nothing at all while something is waited for, until
 # we give up; seconds, or "2 minutes".
@@ -141,13 +142,16 @@ class Homes:
             time.sleep(0.1)
 
 
-def send(client: Client, chunks: Mapping[int, tuple[Any, Any]], homes: Homes) -> list[Future]:
+def send(client: Client, name: str, chunks: Mapping[int, Any], homes: Homes) -> list[Future]:
     """Send chunks from this process to workers, past the scheduler.
 
     Parameters
     ----------
     client : Client
-    chunks : dict of int to (key, block)
+    name : str
+        For keys; unlike any other.
+    chunks : dict of int to block
+        By numbers in `homes`.
     homes : Homes
 
     Returns
@@ -162,16 +166,17 @@ def send(client: Client, chunks: Mapping[int, tuple[Any, Any]], homes: Homes) ->
     """
     sent: dict[int, Future] = {}
     try:
-        _send_all(client, chunks, homes, sent)
+        _send_all(client, name, chunks, homes, sent)
     except BaseException:
         release(sent.values())  # the traceback has them
         raise
     return [sent[i] for i in chunks]
 
 
-def _send_all(client, chunks, homes, sent):
+def _send_all(client, name, chunks, homes, sent):
     """Send chunks; `sent` gets the futures as they come."""
     avoid: set[str] = set()
+    n_late: Counter = Counter()
     for _ in range(N_TRIES):
         places = homes.find([i for i in chunks if i not in sent], avoid)
         by_home = defaultdict(list)
@@ -180,11 +185,14 @@ def _send_all(client, chunks, homes, sent):
         for home, members in by_home.items():
             try:
                 limit = patience() + homes.bytes_of(members) / SLOWEST_BYTES_PER_S
-                sent.update(_send_to(client, home, {i: chunks[i] for i in members}, limit))
+                keys = {i: key_of(client, name, i, n_late[i]) for i in members}
+                futures = _send_to(client, home, {keys[i]: chunks[i] for i in members}, limit)
+                sent.update((i, futures[keys[i]]) for i in members)
             except (*NO_ANSWER, KeyError) as error:
                 # The worker died meanwhile (KeyError: before the scheduler heard of the data), or
                 # pauses for want of memory, or is stuck (TimeoutError), or the client closes.
                 check_client(client)
+                n_late.update(members if isinstance(error, TimeoutError) else ())
                 avoid.add(home)
                 reason = error
         if len(sent) == len(chunks):
@@ -196,21 +204,26 @@ def _send_all(client, chunks, homes, sent):
     ) from reason
 
 
-def _send_to(client, home, chunks, limit):
-    data = dict(chunks.values())
+def _send_to(client, home, data, limit):
+    """Futures by key of what a worker was sent."""
 
     async def scatter():
+        with suppress(Exception):  # a scheduler that takes no code; a lost one will be noticed
+            await see_to_rows_of(client)
         # The keys are ours: hashing gigabytes to make some would take longer than sending. A worker
         # that has just gone is not waited for; others are there.
-        sending = client.scatter(
-            data, workers=[home], direct=True, hash=False, timeout=GONE_S, asynchronous=True
+        sending = asyncio.ensure_future(
+            client.scatter(
+                data, workers=[home], direct=True, hash=False, timeout=GONE_S, asynchronous=True
+            )
         )
+        # What is given up as too slow may fail later, which is nobody's concern then.
+        sending.add_done_callback(lambda task: task.cancelled() or task.exception())
         # Ctrl-C cancels what is waited for. A worker that has rows of which the scheduler was not
         # told would keep them for good.
         return await asyncio.shield(sending)
 
-    futures = client.sync(scatter, callback_timeout=limit)
-    return {i: futures[key] for i, (key, _) in chunks.items()}
+    return client.sync(scatter, callback_timeout=limit)
 
 
 def release(futures: Iterable[Future]) -> None:

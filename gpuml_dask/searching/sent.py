@@ -57,7 +57,7 @@ class Sent:
         # Never the same key twice: one that was cancelled stays so.
         key = f"{self._title}-{uuid.uuid4().hex}"
         if self.n_bytes > SMALL_BYTES:
-            (future,) = send(self._client, {0: (key, self._value)}, self._homes)
+            (future,) = send(self._client, key, {0: self._value}, self._homes)
             return future
         packed = cloudpickle.dumps(self._value)
         return self._client.submit(unpacked, packed, key=key, pure=False)

@@ -231,9 +231,9 @@ def test_an_interrupt_while_rows_are_sent_leaves_nothing_on_workers(
         return found
 
     monkeypatch.setattr(distributed.client, "scatter_to_workers", scatter_to_workers)
-    chunks = {i: (f"chunk-{at}-{i}", np.ones(10)) for i in range(2)}
+    chunks = {i: np.ones(10) for i in range(2)}
     with pytest.raises(KeyboardInterrupt) as error:
-        send(client, chunks, Homes(client, [80, 80], on_gpu=False))
+        send(client, f"chunk-{at}", chunks, Homes(client, [80, 80], on_gpu=False))
     assert len(calls) == at
     assert_nothing_is_left(client)
     del error

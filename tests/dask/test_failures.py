@@ -31,6 +31,7 @@ from gpuml_dask.rows.sending import Homes, answers, in_touch, send
 from gpuml_dask.searching import running
 from gpuml_dask.searching.running import workers_of
 from gpuml_dask.sums.divided import fetch
+from tests.dask.often import seeds
 
 N_WORKERS = 4
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -174,7 +175,7 @@ def test_killed_workers_change_no_score(fragile, client, rows, name, n_kills):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_kills", [1, 3])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_killed_workers_change_no_score_many_times(fragile, client, rows, n_kills, seed):
     name = list(SEARCHES)[seed % len(SEARCHES)]
     check_kills(fragile, client, rows, name, n_kills, seed=100 + seed)
@@ -407,7 +408,7 @@ def test_killed_workers_change_no_score_by_rows(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_kills", [1, 3])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_killed_workers_change_no_score_by_rows_many_times(
     fragile, client, rows, small_chunks, undisturbed, n_kills, seed
 ):
@@ -460,7 +461,7 @@ def test_killed_workers_change_no_model(fragile, client, rows, name, n_kills):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_killed_workers_change_no_model_many_times(fragile, client, rows, seed):
     name = list(ESTIMATORS)[seed % len(ESTIMATORS)]
     check_estimators(fragile, client, rows, name, 1 + seed % 3, 100 + seed)
@@ -543,7 +544,7 @@ def closing(client):
     "ask",
     [
         lambda client, rows: workers_of(client, 0.1),
-        lambda client, rows: send(client, {0: ("key", rows[0])}, Homes(client, [1], False)),
+        lambda client, rows: send(client, "key", {0: rows[0]}, Homes(client, [1], False)),
         lambda client, rows: answers(client, [client.submit(time.sleep, 4)]),
         lambda client, rows: fetch(client, [client.submit(time.sleep, 4)]),
     ],

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from concurrent.futures import CancelledError
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -632,12 +633,15 @@ def test_rows_here_follow_the_configured_backend(setting, given, expected):
 
 
 class ClientOfFakes:
-    """Workers that exist on paper only, some of which die when something is sent to them."""
+    """Workers that exist on paper only; some die when something is sent to them, or are slow."""
 
-    asynchronous, status = False, "running"
+    asynchronous, status, id = False, "running", "Client-of-fakes"
 
-    def __init__(self, resources, dying=()):
+    def __init__(self, resources, dying=(), slow=()):
         self.resources, self.dying, self.sent = dict(resources), set(dying), {}
+        self.slow = set(slow)
+        self.scheduler = SimpleNamespace(register_scheduler_plugin=self._note_plugin)
+        self.plugins = set()
 
     def scheduler_info(self, n_workers):
         assert n_workers == -1, "some versions leave out most workers"
@@ -647,14 +651,21 @@ class ClientOfFakes:
     def sync(self, function, callback_timeout):
         return asyncio.run(function())
 
+    async def _note_plugin(self, plugin, name, idempotent):
+        assert idempotent
+        self.plugins.add(name)
+
     async def scatter(self, data, workers, direct, hash, timeout, asynchronous):
         assert asynchronous
+        assert "gpuml_dask-abandoned-rows" in self.plugins, "nobody would look for the rows"
         assert direct, "rows must not pass the scheduler"
         (worker,) = workers
         if worker in self.dying:
             del self.resources[worker]
             raise OSError("connection lost")
         self.sent[worker] = [*self.sent.get(worker, []), *data]
+        if worker in self.slow:
+            raise TimeoutError("timed out, and comes late")
         return {key: f"future of {key}" for key in data}
 
 
@@ -669,22 +680,31 @@ class ClientOfFakes:
 def test_rows_for_gpus_go_to_workers_that_say_they_have_one(resources, on_gpu, expected):
     client = ClientOfFakes(resources)
     homes = sending.Homes(client, [10] * 6, on_gpu)
-    sending.send(client, {i: (f"key-{i}", i) for i in range(6)}, homes)
+    sending.send(client, "name", {i: i for i in range(6)}, homes)
     assert {worker: len(keys) for worker, keys in client.sent.items()} == expected
 
 
 def test_rows_go_elsewhere_when_a_worker_dies_while_they_are_sent():
     client = ClientOfFakes({"a": {}, "b": {}, "c": {}}, dying=["b"])
     homes = sending.Homes(client, [10] * 6, on_gpu=False)
-    futures = sending.send(client, {i: (f"key-{i}", i) for i in range(6)}, homes)
-    assert futures == [f"future of key-{i}" for i in range(6)]
+    futures = sending.send(client, "name", {i: i for i in range(6)}, homes)
+    assert futures == [f"future of {('name', i, 0, client.id)}" for i in range(6)]
     assert {worker: len(keys) for worker, keys in client.sent.items()} == {"a": 3, "c": 3}
+
+
+def test_rows_that_come_late_are_not_taken_for_those_that_were_sent_instead():
+    """Dask lets go of late ones as soon as they come; under one key, it would of all."""
+    client = ClientOfFakes({"a": {}, "b": {}, "c": {}}, slow=["b"])
+    sending.send(client, "name", {i: i for i in range(6)}, sending.Homes(client, [10] * 6, False))
+    keys = [key for keys in client.sent.values() for key in keys]
+    assert len(keys) == len(set(keys)) == 8
+    assert len(client.sent["b"]) == 2
 
 
 def test_rows_that_no_worker_takes_are_an_error():
     client = ClientOfFakes({str(i): {} for i in range(20)}, dying=[str(i) for i in range(20)])
     with pytest.raises(ClusterError, match="No worker took the rows"):
-        sending.send(client, {0: ("key", 0)}, sending.Homes(client, [10], on_gpu=False))
+        sending.send(client, "name", {0: 0}, sending.Homes(client, [10], on_gpu=False))
 
 
 def test_large_chunks_do_not_crowd_one_worker():
