@@ -231,15 +231,30 @@ def join(*blocks: Any) -> Any:
     return array_api_compat.array_namespace(*blocks).concat(blocks, axis=0)
 
 
-def join_cuts(spans: Sequence[tuple[int, int]], *blocks: Any) -> Any:
+def join_cuts(spans: Sequence[tuple[int, int, int]], *blocks: Any) -> Any:
     """Some rows of each block, below each other.
 
     Parameters
     ----------
-    spans : sequence of (start, stop), one per block
+    spans : sequence of (start, stop, size), one per block
+        The size is how many rows the block was said to have.
     *blocks : blocks
+
+    Raises
+    ------
+    ValueError
+        If a block has not as many rows as was said.
     """
-    return join(*(cut(block, *span) for block, span in zip(blocks, spans, strict=True)))
+    parts = []
+    for block, (start, stop, size) in zip(blocks, spans, strict=True):
+        if block.shape[0] != size:
+            raise ValueError(
+                f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "
+                "that changes the number of rows has to say so: map_blocks(..., chunks=...), or "
+                "compute_chunk_sizes() afterwards."
+            )
+        parts.append(cut(block, start, stop))
+    return join(*parts)
 
 
 def digest(block: Any) -> str:

@@ -204,7 +204,7 @@ def cut_tasks(
         if len(parts) == 1 and last - first == rows.sizes[i]:
             cuts.append(twin(chunks[i]))
             continue
-        spans = [(first, last) for _, first, last in parts]
+        spans = [(first, last, rows.sizes[i]) for i, first, last in parts]
         members = [chunks[i] for i, _, _ in parts]
         cuts.append(rows.submit(blocks.join_cuts, spans, *members, key=(name, number)))
     return cuts

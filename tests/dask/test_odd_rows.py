@@ -247,3 +247,13 @@ def test_classes_are_found_however_rows_are_divided(client, rows, part):
     expected = sk.Ridge().fit(X, rows[1], weights)
     found = linear_model.Ridge().fit(part(X), part(rows[1]), in_chunks(weights, 7, 53))
     np.testing.assert_allclose(found.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("n_more", [-5, 5])
+def test_chunks_of_other_sizes_than_they_say_are_refused(client, rng, n_more):
+    """Too many rows would be cut off, of X and not of y."""
+    a = da.from_array(rng.normal(size=(40, 3)), chunks=(10, 3))
+    y = da.from_array(rng.normal(size=40), chunks=10)
+    X = a.map_blocks(lambda block: np.resize(block, (len(block) + n_more, 3)), dtype=float)
+    with pytest.raises(ValueError, match=f"A chunk has {10 + n_more} rows"):
+        linear_model.Ridge().fit(X, y)
