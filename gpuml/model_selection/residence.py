@@ -183,10 +183,11 @@ def reads_host_only(estimator: Any) -> bool:
     another estimator around estimators does if one of those does. Of anybody else's it is not
     assumed.
     """
-    inner = list(inner_estimators(estimator))
-    if any(map(reads_host_only, inner)):
-        return True
-    if inner and _is_pipeline(estimator):
+    return any(map(_itself_reads_host_only, all_estimators(estimator)))
+
+
+def _itself_reads_host_only(estimator):
+    if _is_pipeline(estimator) and list(inner_estimators(estimator)):
         return False
     return _root(getattr(type(estimator), "fit", None)) == "sklearn" and not (
         get_config()["array_api_dispatch"] and get_tags(estimator).array_api_support
@@ -201,16 +202,18 @@ def computes_on_gpu(estimator: Any) -> bool:
     with a step whose output only the host has a use for, or with a user's function, which may know
     NumPy only.
     """
+    return all(map(_itself_computes_on_gpu, all_estimators(estimator)))
+
+
+def _itself_computes_on_gpu(estimator):
     if _root(type(estimator)) == "gpuml":
         if hasattr(estimator, "computes_on_gpu"):  # where not all parameters let it
             return estimator.computes_on_gpu()
         params = estimator.get_params(deep=False)
         if params.get("sparse_output") or callable(params.get("func")):
             return False
-    inner = list(inner_estimators(estimator))
-    if inner:
-        outer = _is_pipeline(estimator) or _root(type(estimator)) in ("cuml", "gpuml")
-        return outer and all(map(computes_on_gpu, inner))
+    if list(inner_estimators(estimator)):
+        return _is_pipeline(estimator) or _root(type(estimator)) in ("cuml", "gpuml")
     if _root(type(estimator)) == "xgboost":
         return str(estimator.get_params(deep=False).get("device")).startswith(("cuda", "gpu"))
     return _root(type(estimator)) in ("cuml", "gpuml")
@@ -223,8 +226,23 @@ def configured(estimator: Any, params: Mapping[str, Any]) -> Any:
 
 def returns_kind_of_fit(estimator: Any) -> bool:
     """Whether fitted attributes are promised to be of the library that X was in: gpuml's are."""
-    inner = list(inner_estimators(estimator))
-    return any(map(returns_kind_of_fit, inner)) or _root(type(estimator)) == "gpuml"
+    return any(_root(type(part)) == "gpuml" for part in all_estimators(estimator))
+
+
+def all_estimators(estimator: Any) -> Iterator[Any]:
+    """An estimator, and all that it is made of, on any level, each once.
+
+    Each once, because a parameter may be a list that holds the estimator itself, such as one in
+    which estimators register.
+    """
+    waiting, met = [estimator], {id(estimator): estimator}
+    while waiting:
+        part = waiting.pop()
+        yield part
+        for inner in inner_estimators(part):
+            if id(inner) not in met:
+                met[id(inner)] = inner
+                waiting.append(inner)
 
 
 def inner_estimators(estimator: Any) -> Iterator[Any]:

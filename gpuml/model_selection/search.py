@@ -28,8 +28,8 @@ from gpuml.model_selection._html import search_html
 from gpuml.model_selection.candidates import Plan, Step
 from gpuml.model_selection.costs import Costs
 from gpuml.model_selection.evaluate import Evaluator, Job
-from gpuml.model_selection.one_by_one import Task, check_error_score
-from gpuml.model_selection.residence import place_name
+from gpuml.model_selection.one_by_one import Task, check_error_score, is_foreign
+from gpuml.model_selection.residence import all_estimators, place_name
 from gpuml.resampling.split import check_splitter, split_rows
 
 
@@ -88,7 +88,7 @@ class OnePassSearch(Travels, BaseSearchCV):
             If all fits fail, or for what scikit-learn's searches reject. A failed fit leaves the
             search as it was.
         """
-        if getattr(self, "_skl_callbacks", None):
+        if self._is_watched(X):
             # scikit-learn's callbacks follow every single fit, so these have to be single.
             super().fit(X, y, **params)
             n_fits = len(self.cv_results_["params"]) * self.n_splits_
@@ -104,6 +104,17 @@ class OnePassSearch(Travels, BaseSearchCV):
             raise
         self.plan_ = costs.added_to(self.plan_)
         return self
+
+    def _is_watched(self, X: Any) -> bool:
+        """Whether scikit-learn's callbacks follow the search, or what it fits inside a search."""
+        if getattr(self, "_skl_callbacks", None):
+            return True
+        # Those of an estimator are told where in the search a fit is, by scikit-learn's search.
+        theirs = type(self)._run_search is not BaseSearchCV._run_search
+        if not theirs or is_foreign(X) or not self._works_here():
+            return False
+        parts = all_estimators(self.estimator)
+        return any(getattr(part, "_skl_callbacks", None) for part in parts)
 
     def _works_here(self) -> bool:
         """Whether this process does the work of `fit`; a subclass may send it elsewhere."""

@@ -11,7 +11,7 @@ import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.pipeline import make_pipeline
@@ -519,6 +519,50 @@ def test_callbacks_of_sklearn_follow_single_fits(rng):
     followed.set_callbacks(ProgressBar())
     compare(followed.fit(X, y), GridSearchCV(Ridge(), GRID).fit(X, y))
     assert "one by one" in str(followed.plan_)
+
+
+def test_callbacks_of_an_estimator_are_told_where_in_the_search_a_fit_is():
+    from sklearn.callback import ScoringMonitor
+
+    X, y = load_iris(return_X_y=True)
+    told = []
+    for search in (GridSearchCV, sk.GridSearchCV):
+        monitor = ScoringMonitor(scoring="accuracy")
+        model = sk_linear.LogisticRegression(max_iter=200).set_callbacks(monitor)
+        search(model, {"C": [1.0, 0.1]}, cv=2).fit(X, y)
+        log = monitor.get_logs().data_as_pandas
+        told.append(sorted(zip(log["parent_task_id_path"], log["task_id"], strict=True), key=str))
+    assert told[0] == told[1]
+    assert any(path == (0, 0) for path, _ in told[0])
+
+
+class Registered(sk_linear.Ridge):
+    """Has a parameter that is a list, in which all that are fitted register."""
+
+    def __init__(self, registry=None):
+        super().__init__()
+        self.registry = registry
+
+    def fit(self, X, y):
+        self.registry.append(self)
+        return super().fit(X, y)
+
+
+class Shared(list):
+    """Stays one list where estimators are cloned."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def test_estimators_that_hold_a_list_of_themselves(rng):
+    X, y = data(rng)
+    registry = Shared()
+    model = Registered(registry)
+    registry.append(model)
+    search = GridSearchCV(model, {"registry": [registry]}, cv=2).fit(X, y)
+    assert search.n_features_in_ == X.shape[1]
+    assert len(registry) == 4
 
 
 def test_verbose_prints_what_users_know(rng, capsys):
