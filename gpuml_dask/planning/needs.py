@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 import gpuml
-from gpuml.model_selection.residence import computes_on_gpu, inner_estimators
+from gpuml.model_selection.residence import all_estimators, computes_on_gpu
 from gpuml_dask.planning.sizes import Kind
 from gpuml_dask.planning.steps import place_steps
 
@@ -65,20 +65,22 @@ def need_of(estimator: Any) -> Need:
     """
     if estimator is None or isinstance(estimator, str):
         return "any"
-    if must_have_gpu(estimator):
+    parts = list(all_estimators(estimator))
+    uses_gpus = gpuml.get_config()["device"] != "cpu"
+    if must_have_gpu(estimator) or (uses_gpus and any(map(computes_on_gpu, parts))):
         return "gpu"
-    on_gpu = gpuml.get_config()["device"] != "cpu" and computes_on_gpu(estimator)
-    inner = list(inner_estimators(estimator))
-    if on_gpu or "gpu" in map(need_of, inner):
-        return "gpu"
-    return "any" if not inner and _follows_rows(estimator) else "cpu"
+    return "any" if len(parts) == 1 and _follows_rows(estimator) else "cpu"
 
 
 def must_have_gpu(estimator: Any) -> bool:
     """Whether an estimator, or one inside it, computes nowhere else than on a GPU."""
     if estimator is None or isinstance(estimator, str):
         return False
-    if _root(estimator) == "cuml" or any(map(must_have_gpu, inner_estimators(estimator))):
+    return any(map(_itself_must_have_gpu, all_estimators(estimator)))
+
+
+def _itself_must_have_gpu(estimator):
+    if _root(estimator) == "cuml":
         return True
     params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     if _root(estimator) == "gpuml":

@@ -190,6 +190,12 @@ def test_estimators_say_what_they_need(estimator, need):
     assert need_of(estimator) == need
 
 
+def test_an_estimator_in_a_list_of_its_own_is_asked_once():
+    estimator = BaggingRegressor()
+    estimator.estimator = [("itself", estimator)]
+    assert need_of(estimator) == "cpu"
+
+
 def test_nothing_of_gpuml_needs_a_gpu_that_is_switched_off():
     with gpuml.config_context(device="cpu"):
         assert need_of(Ridge()) == "cpu"
