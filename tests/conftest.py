@@ -6,6 +6,7 @@ import os
 # without it scikit-learn's own array-API checks skip.
 os.environ["SCIPY_ARRAY_API"] = "1"
 
+import gc
 import importlib
 import sys
 
@@ -25,6 +26,17 @@ def pytest_xdist_auto_num_workers():
     pytest-xdist itself counts cores that this process may not use.
     """
     return min(joblib.cpu_count() + 1, MOST_PROCESSES)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Take what is there before the first test out of the sight of the garbage collector.
+
+    These are millions of objects, of which none goes away before the end: to look through them
+    takes half a second, in each of the hundreds of tests that collect garbage to see what is left.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=array_libraries())

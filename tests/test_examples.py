@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,14 +28,19 @@ missing = [
 needs_examples = pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
 
 
-def run(script, *arguments):
+def run(script, *arguments, processes=1):
+    """Run a script whose ``n_jobs=-1`` means so many processes: each takes seconds to begin."""
     command = [sys.executable, str(script), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    env = {**os.environ, "LOKY_MAX_CPU_COUNT": str(processes)}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=300, env=env
+    )
 
 
 @needs_examples
 def test_grid_search_ridge_prints_a_table_and_draws_a_plot(tmp_path):
-    done = run(EXAMPLE, "--rows", 5000, "--device", "cpu", "--output", tmp_path / "new")
+    options = ("--rows", 5000, "--device", "cpu", "--output", tmp_path / "new")
+    done = run(EXAMPLE, *options, processes=2)
     assert done.returncode == 0, done.stderr
     for text in ("442 x 10", "5,000 x 147", "1 pass", "numpy", "ratio", "alpha="):
         assert text in done.stdout

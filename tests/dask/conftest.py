@@ -15,7 +15,14 @@ from distributed.utils import get_mp_context
 ROOT = Path(__file__).parents[2]
 N_WORKERS = 4
 SECONDS_TO_TIDY = 10
-IMPORTED_BY_WORKERS = ["dask.array", "dask.dataframe", "distributed", "gpuml_dask.model_selection"]
+# The rest are what the test modules import, which workers import to read what tests send them.
+IMPORTED_BY_WORKERS = [
+    *("dask.array", "dask.dataframe", "distributed", "gpuml_dask.model_selection"),
+    *("gpuml_dask.decomposition", "gpuml_dask.linear_model", "gpuml_dask.preprocessing"),
+    *("gpuml.feature_extraction.text", "gpuml.naive_bayes", "gpuml.pipeline", "gpuml.testing"),
+    *("pytest", "scipy.stats", "sklearn.ensemble", "sklearn.neighbors", "sklearn.pipeline"),
+    *("sklearn.feature_extraction.text", "sklearn.svm", "sklearn.tree"),
+]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

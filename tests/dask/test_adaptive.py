@@ -33,6 +33,7 @@ from gpuml_dask.searching.adaptive import (
     HalvingRandomSearchCV,
     HyperbandSearchCV,
 )
+from tests.dask.often import seeds
 
 ALPHAS = np.logspace(-3, 3, 9)
 DRAWS = {"alpha": loguniform(1e-6, 1e1), "average": [True, False]}
@@ -321,9 +322,7 @@ def kill_workers(address, times, seed, over):
                     os.kill(int(rng.choice(pids)), signal.SIGKILL)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))]
-)
+@pytest.mark.parametrize("seed", seeds(4))
 def test_killed_workers_change_no_score(fragile, rows, seed):
     X, y, _ = rows
     settings = {"max_iter": 9, "random_state": 0, "chunk_size": CHUNK}

@@ -79,15 +79,15 @@ def in_chunks(x, sizes):
     return da.from_array(x, chunks=(sizes, *rest))
 
 
-# A chunk of one row, and a chunk that is summed in pieces: for every model. What is in between or
-# both at once is for one model of each kind, and two ways of a model to take its sums.
-PARTS = [((1, 599), None), ((600,), "2 kB")]
-MORE_PARTS = [((200, 150, 250), None), ((100,) * 6, "2 kB")]
+# For every model chunks of many pieces and of a single row, whose sums are merged; for two of each
+# kind each of these apart.
+EVERYTHING = ((1, 200, 399), "2 kB")
+PARTS = [((200, 150, 250), None), ((1, 599), None), ((600,), "2 kB"), ((100,) * 6, "2 kB")]
 
 
 def divided(models):
-    """Models and chunks with pieces to fit them in."""
-    cases = [*product(models, PARTS), *product(models[:2], MORE_PARTS)]
+    """Models, and chunks with the size of pieces to fit them in."""
+    cases = [*product(models, [EVERYTHING]), *product(models[:2], PARTS)]
     return pytest.mark.parametrize(("model", "parts"), cases, ids=str)
 
 

@@ -92,8 +92,13 @@ def agree(ours, theirs, rtol, names=FITTED):
 
 @kinds
 @shapes
-@pytest.mark.parametrize("dtype", ["f8", "i1", "u1", "i2", "i4", ">f8", ">i2"])
-@pytest.mark.parametrize("whiten", [False, True])
+@pytest.mark.parametrize(  # whitening is of results, which have one dtype
+    ("dtype", "whiten"),
+    [
+        *[("f8", False), ("f8", True), ("i1", True), ("u1", False), ("i2", True), ("i4", False)],
+        *[(">f8", True), (">i2", False)],
+    ],
+)
 def test_pca_agrees_with_scikit_learn_s(tmp_path, rng, make, shape, dtype, whiten):
     X = decaying(rng, shape, dtype)
     stored = make(X, tmp_path)
