@@ -31,9 +31,27 @@ def foreign_target(y: Array, place: Place) -> Array:
     """A target of numbers, of any library, as floats at a place."""
     if y.ndim not in (1, 2):
         raise ValueError(f"y should be a 1d or 2d array, got an array of shape {y.shape} instead.")
-    if is_numpy(y) and y.dtype.kind in "OSU":
-        y = y.astype(np.float64)  # ValueError for what is not a number, as scikit-learn does
+    if is_numpy(y):
+        y = target_of_numbers(y)
     return as_float(move(y, place), "y", place.xp)
+
+
+def target_of_numbers(y: np.ndarray) -> np.ndarray:
+    """A target of the host, with objects and strings as numbers.
+
+    Raises
+    ------
+    TypeError
+        For dates and times, and for objects that are no numbers.
+    ValueError
+        For strings that are no numbers, as scikit-learn does.
+    """
+    if y.dtype.kind in "mM":
+        raise TypeError(
+            f"y holds dates or times (dtype {y.dtype}), where numbers are needed. Convert them "
+            "explicitly: (y - y[0]) / numpy.timedelta64(1, 'D') counts days."
+        )
+    return y.astype(np.float64) if y.dtype.kind in "OSU" else y
 
 
 def as_float(x: Array, name: str, xp: Any) -> Array:

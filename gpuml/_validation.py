@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
-from gpuml._foreign_rows import as_float, foreign_matrix, foreign_target
+from gpuml._foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._frames import header_of, was_frame
 from gpuml._host_rows import FLOATS, host_floats, named_columns, naming_columns
 from gpuml._labels import Encoded, encode
@@ -320,6 +320,7 @@ def _is_fine(x, xp, allow_nan):
 
 def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
     y = y if not is_foreign(y) else move(y, place_of(np.empty(0)))
+    of_objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O"
     with naming_columns(estimator, X):
         X, y = validate_data(
             estimator,
@@ -332,8 +333,9 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
         )
         X = host_floats(X)
     _refuse_sparse_target(y)
-    if y.dtype.kind in "SU":
-        y = y.astype(np.float64)  # ValueError for what is not a number
+    y = target_of_numbers(y)
+    if of_objects:
+        check_finite(y, "y", estimator)  # None is no number, and validation lets it pass
     if sample_weight is not None:
         if is_foreign(sample_weight):
             sample_weight = move(sample_weight, place_of(X))

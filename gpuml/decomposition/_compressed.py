@@ -32,6 +32,9 @@ from gpuml.solvers.compressed import (
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Standard, Sums, standard_of
 
+# A difference of squares below this share of them is not taken for a variance.
+CANCELLED = 1e-6
+
 
 class Iteration(NamedTuple):
     """How components are looked for: random vectors beyond them, power steps, random numbers."""
@@ -53,7 +56,7 @@ class Compressed(NamedTuple):
     fill : array (p,) or None
         What counted in place of missing values; None where none is missing.
     variance : array (k,) or None
-        Of the images of the rows, if they were at hand.
+        Of the images of the rows; perhaps None where their mean was removed.
     """
 
     found: Components
@@ -149,7 +152,23 @@ def _of_pieces(batch, Q, plan, rule):
         raise ValueError("Input X contains NaN or infinity, or values whose squares overflow.")
     standard = standard_of(rule, sums, shift, batch.n_rows)
     _, triplets = compressed_svd(holders, move(Q, place), plan, _visit_of_piece, standard)
-    return Found(triplets.singular, triplets.right, sums, shift)
+    found = Found(triplets.singular, triplets.right, sums, shift)
+    return found if rule.center else found._replace(variance=_variances(batch, found))
+
+
+def _variances(batch, found):
+    """Variances (r,) of the images of divided rows."""
+    xp = namespace(found.shift)
+    # Rows x and components v: the mean of (x v)^2 less the square of the mean of x v.
+    squares = found.singular**2 / batch.n_rows
+    variance = squares - (found.vectors @ (found.sums.total / batch.n_rows)) ** 2
+    if not bool(xp.any(variance < CANCELLED * squares)):
+        return variance
+    # A large mean has taken the digits: one more reading, of the rows less their mean.
+    standard = standard_of(Rule(True), found.sums, found.shift, batch.n_rows)
+    right = found.vectors.T
+    total = batch.holders.total(_visit_of_piece, right, standard, combine=Visit.plus)
+    return xp.linalg.diagonal(total.G) / batch.n_rows
 
 
 def _sums_of_piece(folds: Folds, shift: Array) -> Sums:

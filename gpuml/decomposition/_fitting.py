@@ -24,7 +24,7 @@ from gpuml.decomposition._principal import (
 from gpuml.decomposition._streamed import Streamed
 from gpuml.solvers.components import Components, from_moments, from_products, from_rows
 from gpuml.solvers.factors import atom_factors
-from gpuml.solvers.moments import atom_moments
+from gpuml.solvers.moments import atom_moments, squares_vanish
 from gpuml.solvers.randomized import (
     DenseRows,
     Rows,
@@ -58,6 +58,8 @@ def fit_dense(estimator: Any, batch: Batch | Streamed) -> tuple[Principal, str]:
 def _from_covariance(estimator, batch, wanted):
     moments = atom_moments(batch, _all(batch), block_bytes=current_settings().block_bytes)
     _demand_finite(moments.gram, estimator, batch)
+    if squares_vanish(moments):
+        return _from_full_svd(estimator, batch, wanted)
     # With fewer rows than features all eigenvalues beyond the number of rows are zero.
     return from_moments(moments, n_leading((wanted,), min(batch.X.shape)), centred=True)
 

@@ -14,6 +14,7 @@ from gpuml._ops import all_finite, constant
 from gpuml.decomposition._projection import Kind, at_home, in_kind, whitening_scale
 from gpuml.decomposition._streamed import Streamed, doubles, float_like, refuse_blocks
 from gpuml.reading.images import images_and_lengths
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers.affine import Affine
 from gpuml.solvers.components import Components
 
@@ -229,6 +230,8 @@ def precision(model: Any) -> Array:
     """
     V, along, noise = _generative(model)
     if not noise > 0:
+        if V.shape[0] == 0:  # scikit-learn has I / 0 here
+            return _eye_over_zero(V)
         return namespace(V).linalg.inv(covariance(model))
     return (V.T * (1.0 / along - 1.0 / noise)) @ V + _eye_of(V) / noise
 
@@ -252,11 +255,17 @@ def _eye_of(V):
     return namespace(V).eye(V.shape[1], dtype=V.dtype, device=V.device)
 
 
+def _eye_over_zero(V):
+    xp, eye = namespace(V), _eye_of(V)
+    return xp.where(eye > 0, xp.full_like(eye, float("inf")), xp.full_like(eye, float("nan")))
+
+
 def log_likelihood(model: Any, X: Array, rows_per_block: int) -> Array:
     """Log-likelihood (n,) of rows at the place of the model."""
     xp = namespace(X)
     P = precision(model)
-    sign, log_determinant = xp.linalg.slogdet(P)
+    with quiet():  # without any variance it is not finite
+        sign, log_determinant = xp.linalg.slogdet(P)
     constant_part = X.shape[1] * float(np.log(2 * np.pi)) - xp.where(
         sign > 0, log_determinant, xp.full_like(log_determinant, -float("inf"))
     )
@@ -264,7 +273,8 @@ def log_likelihood(model: Any, X: Array, rows_per_block: int) -> Array:
     parts = []
     for start in range(0, X.shape[0], rows_per_block):
         rows = xp.astype(X[start : min(start + rows_per_block, X.shape[0]), :], xp.float64) - mean
-        parts.append(-0.5 * xp.sum(rows * (rows @ P), axis=1))
+        with quiet():
+            parts.append(-0.5 * xp.sum(rows * (rows @ P), axis=1))
     return in_kind(xp.concat(parts) - 0.5 * constant_part, float_like(X.dtype))
 
 

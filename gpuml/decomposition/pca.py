@@ -41,6 +41,7 @@ from gpuml.decomposition._streamed import check_streamed, opened
 from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_rows
+from gpuml.solvers.moments import squares_vanish
 
 NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
 SCORE_BLOCK_BYTES = 2**25
@@ -395,7 +396,7 @@ def _step(principal, solvers):
 
 def _components_of(parts: Parts, solvers: Sequence[str], wanted: Sequence[Any]) -> Components:
     """Enough components of every part for all candidates."""
-    if "full" in solvers:
+    if "full" in solvers or squares_vanish(parts.moments):
         shift = parts.moments.shift[..., : parts.n_features]
         stacked = [parts.stacked(s) for s in range(len(parts.n_rows))]
         return from_rows(stacked, shift, parts.n_rows)

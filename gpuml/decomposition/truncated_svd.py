@@ -1,6 +1,6 @@
 """Truncated singular value decomposition on the device of its data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,8 +31,15 @@ from gpuml.decomposition._projection import Kind, Projection, as_asked, at_home,
 from gpuml.decomposition._streamed import Streamed, check_streamed, opened
 from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import Affine, FittedStep, Parts
-from gpuml.solvers.components import Components, from_moments, from_products, variances_along
-from gpuml.solvers.moments import Moments, atom_moments, normal_equations
+from gpuml.solvers.components import (
+    Components,
+    from_moments,
+    from_products,
+    from_rows,
+    variances_along,
+)
+from gpuml.solvers.factors import atom_factors
+from gpuml.solvers.moments import Moments, atom_moments, normal_equations, squares_vanish
 from gpuml.solvers.randomized import (
     DenseRows,
     Rows,
@@ -277,7 +284,8 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             model._validate_params()
         shapes = [(n, parts.n_features) for n in parts.n_rows]
         counts = [tuple(model._count(shape) for shape in shapes) for model in models]
-        found = _from_moments(parts.moments, max(map(max, counts)), parts.n_rows, parts.batch)
+        most = max(map(max, counts))
+        found = _from_moments(parts.moments, most, parts.n_rows, parts.batch, parts.stacked)
         return [_step(found, kept) for kept in counts]
 
     def __sklearn_tags__(self):
@@ -330,8 +338,20 @@ def _step(found, counts):
     return FittedStep(found.maps(counts), lambda s: found.pick(counts[s], s), widths)
 
 
-def _from_moments(moments: Moments, count: int, n_rows: Sequence[int], batch: Batch) -> Truncated:
-    found = from_moments(moments, count, centred=False)
+def _from_moments(
+    moments: Moments,
+    count: int,
+    n_rows: Sequence[int],
+    batch: Batch,
+    stacked: Callable[[int], Array],
+) -> Truncated:
+    """Of parts with some moments; ``stacked(s)`` are rows that describe part s (see `Parts`)."""
+    if squares_vanish(moments):
+        rows = [stacked(s) for s in range(len(n_rows))]
+        shift = moments.shift[..., : moments.n_features]
+        found = from_rows(rows, shift, n_rows, centred=False)
+    else:
+        found = from_moments(moments, count, centred=False)
     xp = namespace(found.total)
     size = constant(n_rows, like=found.total, xp=xp)
     # How the projected rows vary follows from how the rows do.
@@ -349,7 +369,11 @@ def _fit_dense(model: TruncatedSVD, batch: Batch | Streamed, count: int) -> Trun
         moments = atom_moments(batch, every_row, block_bytes=block_bytes)
         if not all_finite(moments.gram, batch.work.xp):
             refuse_what_is_not_finite(model, batch.X)
-        return _from_moments(moments, count, (batch.n_rows,), batch)
+
+        def stacked(_):
+            return atom_factors(batch, every_row, block_bytes=block_bytes).atoms[0]
+
+        return _from_moments(moments, count, (batch.n_rows,), batch, stacked)
     sums = dense_sums(batch, block_bytes)
     if not all_finite(sums.total, batch.work.xp):
         refuse_what_is_not_finite(model, batch.X)
@@ -358,11 +382,8 @@ def _fit_dense(model: TruncatedSVD, batch: Batch | Streamed, count: int) -> Trun
 
 def _from_visits(model: TruncatedSVD, batch: Batch | Streamed, count: int) -> Truncated:
     how = Iteration(model.n_oversamples, model.n_iter, model.random_state)
-    found, mean, fill, variance = compressed_components(model, batch, count, how, centred=False)
-    if variance is None:
-        # Rows x and components v: the mean of (x v)^2 less the square of the mean of x v.
-        along = found.vectors[0, ...] @ mean
-        variance = found.singular[0, :] ** 2 / batch.n_rows - along**2
+    found, _, fill, variance = compressed_components(model, batch, count, how, centred=False)
+    assert variance is not None
     return Truncated(found, variance[None, :], found.total / batch.n_rows, batch, fill)
 
 

@@ -15,7 +15,7 @@ from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.affine import pulled_back
 from gpuml.solvers.described import Described, frame_maps
-from gpuml.solvers.moments import Moments
+from gpuml.solvers.moments import LEAST_SQUARE, Moments
 from gpuml.solvers.ridge import solve_all_rows, solve_splits
 
 # The share of a sum of squared residuals that rounding may take before rows are predicted instead.
@@ -165,7 +165,10 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     target = y_squares - y_sum**2 / safe[:, None]
     # A constant y leaves rounding only, and scores of a constant y are a case of their own.
     known = xp.all(4 * EPS * y_squares <= SCORE_PRECISION * target, axis=-1)
-    reliable = xp.all(rounding <= SCORE_PRECISION * squared, axis=-1) & known
+    # Squares of small values vanish from moments, whatever they are multiplied with then.
+    lost = LEAST_SQUARE**0.5 * xp.sum(xp.abs(v), axis=-1)
+    left = (SCORE_PRECISION * xp.where(squared > 0, squared, xp.zeros_like(squared))) ** 0.5
+    reliable = xp.all((rounding <= SCORE_PRECISION * squared) & (lost <= left), axis=-1) & known
     return weight, residual, squared, target, reliable
 
 

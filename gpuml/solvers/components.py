@@ -15,15 +15,16 @@ References
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
 from gpuml._arrays import Array, is_numpy, namespace, to_host
-from gpuml._ops import EPS, constant, triangular_factor, zeros
+from gpuml._ops import constant, triangular_factor, zeros
 from gpuml._threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
 from gpuml.solvers._subspace import leading_by_iteration
+from gpuml.solvers.factors import without_rounding
 from gpuml.solvers.moments import Moments, normal_equations
 
 # LAPACK finds some eigenpairs for less than all where they are at most this share of all.
@@ -35,6 +36,10 @@ ITERATE_UP_TO_SHARE = 0.05
 ON_HOST_UP_TO_ORDER = 256
 # Orders at which matrices are worth a thread each, and BLAS would not do better with its own.
 SIDE_BY_SIDE = (48, 512)
+# Eigenvalues below this share of the largest have lost digits that a large mean has taken, unless
+# the rows about their mean are themselves more than the other share of it.
+SMALL_SHARE = 1e-6
+MOST_OF_SPREAD = 1e-2
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,70 @@ def from_moments(moments: Moments, n_components: int, *, centred: bool) -> Compo
     normal = normal_equations(moments, True)
     if centred:
         return from_products(normal.xx, normal.x_mean, n_components)
+    return about_origin(normal.xx, normal.x_mean, moments.gram[..., -1, -1], n_components)
+
+
+def about_origin(centred: Array, mean: Array, weight: Array, n_components: int) -> Components:
+    """Components of rows that keep their mean, from what is known of them without it.
+
+    Parameters
+    ----------
+    centred : array (S, p, p)
+        C, ``sum (x - m)(x - m)'``.
+    mean : array (S, p)
+        The means m.
+    weight : array (S,)
+        Numbers of rows n.
+    n_components : int
+        How many are wanted, r <= p.
+    """
+    xp = namespace(centred)
     # Both terms are positive semi-definite: nothing cancels in this sum.
-    mean = normal.x_mean
-    weight = moments.gram[..., -1, -1]
-    products = normal.xx + weight[..., None, None] * (mean[..., :, None] * mean[..., None, :])
-    return from_products(products, namespace(mean).zeros_like(mean), n_components)
+    products = centred + weight[:, None, None] * (mean[:, :, None] * mean[:, None, :])
+    found = from_products(products, xp.zeros_like(mean), n_components)
+    poor = _drowned(found, centred, xp)
+    if not poor.any():
+        return found
+    better = [
+        _of_stacked(centred[s : s + 1, ...], mean[s, :], weight[s], n_components, xp)
+        if poor[s]
+        else (found.singular[s, :], found.vectors[s, ...])
+        for s in range(len(poor))
+    ]
+    return replace(
+        found,
+        singular=xp.stack([values for values, _ in better]),
+        vectors=with_signs(xp.stack([vectors for _, vectors in better]), xp),
+    )
+
+
+def _drowned(found, centred, xp):
+    """Parts, bools on the host, of which a large mean hides what the rows are without it.
+
+    An eigenvalue is right to eps times the largest one, which is the mean's.
+    """
+    squares = found.singular**2
+    if squares.shape[-1] == 0:
+        return np.zeros(squares.shape[0], dtype=bool)
+    spread = xp.sum(xp.linalg.diagonal(centred), axis=-1)
+    small = squares[:, -1] < SMALL_SHARE * squares[:, 0]
+    # Where the rows themselves make the difference, taking their mean apart is of no use.
+    return to_host(small & (spread < MOST_OF_SPREAD * squares[:, 0]))
+
+
+def _of_stacked(centred, mean, weight, count, xp):
+    """Singular values and right vectors of ``[F; sqrt(n) m']``, where F'F is `centred` (1, p, p).
+
+    Eigenvectors give F. No square of the mean is added to anything.
+    """
+    squares, vectors = leading_eigh(centred, centred.shape[-1], xp)
+    lengths = xp.sqrt(xp.where(squares > 0, squares, xp.zeros_like(squares)))
+    factor = lengths[0, :, None] * vectors[0, ...]
+    rows = xp.concat([factor, (xp.sqrt(weight) * mean)[None, :]], axis=0)
+    if rows.shape[1] <= ON_HOST_UP_TO_ORDER and type(rows).__module__.startswith("cupy"):
+        found = _svd(to_host(rows), count, np)
+        return tuple(constant(each, like=rows, xp=xp) for each in found)
+    return _svd(rows, count, xp)
 
 
 def from_products(products: Array, mean: Array, n_components: int) -> Components:
@@ -90,7 +154,9 @@ def from_products(products: Array, mean: Array, n_components: int) -> Components
     return Components(with_signs(vectors, xp), xp.sqrt(squares), total, mean)
 
 
-def from_rows(stacked: Sequence[Array], shift: Array, n_rows: Sequence[int]) -> Components:
+def from_rows(
+    stacked: Sequence[Array], shift: Array, n_rows: Sequence[int], *, centred: bool = True
+) -> Components:
     """Components from rows that describe each part: all of them, without squaring anything.
 
     Parameters
@@ -102,6 +168,8 @@ def from_rows(stacked: Sequence[Array], shift: Array, n_rows: Sequence[int]) -> 
     n_rows : sequence of S ints
         How many rows the parts have; a part has min(n_rows, p) components. Where the parts
         differ, zeros take the place of those that are missing.
+    centred : bool, default=True
+        Whether the mean is removed.
     """
     xp = namespace(shift)
     p = shift.shape[-1]
@@ -110,8 +178,9 @@ def from_rows(stacked: Sequence[Array], shift: Array, n_rows: Sequence[int]) -> 
     vectors, singular, means = [], [], []
     for s, rows in enumerate(stacked):
         count = min(n_rows[s], p)
-        centred, mean = _centred(rows[:, :p], rows[:, -1], shifts[s, ...], xp)
-        values, right = _svd(centred, count, xp)
+        about = _centred if centred else _about_origin
+        kept, mean = about(rows[:, :p], rows[:, -1], shifts[s, ...], xp)
+        values, right = _svd(kept, count, xp)
         vectors.append(xp.concat([right, zeros((most - count, p), like=right, xp=xp)]))
         singular.append(xp.concat([values, zeros((most - count,), like=right, xp=xp)]))
         means.append(mean)
@@ -129,10 +198,12 @@ def _centred(values, ones, shift, xp):
     offset = (ones @ values) / (ones @ ones)
     values = values - ones[:, None] * offset
     mean = offset + shift
-    # What is left of a constant column is rounding; it must not pass for a direction.
-    norms = xp.sqrt(xp.sum(values**2, axis=0))
-    rounding = 8 * EPS * xp.abs(mean) * xp.sqrt(ones @ ones)
-    return xp.where(norms > rounding, values, xp.zeros_like(values)), mean
+    return without_rounding(values, mean, xp.sqrt(ones @ ones), xp), mean
+
+
+def _about_origin(values, ones, shift, xp):
+    """Rows with the shift put back, and the mean that was removed: none."""
+    return values + ones[:, None] * shift, xp.zeros_like(shift)
 
 
 def _svd(rows, count, xp):

@@ -13,6 +13,7 @@ References
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,12 @@ from gpuml._ops import EPS, design, triangular_factor, zeros
 from gpuml.data import Batch, Rows, rows_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.moments import row_shift
+
+# Squares of smaller values lose digits, or all of them.
+LEAST_VALUE = 1e-140
+# 2 to this power is a number, and so is the square of the other bound.
+MOST_POWER = 1000
+MOST_ROOT = 1e100
 
 
 @dataclass(frozen=True)
@@ -129,14 +136,23 @@ def centred_rows(stacked: Stacked, fit_intercept: bool) -> LeastSquaresRows:
         mean = (ones @ values) / (ones @ ones)
         values = values - ones[:, None] * mean
         mean = mean + shift
-        norms = xp.sqrt(xp.sum(values**2, axis=0))
-        # What is left of a constant column is rounding; it must not pass for a direction.
-        rounding = 8 * EPS * xp.abs(mean) * xp.sqrt(ones @ ones)
-        values = xp.where(norms > rounding, values, xp.zeros_like(values))
+        values = without_rounding(values, mean, xp.sqrt(ones @ ones), xp)
     else:
         values = values + ones[:, None] * shift
         mean = xp.zeros_like(shift)
     return LeastSquaresRows(values[:, :p], values[:, p:], mean[:p], mean[p:])
+
+
+def without_rounding(values: Array, mean: Array, norm: Array, xp: Any) -> Array:
+    """Rows (m, q) less their means (q,), with zeros for what is left of constant columns.
+
+    That is rounding; it must not pass for a direction. `norm` is that of a column of ones.
+    """
+    # Not squares of the values: those of small ones vanish.
+    largest = xp.max(xp.abs(values), axis=0)
+    unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+    norms = largest * xp.sqrt(xp.sum((values / unit) ** 2, axis=0))
+    return xp.where(norms > 8 * EPS * xp.abs(mean) * norm, values, xp.zeros_like(values))
 
 
 def solve_rows(
@@ -161,6 +177,35 @@ def solve_rows(
     unique : bool ndarray (U,), host
         False where the minimum-norm solution was taken.
     """
+    factor = _enlarging(problem.A)
+    if factor == 1.0:
+        return _solve_rows(problem, alphas, rcond)
+    solved = [_solve_enlarged(problem, alpha, rcond, factor) for alpha in alphas]
+    coef = namespace(problem.A).concat([coef for coef, _ in solved])
+    return coef, np.concatenate([unique for _, unique in solved])
+
+
+def _enlarging(A):
+    """A power of two that small values are multiplied by so that their squares are numbers."""
+    largest = float(namespace(A).max(namespace(A).abs(A))) if 0 not in A.shape else 0.0
+    if not 0 < largest < LEAST_VALUE:
+        return 1.0
+    return 2.0 ** min(-int(np.frexp(largest)[1]), MOST_POWER)
+
+
+def _solve_enlarged(problem, alpha, rcond, factor):
+    """The solution for one alpha, from rows times a factor unless their squares do not matter."""
+    root = np.sqrt(alpha)
+    if root > MOST_ROOT / factor:
+        return _solve_rows(problem, np.asarray([alpha]), rcond, by_qr=False)
+    enlarged = replace(problem, A=problem.A * factor)
+    # An SVD does not mind how small the solution is next to b.
+    penalty = (root * factor) ** 2
+    coef, unique = _solve_rows(enlarged, np.asarray([penalty]), rcond, by_qr=penalty <= 1.0)
+    return coef * factor, unique
+
+
+def _solve_rows(problem, alphas, rcond, by_qr=True):
     xp = namespace(problem.A)
     p = problem.A.shape[1]
     rows = xp.concat([problem.A, problem.b], axis=1)
@@ -169,7 +214,7 @@ def solve_rows(
     solutions: list = []
     svd = None
     # With fewer rows than features each QR would cost p^3; one SVD serves every alpha.
-    try_qr = rows.shape[0] >= p and rcond is None
+    try_qr = by_qr and rows.shape[0] >= p and rcond is None
     for alpha in alphas:
         solution = _solve_augmented(rows, p, float(alpha), xp) if try_qr else None
         if solution is None:

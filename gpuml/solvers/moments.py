@@ -24,6 +24,8 @@ from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 
 # So many rows, evenly spaced, give the shift. It need only be near the mean.
 SHIFT_ROWS = 4096
+# Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
+LEAST_SQUARE = 1e-290
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,17 @@ def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:
         y_mean=mean[..., p:],
         noise=noise,
     )
+
+
+def squares_vanish(moments: Moments) -> bool:
+    """Whether no feature has squares, about the shift, that float64 has numbers for.
+
+    So it is for very small values, of which the rows themselves have to be asked; and if all
+    features are constant.
+    """
+    xp = namespace(moments.gram)
+    squares = xp.linalg.diagonal(moments.gram)[..., : moments.n_features]
+    return bool(xp.max(squares) < LEAST_SQUARE)
 
 
 def to_origin(moments: Moments) -> Array:

@@ -25,6 +25,7 @@ from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._ops import EPS, constant, solve_spd
 from gpuml._threads import threads_for_order
 from gpuml.data import Folds, Partition, row_indices
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.described import (
     ASKED_PRECISION,
@@ -36,7 +37,7 @@ from gpuml.solvers.described import (
 )
 from gpuml.solvers.factors import centred_rows, solve_rows
 from gpuml.solvers.kernel import centred_kernel, coefficients
-from gpuml.solvers.moments import Normal, normal_equations
+from gpuml.solvers.moments import LEAST_SQUARE, Normal, normal_equations
 
 # One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
 EIGEN_FROM_ALPHAS = 32
@@ -94,7 +95,7 @@ def spectrum(described: Described, fit_intercept: bool, split: int | None) -> Ar
     if described.moments is not None and n_rows >= p:
         normal = normal_equations(described.combined(part), fit_intercept)
         squares = xp.flip(xp.linalg.eigvalsh(normal.xx[0, ...]))
-        if float(squares[-1]) > EPS / ASKED_PRECISION[8] * float(squares[0]):
+        if float(squares[-1]) > max(EPS / ASKED_PRECISION[8] * float(squares[0]), LEAST_SQUARE):
             return xp.sqrt(squares)
     problem = centred_rows(described.stacked(part), fit_intercept)
     return xp.linalg.svdvals(problem.A)[: min(n_rows, p)]
@@ -144,11 +145,12 @@ def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
     eye = xp.eye(p, dtype=xp.float64, device=normal.xx.device)
     A = normal.xx[None, ...] + alpha[:, :, None, None] * eye  # (U, S, p, p)
     B = xp.broadcast_to(normal.xy[None, ...], (len(alphas), *normal.xy.shape))
-    coef, condition = solve_spd(A, B, xp)  # (U, S, p, t)
-    # A direction whose share of the diagonal is rounding is not known from moments at all.
-    known = xp.all(
-        xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None] > normal.noise, axis=-1
-    )
+    with quiet():  # solutions from squares that vanish overflow, and are not used
+        coef, condition = solve_spd(A, B, xp)  # (U, S, p, t)
+    # A direction whose share of the diagonal is rounding is not known from moments at all, nor is
+    # one of values whose squares vanish.
+    damped = xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None]
+    known = xp.all((damped > normal.noise) & (damped > LEAST_SQUARE), axis=-1)
     error = xp.where(known, EPS * condition, xp.full_like(condition, float("inf")))
     return xp.matrix_transpose(coef), error
 
@@ -166,7 +168,8 @@ def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
     safe = xp.where(smallest > 0, smallest, xp.ones_like(smallest))
     # Directions near the cut must be judged by singular values, not by their squares.
     floor = 4 * (rcond or 0.0) ** 2 * largest
-    error = xp.where(smallest > floor, EPS * largest / safe, inf)
+    known = (smallest > floor) & (smallest > LEAST_SQUARE)
+    error = xp.where(known, EPS * largest / safe, inf)
     return xp.matrix_transpose(coef), error
 
 
@@ -179,11 +182,16 @@ def _solve_kernel(described, parts, alphas, fit_intercept):
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
     eye = xp.eye(dual.K.shape[-1], dtype=xp.float64, device=dual.K.device)
     sides = xp.broadcast_to(dual.b[None, ...], (len(alphas), *dual.b.shape))
-    solution, condition = solve_spd(dual.K[None, ...] + alpha * eye, sides, xp)  # (U, S, n, t)
+    with quiet():
+        solution, condition = solve_spd(dual.K[None, ...] + alpha * eye, sides, xp)  # (U, S, n, t)
     finite = xp.all(xp.isfinite(solution), axis=(-1, -2))[..., None, None]
     solution = xp.where(finite, solution, xp.zeros_like(solution))
     coef = coefficients(kernel, dual, solution)
-    return coef, dual.x_mean, dual.y_mean, to_host(EPS * condition)
+    # Inner products of small values vanish.
+    damped = xp.max(xp.abs(dual.K), axis=(-1, -2)) + alpha[:, :, 0, 0]
+    inf = xp.full_like(condition, float("inf"))
+    error = xp.where(damped > LEAST_SQUARE, EPS * condition, inf)
+    return coef, dual.x_mean, dual.y_mean, to_host(error)
 
 
 def _counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndarray:

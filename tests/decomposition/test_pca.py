@@ -345,3 +345,24 @@ def test_rows_are_not_written_to(rng):
     for solver in (*EXACT, "randomized"):
         PCA(2, svd_solver=solver, copy=False).fit_transform(X)
         np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("solver", ["full", "covariance_eigh"])
+@pytest.mark.parametrize("scale", [1e-155, 1e-200, 1e-300])
+def test_values_whose_squares_vanish(library, rng, solver, scale):
+    X = rng.normal(size=(80, 5)) @ rng.normal(size=(5, 5)) + 0.5
+    expected = PCA(3, svd_solver=solver).fit(X)
+    found = PCA(3, svd_solver=solver).fit(library.asarray(X * scale))
+    singular, components = map(library.to_numpy, (found.singular_values_, found.components_))
+    np.testing.assert_allclose(singular / scale, expected.singular_values_, rtol=1e-9)
+    np.testing.assert_allclose(components, expected.components_, atol=1e-9)
+
+
+def test_scores_without_variance_and_components_are_those_of_sklearn():
+    X = np.ones((20, 4))
+    ours = PCA(0).fit(X)
+    assert np.isnan(ours.score(X))
+    assert np.isnan(ours.score_samples(X)).all()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = sk.PCA(0).fit(X).get_precision()
+    np.testing.assert_array_equal(ours.get_precision(), expected)

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 import sklearn.decomposition as sk
 from scipy import sparse
+from sklearn.linear_model import LinearRegression as SklearnLinear
+from sklearn.model_selection import GridSearchCV as SklearnSearch
+from sklearn.pipeline import Pipeline
 
 import gpuml.decomposition.truncated_svd as module
+from gpuml import get_config
 from gpuml.decomposition import PCA, TruncatedSVD
+from gpuml.divided import DividedRows, InProcess, Share
+from gpuml.linear_model import LinearRegression
+from gpuml.model_selection import GridSearchCV
+from gpuml.model_selection.divided import fit_divided
 from gpuml.testing import RTOL
 
 ATTRIBUTES = (
@@ -146,3 +154,78 @@ def test_names_frames_and_pickles(rng):
         assert list(Z.columns) == ["truncatedsvd0", "truncatedsvd1"]
         assert list(model.feature_names_in_) == ["a", "b", "c"]
         np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).transform(X), Z)
+
+
+# ---------------------------------------------------------------- large means, small values
+
+MEANS = (0.0, 1e3, 1e6, 1e8)
+
+
+def around(rng, mean, dtype="float64"):
+    """Rows about a mean of which float32 has every value that it is asked for."""
+    spread = rng.normal(size=(500, 6)) * [40.0, 30.0, 20.0, 15.0, 10.0, 5.0]
+    return (spread + mean * np.asarray([1.0, 0.5, 2.0, 1.0, 1.0, 0.3])).astype(dtype)
+
+
+def agree_with_svd(found, X, dtype):
+    """Attributes are those of an SVD of the rows."""
+    X = X.astype("float64")
+    _, singular, right = np.linalg.svd(X, full_matrices=False)
+    count = len(found["singular_values_"])
+    right = right[:count] * np.sign(np.sum(right[:count] * found["components_"], axis=1))[:, None]
+    variance = np.var((X - X.mean(axis=0)) @ right.T, axis=0)
+    rtol = RTOL[dtype]
+    np.testing.assert_allclose(found["singular_values_"], singular[:count], rtol=rtol)
+    np.testing.assert_allclose(found["components_"], right, atol=rtol)
+    np.testing.assert_allclose(found["explained_variance_"], variance, rtol=rtol)
+    total = np.sum(np.var(X - X.mean(axis=0), axis=0))
+    np.testing.assert_allclose(found["explained_variance_ratio_"], variance / total, rtol=rtol)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("mean", MEANS)
+def test_a_large_mean_takes_no_digits(library, rng, route, mean, dtype):
+    X = around(rng, mean, dtype)
+    model = TruncatedSVD(4, n_iter=20, random_state=0).fit(library.asarray(X))
+    agree_with_svd({name: library.to_numpy(getattr(model, name)) for name in ATTRIBUTES}, X, dtype)
+
+
+def divided(X):
+    pieces = np.array_split(X, 5)
+    shares = InProcess([Share(piece) for piece in pieces])
+    return DividedRows(shares, tuple(map(len, pieces)), X.shape[1], get_config())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("algorithm", ["randomized", "arpack", "compressed"])
+def test_a_large_mean_takes_no_digits_of_divided_rows(rng, algorithm, mean, dtype):
+    X = around(rng, mean, dtype)
+    model = TruncatedSVD(4, algorithm=algorithm, n_iter=20, random_state=0)
+    agree_with_svd(fit_divided(model, divided(X)), X, dtype)
+
+
+@pytest.mark.parametrize("mean", MEANS)
+def test_scores_of_a_search_are_those_of_rows_with_a_large_mean(rng, mean):
+    X = around(rng, mean)
+    y = (X - X.mean(axis=0)) @ rng.normal(size=6)
+
+    def search(step, search_class, last):
+        steps = Pipeline([("svd", step), ("model", last)])
+        found = search_class(steps, {"svd__n_components": [2, 3, 4]}, cv=3).fit(X, y)
+        return found.cv_results_["mean_test_score"]
+
+    expected = search(sk.TruncatedSVD(algorithm="arpack"), SklearnSearch, SklearnLinear())
+    found = search(TruncatedSVD(), GridSearchCV, LinearRegression())
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-155, 1e-200, 1e-300])
+def test_values_whose_squares_vanish(library, rng, scale):
+    X = rows(rng)
+    _, singular, right = np.linalg.svd(X, full_matrices=False)
+    model = TruncatedSVD(4).fit(library.asarray(X * scale))
+    fitted = {name: library.to_numpy(getattr(model, name)) for name in ATTRIBUTES}
+    for found in (fitted, fit_divided(TruncatedSVD(4), divided(X * scale))):
+        np.testing.assert_allclose(found["singular_values_"] / scale, singular[:4], rtol=1e-9)
+        np.testing.assert_allclose(np.abs(found["components_"]), np.abs(right[:4]), atol=1e-9)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import sklearn.linear_model as sk
 from scipy import sparse
+from sklearn.base import clone
 
 import gpuml
 from gpuml.linear_model import LinearRegression, Ridge
+from gpuml.model_selection import GridSearchCV
 from gpuml.solvers import Status
 from gpuml.testing import LAW_RTOL, RTOL
 
@@ -363,3 +365,76 @@ def test_small_blocks_give_the_same(library, rng):
         model = Ridge(solver="svd")
         for a, b in zip(fitted(library, model, X, y, w), whole, strict=True):
             close(library, a, b)
+
+
+# ---------------------------------------------------------------- values whose squares vanish
+
+SMALL = (1e-155, 1e-165, 1e-200, 1e-300)
+
+
+def of_unit_size(rng, n_rows=60):
+    X = rng.normal(size=(n_rows, 5)) + 0.3
+    return X, X @ np.arange(5.0) + rng.normal(size=n_rows)
+
+
+@pytest.mark.parametrize("n_rows", [60, 4])
+@pytest.mark.parametrize("scale", SMALL)
+@pytest.mark.parametrize("model", [LinearRegression(), Ridge(alpha=0.0)], ids=["ols", "ridge"])
+def test_values_whose_squares_vanish(library, rng, model, scale, n_rows):
+    X, y = of_unit_size(rng, n_rows)
+    expected = clone(model).fit(X, y)
+    found = clone(model).fit(library.asarray(X * scale), library.asarray(y))
+    np.testing.assert_allclose(library.to_numpy(found.coef_) * scale, expected.coef_, rtol=1e-9)
+    predicted = library.to_numpy(found.predict(library.asarray(X * scale)))
+    np.testing.assert_allclose(predicted, expected.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [60, 4])
+@pytest.mark.parametrize("alpha", [1e-320, 1e-280, 1.0])
+@pytest.mark.parametrize("scale", [1e-165, 1e-200])
+def test_penalties_that_rule_over_squares_that_vanish(rng, scale, alpha, n_rows):
+    X, y = of_unit_size(rng, n_rows)
+    found = Ridge(alpha=alpha).fit(X * scale, y)
+    X, y = X - X.mean(axis=0), y - y.mean()
+    share = alpha / scale / scale if alpha < 1 else np.inf
+    if share < 1e15:
+        expected = np.linalg.solve(X.T @ X + share * np.eye(5), X.T @ y) / scale
+    else:
+        expected = scale * (X.T @ y) / alpha
+    np.testing.assert_allclose(found.coef_, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", SMALL)
+def test_scores_of_searches_where_squares_vanish(rng, scale):
+    X, y = of_unit_size(rng)
+    grid = {"fit_intercept": [True, False]}
+    expected, found = (GridSearchCV(LinearRegression(), grid).fit(Z, y) for Z in (X, X * scale))
+    np.testing.assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-9
+    )
+
+
+# ---------------------------------------------------------------- targets that are no numbers
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), Ridge()], ids=["ols", "ridge"])
+@pytest.mark.parametrize("kind", ["M8[D]", "m8[s]"])
+def test_dates_are_no_targets(library, rng, model, kind):
+    X, _ = of_unit_size(rng)
+    with pytest.raises(TypeError, match="y holds dates or times"):
+        model.fit(library.asarray(X), np.arange(60).astype(kind))
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), Ridge()], ids=["ols", "ridge"])
+@pytest.mark.parametrize(
+    ("y", "error", "words"),
+    [
+        ([1.0, None], ValueError, "Input y contains NaN"),
+        ([1.0, "a"], ValueError, "could not convert string to float"),
+        ([1.0, 1j], TypeError, "must be a string or a real number"),
+    ],
+)
+def test_objects_that_are_no_numbers_are_no_targets(library, rng, model, y, error, words):
+    X, _ = of_unit_size(rng)
+    with pytest.raises(error, match=words):
+        model.fit(library.asarray(X), np.asarray(y * 30, dtype=object))
