@@ -78,6 +78,8 @@ RULES = {
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._threads", "gpuml.data"),
         *("gpuml.encodings", "gpuml.losses", "gpuml.metrics.residuals", "gpuml.penalties"),
     ),
+    # Compiled loops that NumPy has none of.
+    "gpuml.solvers._coordinates": ("sklearn.exceptions", "sklearn.linear_model"),
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),

@@ -155,12 +155,11 @@ def stack_sparse(
     max_iter, tol = estimator.max_iter or 1000, estimator.tol
     described = described or describe_sparse(estimator, folds, advance)
     if described is None:
-        columns = None if start is None else np.flatnonzero(start.any(axis=0))
         fit = solve_wide(
             folds,
             penalties,
             max_iter,
-            columns,
+            start=start,
             check=lambda moments: _check_sums(moments, folds.batch, estimator),
             block_bytes=current_settings().block_bytes,
             advance=advance,
@@ -182,7 +181,7 @@ def describe_sparse(
 ) -> Described | None:
     """Moments of all features, or None where there are too many of them for that."""
     batch = folds.batch
-    if folds.frame is None and is_wide(batch.n_rows, batch.n_features):
+    if folds.frame is None and is_wide(batch):
         if batch.holders is not None:
             raise NeedsAllRows(
                 f"Models of {batch.n_features} features are searched for column by column, which "

@@ -9,6 +9,7 @@ from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 
 from gpuml._arrays import as_array, is_array, is_numpy, to_host
+from gpuml._small_arrays import small_arrays
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
@@ -21,7 +22,7 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
     """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
 
     def _fit(self, theirs, X, y, sample_weight, check_input):
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), small_arrays():
             X = as_array(X)
             reason = needs_host(self, X)
             if reason is not None:
@@ -49,7 +50,8 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
     @property
     def sparse_coef_(self):
         """`coef_` as a scipy.sparse array of shape (n_targets, n_features), on the host."""
-        if is_numpy(self.coef_):
+        # Users may set `coef_` by hand, to a list too.
+        if is_numpy(self.coef_) or not is_array(self.coef_):
             return super().sparse_coef_
         return sparse.csr_array(np.atleast_2d(to_host(self.coef_)))
 
@@ -63,8 +65,7 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
 
     def multifit_rows(self, folds):
         """Rows that `multifit` reads; None where that depends on what it finds in them."""
-        batch = folds.batch
-        return None if is_wide(batch.n_rows, batch.n_features) else super().multifit_rows(folds)
+        return None if is_wide(folds.batch) else super().multifit_rows(folds)
 
     def multifit(
         self,
@@ -108,7 +109,8 @@ class ElasticNet(_SparseRegressor):
     CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
     float64 whatever the dtype of X, and the problem is solved from them by pivoting on the signs
     of w, to rounding. With many features (more than 4096, or more than 1024 and than rows), moments
-    of those that matter are enough, and some more passes over the rows find them.
+    of those that matter are enough, and some more passes over the rows find them. On a CPU this
+    begins at 256 features, and scikit-learn's coordinate descent on the rows says which matter.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits from the same pass.

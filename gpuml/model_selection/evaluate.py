@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
-from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
 from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.metadata_routing import _routing_enabled
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpuml._config import current_settings, get_config
@@ -377,7 +377,8 @@ def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
         return None
     if made is None and task.fit_params.keys() - {"sample_weight"}:
         return None
-    return found if _scored_alike(task, fit_weight(found, task)) else None
+    alike = _scored_alike(task, fit_weight(found, task)) and _last_step_scores(estimator, task)
+    return found if alike else None
 
 
 def fit_weight(estimator: Any, task: Task) -> Any:
@@ -395,6 +396,29 @@ def _scored_alike(task: Task, fit_weight: Any) -> bool:
     if several and weight is not None and _routing_enabled():
         return False
     return not score and (weight is None or weight is fit_weight)
+
+
+def _last_step_scores(estimator: Any, task: Task) -> bool:
+    """Whether the `score` of a pipeline gives what it is given to that of its last step alone.
+
+    What routing does not let it give to anybody is an error of each model, found one by one.
+    """
+    own = isinstance(task.scorer, _PassthroughScorer) and isinstance(estimator, Pipeline)
+    if not (own and _routing_enabled()):
+        return True
+    try:
+        # As `Pipeline.score` asks: for weights, even where there are none.
+        routed = process_routing(estimator, "score", **{"sample_weight": None, **task.score_params})
+    except (TypeError, ValueError):
+        return False
+    last = estimator.steps[-1][0]
+    given = {
+        (step, method)
+        for step, calls in routed.items()
+        for method, params in calls.items()
+        if any(value is not None for value in params.values())
+    }
+    return given <= {(last, "score")}
 
 
 def _takes_weights(scorer):

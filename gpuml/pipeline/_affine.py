@@ -246,7 +246,10 @@ def _weights(pipeline, fit_params):
     if not fit_params:
         return None, set()
     if _routing_enabled():
-        routed = process_routing(pipeline, "fit", **fit_params)
+        try:
+            routed = process_routing(pipeline, "fit", **fit_params)
+        except (TypeError, ValueError):
+            return None  # fits say what is wrong, one by one
         by_step = {}
         for name, _ in pipeline.steps:
             calls = routed.get(name, {})

@@ -19,6 +19,8 @@ DAMPING = 1e-10
 # A pivot below this says that the matrix is singular for all practical purposes.
 SMALLEST_PIVOT = 1e-6
 REFINEMENTS = 2
+# From this order on, products read only what zeros leave of a matrix.
+WORTH_SKIPPING = 256
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,17 @@ class Quadratic:
 
 def times(problem: Quadratic, v: Array) -> Array:
     """``(H + l2) v`` for v (B, m, p)."""
+    if is_numpy(v) and v.shape[-1] >= WORTH_SKIPPING:
+        return np.stack([_few_rows(x, H) for x, H in zip(v, problem.H, strict=True)]) + (
+            problem.l2 * v
+        )
     return v @ problem.H + problem.l2 * v
+
+
+def _few_rows(v, H):
+    """``v H``, without reading the rows of H that all models of v (m, p) have a zero for."""
+    some = np.flatnonzero(v.any(axis=0))
+    return v @ H if 2 * len(some) > len(H) else v[:, some] @ H[some]
 
 
 def solve_on(problem: Quadratic, mask: Array, rhs: Array, todo: np.ndarray, xp):
@@ -86,11 +98,16 @@ def _solve_each(problem, mask, rhs, todo):
             A = np.flatnonzero(mask[b, m])
             if len(A):
                 l2 = problem.l2[b, m, A]
-                u[b, m, A], solved[b, m] = _solve_one(problem.H[b], A, l2, rhs[b, m, A])
+                u[b, m, A], solved[b, m] = solve_one(problem.H[b], A, l2, rhs[b, m, A])
     return u, solved
 
 
-def _solve_one(H, A, l2, rhs):
+def solve_one(H: np.ndarray, A: np.ndarray, l2: np.ndarray, rhs: np.ndarray):
+    """`solve_on` of one model of NumPy arrays: u_A, and whether it solves the system.
+
+    Where the system has no solution, u_A is long, and of a direction along which the quadratic
+    falls without an end.
+    """
     matrix = H[np.ix_(A, A)]
     diagonal = np.diag_indices(len(A))
     matrix[diagonal] += l2

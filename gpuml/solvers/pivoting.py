@@ -11,7 +11,8 @@ falling, the guess was too far off.
 Then a path helps [2]_. The start v solves the problem with ``g0 = g + what is missing at v``, and
 problems with ``g0 + t (g - g0)`` lead from there to g. v is linear in t while its signs stay, so a
 model that is stuck walks to the first t where a sign must change, and changes that one alone; then
-it leaps again, a longer way after each success. An easy problem is one leap.
+it leaps again, a longer way after each success, and after more walks the more leaps in a row have
+failed. An easy problem is one leap.
 
 References
 ----------
@@ -34,6 +35,8 @@ from gpuml.solvers._patterns import Quadratic, solve_on, times
 PATIENCE = 3
 # How much farther than the last step a model leaps after it.
 LONGER = 4.0
+# Walks after a leap that failed: one, and twice as many after each further one, up to this.
+MOST_WALKS = 64
 # So many walks in a row that get nowhere: columns are tied.
 MOST_IDLE = 20
 IDLE = 1e-12
@@ -43,9 +46,10 @@ IDLE = 1e-12
 class _Paths:
     """Where each model is on its path; arrays of the library have axes (B, m, p).
 
-    `t`, `step`, `walks`, `idle`, `best` and `patience` are host arrays (B, m): a few numbers per
-    model, which the host needs to decide what comes next. `base` holds the signs that are right
-    at t and just after, `signs` those that are tried.
+    `t`, `step`, `walks`, `failed`, `idle`, `best` and `patience` are host arrays (B, m): a few
+    numbers per model, which the host needs to decide what comes next. `walks` is how many come
+    before the next leap, `failed` how many leaps in a row did. `base` holds the signs that are
+    right at t and just after, `signs` those that are tried.
     """
 
     v: Array
@@ -55,6 +59,7 @@ class _Paths:
     t: np.ndarray
     step: np.ndarray
     walks: np.ndarray
+    failed: np.ndarray
     idle: np.ndarray
     best: np.ndarray
     patience: np.ndarray
@@ -85,10 +90,10 @@ def follow_path(
     paths = _begin(problem, v, xp)
     while (todo := todo & (n_iter < max_iter)).any():
         n_iter = n_iter + todo
-        g = _between(paths.g0, problem.g, np.where(paths.walks, 1.0, paths.t + paths.step), xp)
+        g = _between(paths.g0, problem.g, np.where(paths.walks > 0, 1.0, paths.t + paths.step), xp)
         rhs = g - problem.l1 * paths.signs
         u, solved = solve_on(problem, paths.signs != 0, rhs, todo, xp)
-        leaping, walking = todo & ~paths.walks, todo & paths.walks
+        leaping, walking = todo & (paths.walks == 0), todo & (paths.walks > 0)
         if leaping.any():
             _leap(problem, paths, u, solved, g, leaping, tol, xp)
         if walking.any():
@@ -109,7 +114,8 @@ def _begin(problem, v, xp):
         signs=_next_signs(problem, v, base, g0, np.ones(shape), xp),
         t=np.zeros(shape),
         step=np.ones(shape),
-        walks=np.zeros(shape, dtype=bool),
+        walks=np.zeros(shape, dtype=int),
+        failed=np.zeros(shape, dtype=int),
         idle=np.zeros(shape, dtype=int),
         best=np.full(shape, np.inf),
         patience=np.full(shape, PATIENCE),
@@ -127,7 +133,9 @@ def _leap(problem, paths, u, solved, g, todo, tol, xp):
     stuck = todo & ~good & ((count < 0) | (paths.patience < 0))
     paths.t = np.where(good, np.minimum(paths.t + paths.step, 1.0), paths.t)
     paths.step = np.where(good, np.minimum(paths.step * LONGER, 1 - paths.t), paths.step)
-    paths.walks = paths.walks | stuck
+    paths.failed = np.where(good, np.maximum(paths.failed - 1, 0), paths.failed + stuck)
+    to_walk = np.minimum(2.0 ** (paths.failed - 1), MOST_WALKS).astype(int)
+    paths.walks = np.where(stuck, to_walk, paths.walks)
     paths.idle = np.where(good, 0, paths.idle)
     column = _column(good, u, xp)
     paths.v = xp.where(column, u, paths.v)
@@ -148,15 +156,15 @@ def _walk(problem, paths, u, solved, g, todo, xp):
     paths.t = np.where(moved, np.where(part >= 1, 1.0, paths.t + way), paths.t)
     paths.step = np.where(moved, np.minimum(LONGER * way + IDLE, 1 - paths.t), paths.step)
     paths.idle = np.where(moved & (way <= IDLE), paths.idle + 1, np.where(moved, 0, paths.idle))
-    # What got nowhere walks on; else it may leap again.
-    paths.walks = paths.walks & ~(moved & (way > IDLE))
+    # What got nowhere does not count.
+    paths.walks = paths.walks - (moved & (way > IDLE))
     column = _column(moved, u, xp)
     walked = paths.v + share[..., None] * (u - paths.v)
     walked = xp.where(exchanged == 0, xp.zeros_like(u), walked)
     paths.v = xp.where(column, walked, paths.v)
     paths.base = xp.where(column, exchanged, paths.base)
     paths.signs = xp.where(column, exchanged, paths.signs)
-    _aim(problem, paths, moved & ~paths.walks, xp)
+    _aim(problem, paths, moved & (paths.walks == 0), xp)
     return todo & ~solved
 
 

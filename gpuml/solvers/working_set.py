@@ -18,16 +18,19 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._ops import constant, zeros
-from gpuml.data import Folds, Partition
+from gpuml.data import Batch, Folds, Partition
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
 from gpuml.solvers.moments import row_shift
+from gpuml.solvers.row_descent import guess_models, may_descend
 
 # Moments of more features are not formed: their cost grows with the square.
 MOST_COLUMNS = 4096
-# With fewer rows than features, a working set costs less than all moments from here on.
+# With fewer rows than features, a working set costs less than all moments from here on, and from
+# earlier on where descent on the rows finds it.
 FEW_COLUMNS = 1024
+FEW_WITH_DESCENT = 256
 # The set grows by at least so many features in a round, and otherwise doubles.
 FIRST_COLUMNS = 256
 # Share of the penalty by which a feature outside the working set may violate its condition.
@@ -48,9 +51,10 @@ class WideFit:
     n_passes: int
 
 
-def is_wide(n_rows: int, n_features: int) -> bool:
+def is_wide(batch: Batch) -> bool:
     """Whether a working set of columns is to be used."""
-    return n_features > min(MOST_COLUMNS, max(n_rows, FEW_COLUMNS))
+    few = FEW_WITH_DESCENT if may_descend(batch) else FEW_COLUMNS
+    return batch.n_features > min(MOST_COLUMNS, max(batch.n_rows, few))
 
 
 def solve_wide(
@@ -58,6 +62,7 @@ def solve_wide(
     penalties: Penalties,
     max_iter: int,
     columns: np.ndarray | None = None,
+    start: np.ndarray | None = None,
     *,
     check: Callable[[Described], None],
     block_bytes: int | None = None,
@@ -72,6 +77,8 @@ def solve_wide(
     max_iter : int
     columns : int ndarray, optional
         A guess of the features that have coefficients, in order.
+    start : ndarray (t, p), host, optional
+        A guess of the coefficients.
     check : callable
         Called with the moments of the columns; raises where they are not finite.
     block_bytes, advance
@@ -84,12 +91,12 @@ def solve_wide(
     """
     rows = _Rows(folds, penalties, row_shift(folds.batch), block_bytes, advance)
     p = folds.batch.n_features
-    columns = np.arange(1) if columns is None or len(columns) == 0 else columns
-    start, n_passes = None, 0
+    columns, begin = _first_guess(folds, penalties, max_iter, columns, start)
+    n_passes = 0
     while True:
         described = describe_columns(folds, columns, block_bytes=block_bytes, advance=advance)
         check(described)
-        inner = solve_described(described, penalties, max_iter, start)
+        inner = solve_described(described, penalties, max_iter, begin)
         excess = rows.excess(inner, columns)
         excess[columns] = 0.0
         n_passes += 2 * len(folds.partitions)
@@ -100,12 +107,23 @@ def solve_wide(
         room = max(len(columns), FIRST_COLUMNS)
         worst = missing[np.argsort(-excess[missing], kind="stable")[:room]]
         before, columns = columns, np.union1d(columns, worst)
-        start = _at_columns(inner.coef, before, columns)
+        begin = _at_columns(inner.coef, before, columns)
         if len(columns) > MOST_COLUMNS:
             raise MemoryError(
                 f"More than {MOST_COLUMNS} of {p} features have coefficients. Raise alpha or "
                 "l1_ratio, take Ridge where l1_ratio is near 0, or select features first."
             )
+
+
+def _first_guess(folds, penalties, max_iter, columns, start):
+    """Columns that seem to matter, and coefficients (C, S, t, k) of these if there is a guess."""
+    if may_descend(folds.batch):
+        guess = guess_models(folds, penalties, max_iter, start)
+        if guess is not None and 0 < len(guess[0]) <= MOST_COLUMNS:
+            return guess
+    if columns is None and start is not None:
+        columns = np.flatnonzero(start.any(axis=0))
+    return np.arange(1) if columns is None or len(columns) == 0 else columns, None
 
 
 def _at_columns(coef, before, after):
@@ -156,14 +174,14 @@ class _Rows:
             return zeros((C * S * t + 1, p + 1), like=coef, xp=xp)
 
         def add(total, X, y, weight):
-            X, y = xp.astype(X, xp.float64), xp.astype(y, xp.float64)
+            X, y = (xp.astype(a, xp.float64, copy=False) for a in (X, y))
             ones = xp.ones_like(X[:, :1])
             fitted = xp.reshape(xp.take(X, index, axis=1) @ coef.T, (X.shape[0], C * S, t))
             residual = y[:, None, :] - fitted - intercept
             left = xp.concat([xp.reshape(residual, (X.shape[0], C * S * t)), ones], axis=1)
             if weight is not None:
                 left = left * xp.astype(weight, xp.float64)[:, None]
-            return total + left.T @ xp.concat([X - self.shift[:p], ones], axis=1)
+            return total + xp.concat([left.T @ (X - self.shift[:p]), left.T @ ones], axis=1)
 
         # Sums of an atom count as often as the atom occurs in the training part.
         sums = zeros((C, S, t, p + 1), like=coef, xp=xp)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn.linear_model as sk
 from scipy import sparse
+from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
 
@@ -181,12 +182,12 @@ GRID = {"alpha": [0.5, 0.01, 0.1], "l1_ratio": [0.5, 1.0, 0.2], "fit_intercept":
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("shape", [(80, 8), (40, 60), (60, 1100)])
+@pytest.mark.parametrize("shape", [(80, 8), (40, 60), (60, 300), (60, 1100)])
 def test_a_search_agrees_with_sklearn(library, rng, weighted, shape):
     X, y, w = problem(rng, *shape)
     params = {"sample_weight": w} if weighted else {}
     ours = {"sample_weight": library.asarray(w)} if weighted else {}
-    grid = GRID if shape[1] < 1000 else {"alpha": [0.3, 0.5]}
+    grid = GRID if shape[1] < 100 else {"alpha": [0.3, 0.5, 0.1]}
     found = GridSearchCV(ElasticNet(), grid, cv=3, return_train_score=True)
     found.fit(library.asarray(X), library.asarray(y), **ours)
     theirs = TheirSearch(sk.ElasticNet(**EXACT), grid, cv=3, return_train_score=True)
@@ -255,6 +256,19 @@ def test_what_max_iter_cut_short_is_better_than_nothing(library, rng):
     assert best < np.var(y)  # the solver converges where it is let
 
 
+def test_more_features_than_rows_converge_where_sklearn_does():
+    X, y = make_regression(400, 1000, noise=10, random_state=0)
+    alpha = 0.001 * np.abs((X - X.mean(axis=0)).T @ (y - y.mean())).max() / len(y)
+
+    def objective(model):
+        model.fit(X, y)
+        return np.mean((y - model.predict(X)) ** 2) / 2 + alpha * np.abs(model.coef_).sum()
+
+    # Neither warns, within the default bounds.
+    ours, theirs = objective(Lasso(alpha)), objective(sk.Lasso(alpha))
+    assert ours <= theirs
+
+
 def test_warm_start_from_what_a_user_sets(rng):
     X, y, _ = problem(rng)
     model = Lasso(0.1, warm_start=True)
@@ -303,6 +317,12 @@ def test_what_sklearn_does_needs_host_data(library, rng):
     for params in ({"positive": True}, {"selection": "random"}):
         with pytest.raises(ValueError, match="needs host data"):
             Lasso(**params).fit(library.asarray(X), library.asarray(y))
+
+
+def test_coefficients_set_by_hand_have_a_sparse_form():
+    model = ElasticNet()
+    model.coef_ = [1, 0, 3]
+    np.testing.assert_array_equal(model.sparse_coef_.toarray(), [[1, 0, 3]])
 
 
 BAD = {

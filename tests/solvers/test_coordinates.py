@@ -1,0 +1,103 @@
+"""scikit-learn's compiled coordinate descent, as solvers here call it."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+import sklearn.linear_model as sk
+from sklearn.linear_model import _cd_fast
+
+from gpuml.data import whole
+from gpuml.linear_model import ElasticNet
+from gpuml.penalties import violation
+from gpuml.solvers._coordinates import descend_gram, descend_rows
+from gpuml.solvers.lasso import Penalties
+from gpuml.solvers.row_descent import guess_models, may_descend
+
+
+def rows(rng, n=40, p=60):
+    X = np.asfortranarray(rng.normal(size=(n, p)))
+    return X, X @ rng.normal(size=p) + rng.normal(size=n)
+
+
+def check_optimal(X, y, v, l1, l2):
+    slope = X.T @ (X @ v - y) + l2 * v
+    size = np.abs(X.T @ y).max()
+    assert violation(v, slope, l1 + np.zeros_like(v), np).max() < 1e-6 * size
+
+
+def test_scikit_learn_has_the_functions_that_are_called():
+    # They are private: if this fails, gpuml/solvers/_coordinates.py has to follow scikit-learn.
+    ends = ["max_iter", "tol", "rng", "random", "positive", "do_screening"]
+    of_rows = inspect.signature(_cd_fast.enet_coordinate_descent).parameters
+    of_gram = inspect.signature(_cd_fast.enet_coordinate_descent_gram).parameters
+    assert list(of_rows) == ["w", "alpha", "beta", "X", "y", *ends]
+    assert list(of_gram) == ["w", "alpha", "beta", "Q", "q", "y", *ends]
+
+
+@pytest.mark.parametrize("l2", [0.0, 3.0])
+def test_rows_are_descended_to_the_minimum(rng, l2):
+    X, y = rows(rng)
+    start = rng.normal(size=X.shape[1])
+    before = start.copy()
+    v = descend_rows(X, y, start, 5.0, l2, tol=1e-14, max_iter=100_000)
+    check_optimal(X, y, v, 5.0, l2)
+    np.testing.assert_array_equal(start, before)
+
+
+@pytest.mark.parametrize("sizes", [(1.0, 1.0), (1e-3, 1e3)])
+def test_moments_are_descended_with_a_penalty_for_each_coordinate(rng, sizes):
+    X, y = rows(rng)
+    l1, l2 = 5 * np.geomspace(*sizes, X.shape[1]), rng.uniform(0, 3, size=X.shape[1])
+    start = rng.normal(size=X.shape[1])
+    before = start.copy()
+    v = descend_gram(X.T @ X, X.T @ y, start, l1, l2, tol=1e-13, max_iter=100_000)
+    check_optimal(X, y, v, l1, l2)
+    assert 0 < (v == 0).sum() < len(v)
+    np.testing.assert_array_equal(start, before)
+
+
+def test_early_stops_are_no_news_but_those_of_users_are(rng):
+    X, y = rows(rng)
+    zero, l1 = np.zeros(X.shape[1]), np.full(X.shape[1], 1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        descend_rows(X, y, zero, 1e-3, 0.0, tol=1e-14, max_iter=1)
+        descend_gram(X.T @ X, X.T @ y, zero, l1, 0 * l1, tol=1e-14, max_iter=1)
+        with pytest.raises(Warning, match="did not converge"):
+            sk.Lasso(1e-3, max_iter=1).fit(X, y)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_guess_is_near_and_knows_what_may_matter(rng, fit_intercept, weighted):
+    X, y = rows(rng, 40, 400)
+    X = X + 3 * fit_intercept
+    w = rng.uniform(0.1, 2, size=40) if weighted else None
+    batch = ElasticNet().multifit_batch(X, y, w)
+    alpha, ratio = np.asarray([0.5, 2.0, 1.0]), np.asarray([1.0, 1.0, 0.7])
+    penalties = Penalties(alpha, ratio, np.full(3, fit_intercept))
+    assert may_descend(batch)
+    columns, coef = guess_models(whole(batch), penalties, 1000)
+    assert coef.shape == (3, 1, 1, len(columns))
+    assert len(columns) < 400
+    for c in range(3):
+        exact = ElasticNet(alpha[c], l1_ratio=ratio[c], fit_intercept=fit_intercept)
+        exact = exact.fit(X, y, w).coef_
+        assert set(np.flatnonzero(exact)) <= set(columns)
+        np.testing.assert_allclose(coef[c, 0, 0], exact[columns], atol=0.05 * np.abs(exact).max())
+
+
+def test_there_is_no_guess_without_an_l1_part_or_of_what_overflows(rng):
+    X, y = rows(rng, 40, 400)
+    penalties = Penalties(np.ones(2), np.asarray([1.0, 0.0]), np.ones(2, dtype=bool))
+    assert guess_models(whole(ElasticNet().multifit_batch(X, y)), penalties, 1000) is None
+    huge = whole(ElasticNet().multifit_batch(X * 1e200, y))
+    assert guess_models(huge, penalties.of(slice(1)), 1000) is None
+
+
+def test_only_rows_of_numpy_are_descended(library, rng):
+    X, y = rows(rng)
+    batch = ElasticNet().multifit_batch(library.asarray(X), library.asarray(y))
+    assert may_descend(batch) == library.name.startswith("numpy")
