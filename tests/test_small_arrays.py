@@ -120,7 +120,7 @@ import cupy, rmm
 from rmm.allocators.cupy import rmm_cupy_allocator
 from gpuml._small_arrays import small_arrays
 
-rmm.reinitialize(pool_allocator=True, initial_pool_size=2**26, maximum_pool_size=2**27)
+rmm.reinitialize(pool_allocator=True, initial_pool_size=2**27, maximum_pool_size=2**27)
 cupy.cuda.set_allocator(rmm_cupy_allocator)
 with small_arrays():
     kept = [cupy.full(1000 * i, i) for i in range(1, 50)]

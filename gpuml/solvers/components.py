@@ -24,7 +24,7 @@ from gpuml._arrays import Array, is_numpy, namespace, to_host
 from gpuml._ops import constant, triangular_factor, zeros
 from gpuml._threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
 from gpuml.solvers._subspace import leading_by_iteration
-from gpuml.solvers.factors import without_rounding
+from gpuml.solvers.factors import enlarging, without_rounding
 from gpuml.solvers.moments import Moments, normal_equations
 
 # LAPACK finds some eigenpairs for less than all where they are at most this share of all.
@@ -214,8 +214,10 @@ def _svd(rows, count, xp):
     elif m < count:
         # Rows that a splitter repeats are described once: what they lack is nothing.
         rows = xp.concat([rows, zeros((count - m, p), like=rows, xp=xp)])
-    _, values, right = xp.linalg.svd(rows, full_matrices=False)
-    return values[:count], right[:count, :]
+    # LAPACK scales small values by itself; on GPUs they are taken for converged too soon.
+    factor = enlarging(rows)
+    _, values, right = xp.linalg.svd(rows * factor, full_matrices=False)
+    return values[:count] / factor, right[:count, :]
 
 
 def leading_eigh(A: Array, n_leading: int, xp) -> tuple[Array, Array]:

@@ -177,7 +177,7 @@ def solve_rows(
     unique : bool ndarray (U,), host
         False where the minimum-norm solution was taken.
     """
-    factor = _enlarging(problem.A)
+    factor = enlarging(problem.A)
     if factor == 1.0:
         return _solve_rows(problem, alphas, rcond)
     solved = [_solve_enlarged(problem, alpha, rcond, factor) for alpha in alphas]
@@ -185,7 +185,7 @@ def solve_rows(
     return coef, np.concatenate([unique for _, unique in solved])
 
 
-def _enlarging(A):
+def enlarging(A: Array) -> float:
     """A power of two that small values are multiplied by so that their squares are numbers."""
     largest = float(namespace(A).max(namespace(A).abs(A))) if 0 not in A.shape else 0.0
     if not 0 < largest < LEAST_VALUE:
