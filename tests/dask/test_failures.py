@@ -175,7 +175,7 @@ def test_killed_workers_change_no_score(fragile, client, rows, name, n_kills):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_kills", [1, 3])
-@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_killed_workers_change_no_score_many_times(fragile, client, rows, n_kills, seed):
     name = list(SEARCHES)[seed % len(SEARCHES)]
     check_kills(fragile, client, rows, name, n_kills, seed=100 + seed)
