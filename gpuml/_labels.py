@@ -12,8 +12,6 @@ COUNTED_SPAN = 65_536
 # On a GPU equal labels are counted at as many places, which are added up then: threads that add to
 # one number wait for each other.
 SPREAD_BINS = 2**13
-# So few labels of a device are sorted by the host sooner than a GPU has begun.
-FEW_LABELS = 2**12
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,6 @@ def encode(y: Array) -> Encoded:
         found = encode(xp.astype(y, xp.int8))
         return Encoded(found.codes, xp.astype(found.classes, xp.bool), found.counts)
     if _are_integers(y, xp) and y.shape[0] > 0:
-        place = place_of(y)
-        if not place.is_host and y.shape[0] <= FEW_LABELS:
-            found = encode(to_host(y))
-            return Encoded(move(found.codes, place), move(found.classes, place), found.counts)
         # Numbers come to the host together: each copy waits for the device.
         low, high = to_host(xp.stack([xp.min(y), xp.max(y)])).tolist()
         if high - low < COUNTED_SPAN and (is_numpy(y) or place_of(y).kind in ("cupy", "torch")):
