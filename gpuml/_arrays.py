@@ -5,11 +5,12 @@ numbers is turned into one of them by `as_array`. No array library but NumPy is 
 before somebody hands in one of its arrays or the GPU is asked for.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -61,14 +62,30 @@ def _is_host_device(device):
     return name == "cpu" or "CPU_DEVICE" in name
 
 
+def _library_of(x: Any) -> str | None:
+    """The library of an array; None for what is no array."""
+    kind: Any = type(x)
+    return _library_of_type(kind)
+
+
+@lru_cache(maxsize=1024)
+def _library_of_type(kind: Any) -> str | None:
+    # Asked for at every step, of a few types: what `array_api_compat` finds out each time takes as
+    # long as a small kernel.
+    if issubclass(kind, np.ndarray | np.generic):
+        return "numpy"
+    for library, array in (("cupy", "ndarray"), ("torch", "Tensor")):
+        of_library = getattr(sys.modules.get(library), array, None)
+        if of_library is not None and issubclass(kind, of_library):
+            return library
+    return "array_api_strict" if kind.__module__.startswith("array_api_strict") else None
+
+
 def is_array(x: Any) -> bool:
     """Whether gpuml does arithmetic on `x` as it is."""
-    return (
-        array_api_compat.is_numpy_array(x)
-        or array_api_compat.is_cupy_array(x)
-        or array_api_compat.is_torch_array(x)
-        or type(x).__module__.startswith("array_api_strict")
-    )
+    library = _library_of(x)
+    # JAX has NumPy arrays without numbers.
+    return array_api_compat.is_numpy_array(x) if library == "numpy" else library is not None
 
 
 def is_numpy(x: Any) -> bool:
@@ -78,9 +95,19 @@ def is_numpy(x: Any) -> bool:
 
 def namespace(*arrays: Any) -> Any:
     """The array-API namespace of `arrays`; None and Python numbers are passed over."""
-    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:
-        return HOST.xp  # asked for so often that the general way takes its time
+    if len(arrays) == 1:
+        # Asked for so often that the general way takes its time.
+        if type(arrays[0]) is np.ndarray:
+            return HOST.xp
+        library = _library_of(arrays[0])
+        if library in ("cupy", "torch"):
+            return _compatible(library)
     return array_api_compat.array_namespace(*[x for x in arrays if is_array(x)])
+
+
+@cache
+def _compatible(library):
+    return importlib.import_module(f"array_api_compat.{library}")
 
 
 def device_of(x: Array) -> Any:
@@ -133,8 +160,11 @@ def _plain(x):
         return x  # asked for so often that the rest takes its time
     if is_numpy(x):
         return _plain_numpy(x)
-    if array_api_compat.is_torch_array(x):
+    library = _library_of(x)
+    if library == "torch":
         return _plain_torch(x)
+    if library == "cupy" and (x.dtype.kind in "iub" or x.dtype.name in ("float32", "float64")):
+        return x
     return x.astype("float32") if _is_half(x) else x
 
 
@@ -210,7 +240,7 @@ def has_gpu() -> bool:
 
 def gpu_place() -> Place:
     """CuPy on its current device."""
-    return place_of(_cupy().empty(0))
+    return Place(_compatible("cupy"), _cupy().cuda.Device())
 
 
 def fits(size: int, place: Place) -> bool:

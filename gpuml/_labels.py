@@ -1,6 +1,7 @@
 """Labels of classes as small integers, where the labels are."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ COUNTED_SPAN = 65_536
 # On a GPU equal labels are counted at as many places, which are added up then: threads that add to
 # one number wait for each other.
 SPREAD_BINS = 2**13
+# So many labels are tried first.
+FEW_LABELS = 2**7
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,20 @@ class Encoded:
 def encode(y: Array) -> Encoded:
     """Codes 0..k-1 of 1-D labels, in the order of the sorted classes."""
     xp = namespace(y)
-    if xp.isdtype(y.dtype, "bool") if not is_numpy(y) else y.dtype.kind == "b":
-        found = encode(xp.astype(y, xp.int8))
-        return Encoded(found.codes, xp.astype(found.classes, xp.bool), found.counts)
+    counted_as = _counted_as(y, xp)
+    if counted_as is not None:
+        found = encode(xp.astype(y, counted_as))
+        return Encoded(found.codes, xp.astype(found.classes, y.dtype), found.counts)
     if _are_integers(y, xp) and y.shape[0] > 0:
+        few = _counts_if_few(y)
+        if few is not None:
+            return _coded(y, 0, few, y, xp)
         # Numbers come to the host together: each copy waits for the device.
         low, high = to_host(xp.stack([xp.min(y), xp.max(y)])).tolist()
         if high - low < COUNTED_SPAN and (is_numpy(y) or place_of(y).kind in ("cupy", "torch")):
-            return _counted(y, low, high, xp)
+            # Of small integers NumPy counts without a copy that is eight times as long.
+            offsets = y if low == 0 else xp.astype(y, xp.int64, copy=False) - low
+            return _coded(offsets, low, _counts(offsets, high - low + 1, xp), y, xp)
     if is_numpy(y):
         classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         return Encoded(codes.reshape(-1), classes, counts)
@@ -60,28 +69,36 @@ def encode(y: Array) -> Encoded:
     return Encoded(xp.reshape(found.inverse_indices, (-1,)), found.values, to_host(counts))
 
 
+def _counted_as(y, xp):
+    """Another dtype that labels are counted in; None if they are in their own."""
+    if xp.isdtype(y.dtype, "bool") if not is_numpy(y) else y.dtype.kind == "b":
+        return xp.int8
+    # torch can hold these, and little more.
+    unsigned = place_of(y).kind == "torch" and xp.isdtype(y.dtype, "unsigned integer")
+    return xp.int64 if unsigned and y.dtype != xp.uint8 else None
+
+
 def _are_integers(y, xp):
     return y.dtype.kind in "iu" if is_numpy(y) else xp.isdtype(y.dtype, "integral")
 
 
-def _counted(y, low, high, xp):
-    span = high - low + 1
-    # Of small integers NumPy and CuPy count without a copy that is eight times as long.
-    offsets = y if low == 0 else xp.astype(y, xp.int64, copy=False) - low
-    per_value = _counts(offsets, span, xp)
+def _coded(offsets, low, per_value, y, xp):
+    """Codes of labels that are `low` and more, and the counts of all such labels in turn."""
     present = np.flatnonzero(per_value)
-    values = xp.astype(move(present + low, place_of(y)), y.dtype)
-    if len(present) == span:
-        codes = offsets
-    else:
-        rank = np.zeros(span, dtype=np.int32)
-        rank[present] = np.arange(len(present))
-        codes = xp.take(move(rank, place_of(y)), xp.astype(offsets, xp.int64, copy=False), axis=0)
-    return Encoded(codes, values, per_value[present])
+    values, counts = xp.astype(move(present + low, place_of(y)), y.dtype), per_value[present]
+    first, last = present[[0, -1]].tolist()
+    if len(present) == last - first + 1:
+        return Encoded(offsets if first == 0 else offsets - first, values, counts)
+    rank = np.zeros(last + 1, dtype=np.int32)
+    rank[present] = np.arange(len(present))
+    index = xp.astype(offsets, xp.int64, copy=False)
+    return Encoded(xp.take(move(rank, place_of(y)), index, axis=0), values, counts)
 
 
 def _counts(offsets, span, xp):
     """How many there are of each of 0, 1, ..., on the host."""
+    if place_of(offsets).kind == "cupy":
+        return _counts_of_cupy(offsets, span)[:-1]
     offsets = xp.astype(offsets, xp.int64, copy=False)
     n_places = SPREAD_BINS // span
     if n_places < 2 or place_of(offsets).is_host:
@@ -89,6 +106,46 @@ def _counts(offsets, span, xp):
     position = xp.arange(offsets.shape[0], dtype=xp.int64, device=device_of(offsets))
     spread = xp.bincount(offsets + span * (position % n_places), minlength=span * n_places)
     return to_host(xp.sum(xp.reshape(spread, (n_places, span)), axis=0))
+
+
+def _counts_if_few(y):
+    """How many there are of 0, 1, ...; None where a label is none of these, or is not CuPy's.
+
+    Most labels are, and then nobody has to wait for the smallest and the largest of them.
+    """
+    if place_of(y).kind != "cupy":
+        return None
+    counts = _counts_of_cupy(y, FEW_LABELS)
+    return None if counts[-1] else counts[:-1]
+
+
+def _counts_of_cupy(labels, span):
+    """How many there are of each of 0, ..., span - 1, and of all others.
+
+    `cupy.bincount` waits for the device three times.
+    """
+    import cupy
+
+    n_places = max(1, SPREAD_BINS // span)
+    spread = cupy.zeros((n_places, span + 1), dtype=cupy.uint64)
+    _counting_kernel()(labels, span, n_places, spread)
+    return cupy.sum(spread, axis=0).get().astype(np.int64)
+
+
+@cache
+def _counting_kernel():
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "I label, int64 span, int64 n_places",
+        "raw uint64 counts",
+        """
+        const long long value = (long long)label;
+        const long long bin = value >= 0 && value < span ? value : span;
+        atomicAdd(&counts[bin + (span + 1) * (i % n_places)], 1ULL);
+        """,
+        "gpuml_counts",
+    )
 
 
 def is_labels(y: Any) -> bool:

@@ -204,7 +204,7 @@ def _in_short_rows(reduce, x, xp, options):
 def all_finite(x: Array, xp: Any) -> bool:
     """Whether no element is nan or infinite; one number comes to the host."""
     # One reading, and nothing is written. A sum may overflow: then each number is looked at.
-    if _sums_fast(x) and bool(xp.isfinite(xp.sum(x))):
+    if _sums_fast(x) and math.isfinite(float(xp.sum(x))):
         return True
     return bool(xp.all(xp.isfinite(x)))
 

@@ -348,7 +348,7 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
 def _check_features(estimator, X, *, reset):
     """Set or check names and number of the features of a foreign array."""
     # A search cuts rows, and arrays have no names: rows of a frame may meet a model without names.
-    if reset or not was_frame(X) or hasattr(estimator, "feature_names_in_"):
+    if hasattr(estimator, "feature_names_in_") or (reset and was_frame(X)):
         _check_feature_names(estimator, header_of(X), reset=reset)
     _check_n_features(estimator, X, reset=reset)
 

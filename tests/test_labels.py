@@ -28,3 +28,19 @@ def test_labels_counted_at_several_places_are_counted(library, rng, monkeypatch,
     np.testing.assert_array_equal(library.to_numpy(found.codes), codes)
     np.testing.assert_array_equal(library.to_numpy(found.classes), classes)
     np.testing.assert_array_equal(found.counts, counts)
+
+
+@pytest.mark.parametrize(
+    "values", [[0], [3], [0, 1], [1, 2], [5, 3], [0, 2, 127], [0, 128], [-1, 0], [70_000, 1]]
+)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "bool"])
+def test_labels_near_zero_and_others(library, rng, values, dtype):
+    if np.any(np.asarray(values).astype(dtype) != values):
+        pytest.skip("the dtype does not have these values")
+    labels = rng.choice(np.asarray(values, dtype=dtype), size=300)
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    found = encode(library.asarray(labels))
+    assert found.classes.dtype == library.asarray(labels).dtype
+    np.testing.assert_array_equal(library.to_numpy(found.codes), codes)
+    np.testing.assert_array_equal(library.to_numpy(found.classes), classes)
+    np.testing.assert_array_equal(found.counts, counts)

@@ -19,7 +19,7 @@ from gpuml._arrays import HOST, Place, as_array
 from gpuml._config import current_settings
 from gpuml._small_arrays import small_arrays
 from gpuml._travel import Travels, must_load_to_gpu
-from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml._validation import check_finite, is_foreign, unchanged_on_error
 from gpuml.adapters._engine import Engine
 from gpuml.adapters._fallback import fall_back, warn_of_precision
 from gpuml.adapters._fitted import OF_INPUT, Fitted, new_twin, plain
@@ -37,7 +37,7 @@ from gpuml.adapters._lifting import is_fitted, lift, lifted
 from gpuml.adapters._method import Method
 from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
 from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_device_sparse, is_gpu, size_of
-from gpuml.adapters._row import Data, NotConvertible, Row, UnsupportedHere
+from gpuml.adapters._row import Data, NotConvertible, NotFinite, Row, UnsupportedHere
 
 # The object whose method scikit-learn is running: its calls of other methods of the same object
 # (`fit_predict` calls `fit`) are its own affair.
@@ -64,7 +64,7 @@ class Adapter(Travels):
     def __getattr__(self, name):
         # Called only for what is nowhere else.
         fitted = vars(self).get("_fitted")
-        known = name.endswith("_") and not name.startswith("__")
+        known = name.endswith("_") and not name.startswith("__") and name not in OF_INPUT
         if fitted is None or not (known or name in self._row.light):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return fitted.attribute(name)
@@ -150,7 +150,10 @@ class Adapter(Travels):
         engine = Engine.made(row, new_twin(row, known), row.changes(known, brought), place)
         if row.float32_only and str(getattr(data.X, "dtype", "")).endswith("float64"):
             warn_of_precision(self)
-        given = engine.fit(brought, method.name, known)
+        try:
+            given = engine.fit(brought, method.name, known)
+        except NotFinite:
+            self._raise_not_finite(data.X)
         self._forget()
         inputs = {name: value for name, value in vars(self).items() if name in OF_INPUT}
         self._fitted = Fitted(
@@ -159,6 +162,12 @@ class Adapter(Travels):
         if method.name == "fit":
             return self
         return self._result_of_fit(method.name, brought, given)
+
+    def _raise_not_finite(self, X):
+        try:
+            check_finite(X, "X", self)
+        except ValueError as error:
+            raise error from None
 
     def _result_of_fit(self, name, data, given):
         """What `fit_predict` and `fit_transform` return after the model was fitted."""

@@ -1,102 +1,175 @@
 """Sums over the rows of clusters, in passes that use all of a GPU.
 
 A reduction along the rows of a matrix has few results, and CuPy gives a few of them to one block of
-threads: most of a GPU then waits. Here rows are cut into groups that are summed side by side.
+threads: most of a GPU then waits. Here each thread adds up one column of every so many rows:
+neighbours of it read what is side by side in memory, and the sums of all threads are added then.
+Sums are float64.
 """
 
 from functools import cache
+from typing import NamedTuple
 
-from gpuml._arrays import Array, namespace
+import numpy as np
+
+from gpuml._arrays import Array, namespace, to_host
 from gpuml._ops import along_rows
 
-# Rows that are summed one after the other, at least; and groups of them, at most.
-LEAST_ROWS = 16
-MOST_GROUPS = 2**14
-# Threads that share a row: neighbours of them read what is side by side in memory.
-THREADS_OF_ROW = 32
+# As many threads as a large GPU runs at a time, about.
+MOST_THREADS = 2**18
+
+
+class Moments(NamedTuple):
+    """Means (p,) of columns, as NumPy; means over columns of their squares and of the variances."""
+
+    means: np.ndarray
+    mean_square: float
+    variance: float
+
+
+class Closeness(NamedTuple):
+    """Weighted squared distances of rows to their centres, summed, and how many have rows."""
+
+    cost: float
+    n_found: int
 
 
 def by_rows(X: Array) -> Array:
     """The same matrix with rows that are each in one piece, which is what the sums here read."""
-    if not type(X).__module__.startswith("cupy"):
+    if not _is_cupy(X):
         return X
     import cupy
 
     return cupy.ascontiguousarray(X)
 
 
-def squared_distances(
-    X: Array, centres: Array, labels: Array | None = None, weight: Array | None = None
-) -> float:
-    """Sum of weighted squared distances of rows to their centres.
+def moments(X: Array) -> Moments:
+    """Means and variance of rows (n, p), in one reading.
 
-    Differences, unlike products of rows and centres, lose no digits. Sums are float64.
+    Sums are those of differences to the first row, which a large mean does not take digits from.
+    The variance is inf or nan where squares are beyond float64.
+    """
+    n_rows, n_columns = X.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, second, origin = _sums_on_gpu(X) if _is_cupy(X) else _sums_elsewhere(X)
+        shift = first / n_rows
+        spread = max(float(second.sum()) / n_rows - float(shift @ shift), 0.0)
+        means = origin + shift
+        return Moments(means, float(means @ means) / n_columns, spread / n_columns)
+
+
+def closeness(X: Array, centres: Array, labels: Array, weight: Array | None = None) -> Closeness:
+    """How close rows are to their centres.
+
+    Differences, unlike products of rows and centres, lose no digits.
 
     Parameters
     ----------
     X : array (n, p)
     centres : array (k, p)
         In the library and on the device of X.
-    labels : int array (n,) or None
-        The centre of each row. None: all have the first.
+    labels : int array (n,)
+        The centre of each row.
     weight : array (n,) or None
     """
     xp = namespace(X)
-    if type(X).__module__.startswith("cupy"):
-        return float(along_rows(xp.sum, _parts(X, centres, labels, weight), xp))
-    near = centres[:1, :] if labels is None else xp.take(centres, labels, axis=0)
-    squared = xp.sum(xp.astype(X - near, xp.float64) ** 2, axis=1)
-    return float(xp.sum(squared if weight is None else squared * weight))
+    if _is_cupy(X):
+        return _closeness_on_gpu(X, centres, labels, weight)
+    squared = xp.sum(xp.astype(X - xp.take(centres, labels, axis=0), xp.float64) ** 2, axis=1)
+    cost = float(xp.sum(squared if weight is None else squared * weight))
+    return Closeness(cost, xp.unique_values(labels).shape[0])
 
 
-def n_distinct(labels: Array, n_clusters: int) -> int:
-    """How many of the labels 0, 1, ... there are."""
-    xp = namespace(labels)
-    if not type(labels).__module__.startswith("cupy"):
-        return xp.unique_values(labels).shape[0]
-    seen = xp.zeros((n_clusters,), dtype=xp.int32)
-    seen[labels] = 1  # in no order: all write the same
-    return int(xp.sum(seen))
+def _is_cupy(x):
+    return type(x).__module__.startswith("cupy")
 
 
-def _parts(X, centres, labels, weight):
-    """Sums of groups of rows, a thread's columns in each."""
+def _sums_elsewhere(X):
+    xp = namespace(X)
+    origin = xp.astype(X[:1, :], xp.float64)
+    rows = xp.astype(X, xp.float64) - origin
+    return map(to_host, (xp.sum(rows, axis=0), xp.sum(rows * rows, axis=0), origin[0, :]))
+
+
+def _sums_on_gpu(X):
     import cupy
 
-    n_rows, n_columns = X.shape
-    rows = max(LEAST_ROWS, -(-n_rows // MOST_GROUPS))
-    parts = cupy.empty(-(-n_rows // rows) * THREADS_OF_ROW, dtype=cupy.float64)
+    n_groups = _n_groups(X)
+    parts = cupy.empty((3, X.shape[1], n_groups), dtype=cupy.float64)
+    _moments_kernel()(X, *X.shape, n_groups, parts, size=n_groups * X.shape[1])
+    return along_rows(cupy.sum, parts, namespace(X)).get()
+
+
+def _closeness_on_gpu(X, centres, labels, weight):
+    import cupy
+
+    n_groups = _n_groups(X)
+    parts = cupy.empty(n_groups * X.shape[1], dtype=cupy.float64)
+    found = cupy.zeros(centres.shape[0], dtype=cupy.int32)
     # One number stands for as many: a step of 0 stays at it.
-    label_step, weight_step = int(labels is not None), int(weight is not None)
-    labels = cupy.zeros(1, dtype=cupy.int32) if labels is None else labels
-    weight = cupy.ones(1, dtype=X.dtype) if weight is None else weight
-    sizes = (n_rows, n_columns, rows, THREADS_OF_ROW, label_step, weight_step)
-    _kernel()(X, centres, labels, weight, *sizes, parts, size=parts.size)
-    return parts
+    step = int(weight is not None)
+    weight = X if weight is None else weight
+    _closeness_kernel()(
+        X, centres, labels, weight, *X.shape, n_groups, step, parts, found, size=parts.size
+    )
+    return Closeness(float(cupy.sum(parts)), int(np.count_nonzero(found.get())))
+
+
+def _n_groups(X):
+    """Groups of rows that are added up side by side; a thread has one column of one of them."""
+    return max(1, min(X.shape[0], MOST_THREADS // X.shape[1]))
 
 
 @cache
-def _kernel():
+def _moments_kernel():
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "raw T x, int64 n_rows, int64 n_columns, int64 n_groups",
+        "raw float64 parts",
+        """
+        const long long column = i % n_columns;
+        const double origin = (double)x[column];
+        double first = 0, second = 0;
+        #pragma unroll 8
+        for (long long row = i / n_columns; row < n_rows; row += n_groups) {
+            const double by = (double)x[row * n_columns + column] - origin;
+            first += by;
+            second += by * by;
+        }
+        const long long part = column * n_groups + i / n_columns;
+        parts[part] = first;
+        parts[n_groups * n_columns + part] = second;
+        // Of all groups one, so that their sum is the origin.
+        parts[2 * n_groups * n_columns + part] = i < n_columns ? origin : 0.0;
+        """,
+        "gpuml_moments",
+    )
+
+
+@cache
+def _closeness_kernel():
     import cupy
 
     return cupy.ElementwiseKernel(
         "raw T x, raw S centres, raw I labels, raw U weights, int64 n_rows, int64 n_columns, "
-        "int64 rows, int64 threads, int64 label_step, int64 weight_step",
-        "raw float64 parts",
+        "int64 n_groups, int64 weight_step",
+        "raw float64 parts, raw int32 found",
         """
-        const long long begin = i / threads * rows;
-        const long long end = min((long long)(begin + rows), (long long)n_rows);
+        const long long column = i % n_columns;
         double total = 0;
-        for (long long row = begin; row < end; ++row) {
-            const long long centre = (long long)labels[row * label_step] * n_columns;
-            double sum = 0;
-            for (long long j = i % threads; j < n_columns; j += threads) {
-                const double by = (double)x[row * n_columns + j] - (double)centres[centre + j];
-                sum += by * by;
-            }
-            total += (double)weights[row * weight_step] * sum;
+        #pragma unroll 8
+        for (long long row = i / n_columns; row < n_rows; row += n_groups) {
+            const long long label = (long long)labels[row];
+            const double by = (double)x[row * n_columns + column]
+                - (double)centres[label * n_columns + column];
+            const double weight = weight_step ? (double)weights[row] : 1.0;
+            total += weight * by * by;
         }
         parts[i] = total;
+        // In no order: all write the same. Once that is seen nobody has to any more.
+        for (long long row = i; row < n_rows; row += n_groups * n_columns) {
+            if (!found[labels[row]]) found[labels[row]] = 1;
+        }
         """,
-        "gpuml_squared_distances",
+        "gpuml_closeness",
     )

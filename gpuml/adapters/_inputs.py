@@ -88,8 +88,9 @@ def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
         accepted = "csr" if tags.sparse else False
         return validate_data(estimator, X, reset=reset, accept_sparse=accepted, dtype=FLOATS)
     if not (is_foreign(X) and tags.allow_nan) or row.infinite:
+        found_later = row.infinite or (reset and row.finds_infinite and is_foreign(X))
         return check_rows(
-            estimator, X, reset=reset, allow_nan=tags.allow_nan, finite_X=not row.infinite
+            estimator, X, reset=reset, allow_nan=tags.allow_nan, finite_X=not found_later
         )
     X = check_rows(estimator, X, reset=reset, finite_X=False)
     _check_no_inf(X, estimator)

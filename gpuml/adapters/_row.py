@@ -19,6 +19,10 @@ class UnsupportedHere(Exception):
         return f"cuML has no {self}"
 
 
+class NotFinite(Exception):
+    """Rows hold nan or inf, as their fit found out."""
+
+
 class NotConvertible(RuntimeError):
     """A model that cuML fitted has no counterpart in scikit-learn."""
 
@@ -226,6 +230,9 @@ class Row:
         Whether cuML takes nan in X where scikit-learn does.
     infinite : bool
         Whether scikit-learn takes inf in X: such rows fall back.
+    finds_infinite : bool
+        Whether `fit` reads the rows anyway, and raises `NotFinite` then: rows of a GPU are not
+        looked at before.
     negative_weight : bool
         Whether cuML takes negative weights as scikit-learn does: else such fits fall back.
     flat_y : bool
@@ -267,6 +274,7 @@ class Row:
     sparse: bool = False
     nan: bool = False
     infinite: bool = False
+    finds_infinite: bool = False
     negative_weight: bool = False
     flat_y: bool = True
     float32_only: bool = False

@@ -4,22 +4,17 @@ import numpy as np
 import pytest
 
 import gpuml
-from gpuml.adapters._clusters import (
-    LEAST_ROWS,
-    MOST_GROUPS,
-    by_rows,
-    n_distinct,
-    squared_distances,
-)
+from gpuml.adapters._clusters import MOST_THREADS, by_rows, closeness, moments
 from gpuml.cluster import KMeans
 from tests.adapters import fake_cuml
 
 RANDOM = np.random.default_rng(0)
-# Around the lengths at which rows are cut into groups, and rows of more than 32 columns.
+# Few rows and many, around the numbers at which a thread has several of them.
 SHAPES = [
-    *((n, 3) for n in (1, LEAST_ROWS, LEAST_ROWS + 1, 5000)),
+    *((n, 3) for n in (1, 2, 16, 17, 5000)),
     *((100, p) for p in (1, 31, 32, 33, 100)),
-    (LEAST_ROWS * MOST_GROUPS + 1, 2),
+    *((MOST_THREADS // 2 + n, 2) for n in (-1, 0, 1)),
+    (2, MOST_THREADS + 1),
 ]
 
 
@@ -31,29 +26,47 @@ def test_squared_distances(library, shape, dtype):
     labels = RANDOM.integers(4, size=shape[0], dtype=np.int32)
     weight = RANDOM.random(shape[0]).astype(dtype)
     squared = ((X.astype(float) - centres[labels]) ** 2).sum(axis=1)
+    to_first = ((X.astype(float) - centres[0]) ** 2).sum()
     rows, near, codes, weights = map(library.asarray, (X, centres, labels, weight))
     rtol = 1e-6 if dtype == "float32" else 1e-12
     for found, expected in [
-        (squared_distances(rows, near, codes), squared.sum()),
-        (squared_distances(rows, near, codes, weights), squared @ weight),
-        (squared_distances(rows, near), ((X.astype(float) - centres[0]) ** 2).sum()),
+        (closeness(rows, near, codes), squared.sum()),
+        (closeness(rows, near, codes, weights), squared @ weight),
+        (closeness(rows, near, library.asarray(0 * labels)), to_first),
     ]:
-        assert isinstance(found, float)
-        assert found == pytest.approx(expected, rel=rtol)
+        assert isinstance(found.cost, float)
+        assert found.cost == pytest.approx(expected, rel=rtol)
 
 
 def test_columns_in_one_piece(library):
     """Rows of which each column is in one piece give the same."""
     X = RANDOM.normal(size=(5, 3000))
-    rows = library.asarray(X).T
-    centre = library.asarray(np.zeros((1, 5)))
-    assert squared_distances(by_rows(rows), centre) == pytest.approx((X**2).sum(), rel=1e-12)
+    rows = by_rows(library.asarray(X).T)
+    centre, labels = library.asarray(np.zeros((1, 5))), library.asarray(np.zeros(3000, dtype=int))
+    assert closeness(rows, centre, labels).cost == pytest.approx((X**2).sum(), rel=1e-12)
+    np.testing.assert_allclose(moments(rows).means, X.mean(axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("labels", [[0], [2, 2, 2], [0, 1, 2, 1], [3] * 5000 + [1]])
-def test_labels_that_there_are(library, labels):
+def test_clusters_that_have_rows(library, labels):
     codes = library.asarray(np.asarray(labels, dtype=np.int32))
-    assert n_distinct(codes, 4) == len(set(labels))
+    rows, centres = library.asarray(np.ones((len(labels), 3))), library.asarray(np.ones((4, 3)))
+    assert closeness(rows, centres, codes).n_found == len(set(labels))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (1e4, 1.0), (-1e-20, 1e-22)])
+def test_moments(library, shape, dtype, mean, scale):
+    X = (mean + scale * RANDOM.normal(size=shape)).astype(dtype)
+    found, rows = moments(library.asarray(X)), X.astype(float)
+    np.testing.assert_allclose(found.means, rows.mean(axis=0), rtol=1e-10, atol=1e-12 * scale)
+    assert found.variance == pytest.approx(rows.var(axis=0).mean(), rel=1e-10)
+
+
+def test_moments_of_what_is_the_same_and_of_what_is_too_large(library):
+    assert moments(library.asarray(np.full((50, 2), 0.1))).variance == 0.0
+    assert not np.isfinite(moments(library.asarray(np.diag([1e200, -1e200]))).variance)
 
 
 # ---------------------------------------------------------------- what k-means says of its cost

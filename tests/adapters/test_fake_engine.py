@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -229,6 +230,26 @@ def test_features_are_checked(device):
         model.predict(device.on_device(np.full((2, 4), np.nan)))
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_the_device_that_are_not_finite_are_refused(device, dtype, value):
+    """Where the fit itself finds out, too."""
+    rows = X.astype(dtype)
+    model = kmeans().fit(device.on_device(rows))
+    before = dict(vars(model))
+    rows[7, 2] = value
+    what = "NaN" if np.isnan(value) else "infinity"
+    with pytest.raises(ValueError, match=f"Input X contains {what}(.|\n)*KMeans") as raised:
+        model.fit(device.on_device(rows))
+    assert raised.value.__suppress_context__
+    assert vars(model) == before
+
+
+def test_rows_whose_squares_overflow_are_finite(device):
+    with warnings.catch_warnings(action="ignore"):
+        assert is_engine(kmeans().fit(device.on_device(1e200 * X)))
+
+
 def test_bad_parameters_are_refused_as_by_scikit_learn(device):
     with pytest.raises(sklearn.utils._param_validation.InvalidParameterError):
         kmeans(max_iter="many").fit(X)
@@ -238,6 +259,20 @@ def test_bad_parameters_are_refused_as_by_scikit_learn(device):
         kmeans().fit(X[:2])
     with pytest.raises(ValueError, match="bootstrap"):
         forest(max_samples=0.5, bootstrap=False).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [kmeans, forest])
+def test_only_who_asks_for_it_pays_for_a_model_of_the_host(device, make):
+    """scikit-learn asks at each use whether the features had names."""
+    model = make().fit(X, Y)
+    for method in model._row.methods:
+        with np.errstate(divide="ignore"):  # logarithms of 0
+            getattr(model, method)(X)
+    model.score(X, Y)
+    assert not hasattr(model, "feature_names_in_")
+    assert vars(model)["_fitted"]._twin is None
+    model.fit(X, Y)
+    assert vars(model)["_fitted"]._twin is None
 
 
 # ---------------------------------------------------------------- nothing is stale

@@ -6,9 +6,10 @@ the variance. A step that moves k centres of clusters of n/k rows lowers the cos
 squared moves, and more; the cost itself is at most n p variances. With ``tol / (k p)`` as its
 share, cuML stops where they moved by less than ``tol``. It may go on a little longer.
 
-Rows are centred, as in scikit-learn. Where their variance is far from 1 they are multiplied by a
-power of two, which changes no digit: where norms agree cuML takes distances for 0 that are small as
-such, and squares of float32 have their ends.
+Rows are centred, as in scikit-learn, unless their means are small next to their spread: products
+of rows and centres lose digits to both, and the copy takes time and memory. Where the variance is
+far from 1 rows are multiplied by a power of two, which changes no digit: where norms agree cuML
+takes distances for 0 that are small as such, and squares of float32 have their ends.
 
 The cost is computed here, of labels and centres. cuML's is a sum of distances that it computes by
 products of rounded rows, and is wrong by up to 1 in 100.
@@ -17,23 +18,23 @@ products of rounded rows, and is wrong by up to 1 in 100.
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuml._arrays import as_array, move, namespace, place_of, synchronize
-from gpuml._ops import column_sums
+from gpuml._arrays import Array, as_array, move, namespace, place_of, synchronize
+from gpuml._ops import all_finite
 from gpuml._validation import check_weight
-from gpuml.adapters._clusters import by_rows, squared_distances
-from gpuml.adapters._row import Conversion
+from gpuml.adapters._clusters import by_rows, closeness, moments
+from gpuml.adapters._row import Conversion, NotFinite
 from gpuml.adapters.conversions import interop
 
 # cuML asks for a positive number even where rows are all the same, and at `predict`.
 LEAST_TOL = float(np.finfo(np.float32).tiny)
 # Variances of rows that are left as they are. The tolerance holds for any unit.
 LEAST_VARIANCE, MOST_VARIANCE = 2.0**-7, 2.0**20
-# Numbers whose squares are added by one call: BLAS counts up to 2^31.
-SQUARED_AT_ONCE = 2**28
+# Squared means of rows that are taken as they are, in variances.
+NEAR_ZERO = 0.25
 
 
 def unit(variance: float) -> float:
@@ -65,58 +66,68 @@ def _in_units(cuml_class: Any) -> Any:
         cluster_centers_: Any
         inertia_: float
         n_iter_: int
+        n_found_clusters: int  # that have rows
 
         def fit(self, X, **rest):
             given, X = (self.tol, self.init), by_rows(X)
-            mean = _means(X)
-            rows = X - mean
-            variance = _mean_square(rows)
-            scale = unit(variance)
-            if scale != 1.0:
-                rows *= scale
+            found = moments(X)
+            if not math.isfinite(found.variance) and not all_finite(X, namespace(X)):
+                raise NotFinite
+            frame = _frame(found, X)
+            rows = frame.of(X)
             share = 1.0 / (self.n_clusters * X.shape[1])
-            self.tol = max(self.tol * min(share, variance * scale**2), LEAST_TOL)
+            self.tol = max(self.tol * min(share, found.variance * frame.scale**2), LEAST_TOL)
             if not isinstance(self.init, str):
-                start = _moved(self.init, X) - mean
-                self.init = start if scale == 1.0 else start * scale
+                self.init = frame.of(_moved(self.init, X))
             synchronize(place_of(X))
             try:
                 super().fit(rows, **rest)
             finally:
                 self.tol, self.init = max(given[0], LEAST_TOL), given[1]
+            self._look_at(rows, frame, rest.get("sample_weight"))
+            return self
+
+        def _look_at(self, rows, frame, weight):
             centres = self.cluster_centers_
-            cost = squared_distances(rows, centres, self.labels_, rest.get("sample_weight"))
-            self.inertia_ = cost / scale**2
-            self.cluster_centers_ = (centres if scale == 1.0 else centres / scale) + mean
+            seen = closeness(rows, centres, self.labels_, weight)
+            self.inertia_, self.n_found_clusters = seen.cost / frame.scale**2, seen.n_found
+            self.cluster_centers_ = frame.back(centres)
             # After the last iteration that may be, cuML's counter is one further.
             self.n_iter_ = min(self.n_iter_, self.max_iter)
-            return self
 
         def score(self, X, y=None, sample_weight=None):
             weight = check_weight(sample_weight, X, signed=True)
-            return -squared_distances(X, self.cluster_centers_, self.predict(X), weight)
+            return -closeness(X, self.cluster_centers_, self.predict(X), weight).cost
 
     return InUnits
 
 
-def _means(X):
-    """Of columns, in the dtype of the rows."""
-    xp = namespace(X)
-    return xp.astype(column_sums(X, xp) / X.shape[0], X.dtype)
+class _Frame(NamedTuple):
+    """What cuML is given of rows: ``(rows - origin) * scale``; rows themselves without origin."""
+
+    origin: Array | None
+    scale: float
+
+    def of(self, rows):
+        if self.origin is None:
+            return rows
+        rows = rows - self.origin
+        if self.scale != 1.0:
+            rows *= self.scale
+        return rows
+
+    def back(self, centres):
+        if self.origin is None:
+            return centres
+        return (centres if self.scale == 1.0 else centres / self.scale) + self.origin
 
 
-def _mean_square(rows):
-    """Of all numbers; as right as their dtype, which is enough for a tolerance and a unit."""
-    xp = namespace(rows)
-    flat = xp.reshape(rows, (-1,))
-    n = flat.shape[0]
-    starts = range(0, n, SQUARED_AT_ONCE)
-    parts = (flat[start : min(start + SQUARED_AT_ONCE, n)] for start in starts)
-    found = float(sum(part @ part for part in parts))
-    if not LEAST_TOL <= found < math.inf:
-        # Squares that float32 does not hold.
-        found = squared_distances(rows, xp.zeros_like(rows[:1, :]))
-    return found / n
+def _frame(found, X):
+    """Rows that are near enough to zero, next to their spread, are not copied."""
+    scale = unit(found.variance)
+    if scale == 1.0 and found.mean_square <= NEAR_ZERO * found.variance:
+        return _Frame(None, scale)
+    return _Frame(_moved(found.means, X), scale)
 
 
 def _moved(x, X):

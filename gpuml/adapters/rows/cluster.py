@@ -8,7 +8,6 @@ from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import as_array, is_array, move, namespace, place_of
-from gpuml.adapters._clusters import n_distinct
 from gpuml.adapters._fallback import level_of_user
 from gpuml.adapters._row import Row, only, unset, when, when_set
 from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
@@ -82,7 +81,7 @@ def _centres(init, X):
 
 
 def _warn_of_equal_rows(model, params):
-    distinct = n_distinct(model.labels_, params["n_clusters"])
+    distinct = model.n_found_clusters
     if distinct < params["n_clusters"]:
         warnings.warn(
             f"Number of distinct clusters ({distinct}) found smaller than n_clusters "
@@ -101,6 +100,7 @@ KMEANS = Row(
     checks=_kmeans_checks,
     changes=_kmeans_changes,
     after_fit=_warn_of_equal_rows,
+    finds_infinite=True,
     light=("cluster_centers_", "labels_", "inertia_", "n_iter_", "_n_features_out"),
     dtypes={"labels_": "int32", "predict": "int32"},
     convert=KMEANS_CONVERSION,
