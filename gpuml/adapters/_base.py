@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from sklearn import config_context, get_config
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 from gpuml._arrays import HOST, Place, as_array
 from gpuml._config import current_settings
@@ -98,8 +99,7 @@ class Adapter(Travels):
         place = self._place_of_fit(X)
         if place is None:
             return self._fit_on_host(method, call, X)
-        self._validate_unless_skipped()
-        given = self.get_params(deep=False)
+        given = self._valid_params()
         params = plain(given)
         clause = self._clause_before_checks(X, params)
         if clause is None:
@@ -127,8 +127,8 @@ class Adapter(Travels):
         return gpu_for(home, lambda: self._work_of_fit(X), setting)
 
     def _work_of_fit(self, X):
-        self._validate_unless_skipped()  # rows count on parameters of the right types
-        return self._row.work(*size_of(X), self._plain_params())
+        # Rows count on parameters of the right types.
+        return self._row.work(*size_of(X), plain(self._valid_params()))
 
     def _clause_before_checks(self, X, params):
         """Why cuML does not do it, as far as is known before X is read."""
@@ -139,9 +139,14 @@ class Adapter(Travels):
             reason = "sparse X"
         return reason and f"cuML has no {reason}"
 
-    def _validate_unless_skipped(self):
+    def _valid_params(self):
+        params = self.get_params(deep=False)
         if not get_config()["skip_parameter_validation"]:
-            self._validate_params()
+            # As `_validate_params` of scikit-learn, which asks for the parameters once more.
+            validate_parameter_constraints(
+                self._parameter_constraints, params, caller_name=type(self).__name__
+            )
+        return params
 
     def _fit_engine(self, method, data: Data, place: Place, params: Mapping[str, Any]):
         row = self._row

@@ -16,6 +16,8 @@ from gpuml._ops import along_rows
 
 # As many threads as a large GPU runs at a time, about.
 MOST_THREADS = 2**18
+# Threads that can add up their numbers without memory.
+WARP = 32
 
 
 class Moments(NamedTuple):
@@ -103,15 +105,16 @@ def _closeness_on_gpu(X, centres, labels, weight):
     import cupy
 
     n_groups = _n_groups(X)
-    parts = cupy.empty(n_groups * X.shape[1], dtype=cupy.float64)
-    found = cupy.zeros(centres.shape[0], dtype=cupy.int32)
+    n_warps = -(-n_groups * X.shape[1] // WARP)
+    # A sum of each warp, and a 1 for each centre that has rows: one copy to the host.
+    parts = cupy.zeros(n_warps + centres.shape[0], dtype=cupy.float64)
     # One number stands for as many: a step of 0 stays at it.
     step = int(weight is not None)
     weight = X if weight is None else weight
-    _closeness_kernel()(
-        X, centres, labels, weight, *X.shape, n_groups, step, parts, found, size=parts.size
-    )
-    return Closeness(float(cupy.sum(parts)), int(np.count_nonzero(found.get())))
+    sizes = (*X.shape, n_groups, step, n_warps)
+    _closeness_kernel()(X, centres, labels, weight, *sizes, parts, size=n_warps * WARP)
+    found = parts.get()
+    return Closeness(float(found[:n_warps].sum()), int(found[n_warps:].sum()))
 
 
 def _n_groups(X):
@@ -152,24 +155,30 @@ def _closeness_kernel():
 
     return cupy.ElementwiseKernel(
         "raw T x, raw S centres, raw I labels, raw U weights, int64 n_rows, int64 n_columns, "
-        "int64 n_groups, int64 weight_step",
-        "raw float64 parts, raw int32 found",
+        "int64 n_groups, int64 weight_step, int64 n_warps",
+        "raw float64 parts",
         """
-        const long long column = i % n_columns;
+        const long long n_threads = n_groups * n_columns;
         double total = 0;
-        #pragma unroll 8
-        for (long long row = i / n_columns; row < n_rows; row += n_groups) {
-            const long long label = (long long)labels[row];
-            const double by = (double)x[row * n_columns + column]
-                - (double)centres[label * n_columns + column];
-            const double weight = weight_step ? (double)weights[row] : 1.0;
-            total += weight * by * by;
+        if (i < n_threads) {
+            const long long column = i % n_columns;
+            #pragma unroll 8
+            for (long long row = i / n_columns; row < n_rows; row += n_groups) {
+                const long long label = (long long)labels[row];
+                const double by = (double)x[row * n_columns + column]
+                    - (double)centres[label * n_columns + column];
+                const double weight = weight_step ? (double)weights[row] : 1.0;
+                total += weight * by * by;
+            }
+            // In no order: all write the same. Once that is seen nobody has to any more.
+            for (long long row = i; row < n_rows; row += n_threads) {
+                const long long found = n_warps + (long long)labels[row];
+                if (parts[found] == 0) parts[found] = 1;
+            }
         }
-        parts[i] = total;
-        // In no order: all write the same. Once that is seen nobody has to any more.
-        for (long long row = i; row < n_rows; row += n_groups * n_columns) {
-            if (!found[labels[row]]) found[labels[row]] = 1;
-        }
+        // All threads of a warp are here: there are whole warps only.
+        for (int by = 16; by > 0; by /= 2) total += __shfl_down_sync(0xffffffff, total, by);
+        if (i % 32 == 0) parts[i / 32] = total;
         """,
         "gpuml_closeness",
     )

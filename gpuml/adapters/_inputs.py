@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -40,8 +39,11 @@ from gpuml.adapters._row import Data, Row
 
 def reads_texts(estimator: Any) -> bool:
     """Whether an estimator's rows are texts."""
-    tags = get_tags(estimator).input_tags
-    return tags.string and not tags.two_d_array
+    return _reads_texts(get_tags(estimator))
+
+
+def _reads_texts(tags):
+    return tags.input_tags.string and not tags.input_tags.two_d_array
 
 
 def check_data(estimator: Any, row: Row, call: Call) -> Data:
@@ -54,13 +56,14 @@ def check_data(estimator: Any, row: Row, call: Call) -> Data:
     """
     rest = {name: value for name, value in call.rest.items() if value is not None}
     y, weight = as_array(rest.pop("y", None)), rest.pop("sample_weight", None)
-    if reads_texts(estimator):
+    tags = get_tags(estimator)
+    if _reads_texts(tags):
         return Data(call.X, rest=rest)
-    if is_regressor(estimator):
+    if tags.estimator_type == "regressor":
         return _regression(estimator, row, call.X, y, weight, rest)
     X = check_X(estimator, row, call.X, reset=True)
     labels = None
-    if is_classifier(estimator):
+    if tags.estimator_type == "classifier":
         y, labels = _labels(estimator, X, y)
     elif not row.optional_y:
         y = None

@@ -9,6 +9,9 @@ from sklearn.utils._set_output import _get_output_config
 from gpuml._arrays import HOST, Place, is_array, is_numpy, move, namespace, place_of, to_host
 from gpuml.adapters._place import home_of, is_device_sparse
 
+# Letters of NumPy, which are at hand, of dtypes whose names it makes up each time.
+FLOATS = {"f": "float32", "d": "float64"}
+
 
 class Kind(NamedTuple):
     """What results are to be like.
@@ -26,8 +29,11 @@ class Kind(NamedTuple):
 
 def kind_of(X: Any) -> Kind:
     """The kind of checked rows; of rows that are no array, NumPy's with dtypes as they are."""
-    dtype = str(getattr(X, "dtype", "")).rpartition(".")[2]
-    return Kind(home_of(X), dtype if dtype in ("float32", "float64") else None)
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return Kind(home_of(X), FLOATS.get(dtype.char))
+    name = str(dtype).rpartition(".")[2]
+    return Kind(home_of(X), name if name in FLOATS.values() else None)
 
 
 def in_kind(value: Any, kind: Kind, dtype: str | None = None) -> Any:

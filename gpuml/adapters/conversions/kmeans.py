@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn import config_context
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of, synchronize
 from gpuml._ops import all_finite
@@ -81,7 +82,9 @@ def _in_units(cuml_class: Any) -> Any:
                 self.init = frame.of(_moved(self.init, X))
             synchronize(place_of(X))
             try:
-                super().fit(rows, **rest)
+                # It would look for nan and inf once more.
+                with config_context(assume_finite=True):
+                    super().fit(rows, **rest)
             finally:
                 self.tol, self.init = max(given[0], LEAST_TOL), given[1]
             self._look_at(rows, frame, rest.get("sample_weight"))

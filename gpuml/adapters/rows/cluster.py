@@ -8,6 +8,7 @@ from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import as_array, is_array, move, namespace, place_of
+from gpuml._ops import all_finite
 from gpuml.adapters._fallback import level_of_user
 from gpuml.adapters._row import Row, only, unset, when, when_set
 from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
@@ -52,7 +53,8 @@ def _kmeans_checks(params, data):
         raise ValueError(f"n_samples={data.n_rows} should be >= n_clusters={n_clusters}.")
     if isinstance(init, str):
         return
-    shape = tuple(getattr(as_array(init), "shape", None) or np.asarray(init).shape)
+    init = _as_array(init)
+    shape = tuple(init.shape)
     if shape[:1] != (n_clusters,):
         raise ValueError(
             f"The shape of the initial centers {shape} does not match the number of clusters "
@@ -63,6 +65,8 @@ def _kmeans_checks(params, data):
             f"The shape of the initial centers {shape} does not match the number of features of "
             f"the data {data.n_features}."
         )
+    if not all_finite(init, namespace(init)):
+        raise ValueError("Input init contains NaN or infinity. KMeans needs finite centers.")
     if params["n_init"] not in ("auto", 1):
         warnings.warn(
             "Explicit initial center position passed: performing only one init in KMeans instead "
@@ -74,10 +78,12 @@ def _kmeans_checks(params, data):
 
 def _centres(init, X):
     """What was given as `init`; an array, of whatever library, where the rows are."""
-    if isinstance(init, str):
-        return init
+    return init if isinstance(init, str) else move(_as_array(init), place_of(X))
+
+
+def _as_array(init):
     init = as_array(init)
-    return move(init if is_array(init) else np.asarray(init), place_of(X))
+    return init if is_array(init) else np.asarray(init, dtype=np.float64)
 
 
 def _warn_of_equal_rows(model, params):
