@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from sklearn import config_context, get_config
+from sklearn import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
-from sklearn.utils._param_validation import validate_parameter_constraints
 
 from gpuml._arrays import HOST, Place, as_array
 from gpuml._config import current_settings
@@ -37,6 +36,7 @@ from gpuml.adapters._inputs import (
 from gpuml.adapters._lifting import is_fitted, lift, lifted
 from gpuml.adapters._method import Method
 from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
+from gpuml.adapters._parameters import valid_params
 from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_device_sparse, is_gpu, size_of
 from gpuml.adapters._row import Data, NotConvertible, NotFinite, Row, UnsupportedHere
 
@@ -99,7 +99,7 @@ class Adapter(Travels):
         place = self._place_of_fit(X)
         if place is None:
             return self._fit_on_host(method, call, X)
-        given = self._valid_params()
+        given = valid_params(self)
         params = plain(given)
         clause = self._clause_before_checks(X, params)
         if clause is None:
@@ -128,7 +128,7 @@ class Adapter(Travels):
 
     def _work_of_fit(self, X):
         # Rows count on parameters of the right types.
-        return self._row.work(*size_of(X), plain(self._valid_params()))
+        return self._row.work(*size_of(X), plain(valid_params(self)))
 
     def _clause_before_checks(self, X, params):
         """Why cuML does not do it, as far as is known before X is read."""
@@ -138,15 +138,6 @@ class Adapter(Travels):
         if reason is None and is_sparse(X) and not self._row.sparse:
             reason = "sparse X"
         return reason and f"cuML has no {reason}"
-
-    def _valid_params(self):
-        params = self.get_params(deep=False)
-        if not get_config()["skip_parameter_validation"]:
-            # As `_validate_params` of scikit-learn, which asks for the parameters once more.
-            validate_parameter_constraints(
-                self._parameter_constraints, params, caller_name=type(self).__name__
-            )
-        return params
 
     def _fit_engine(self, method, data: Data, place: Place, params: Mapping[str, Any]):
         row = self._row

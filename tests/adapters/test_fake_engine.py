@@ -259,6 +259,12 @@ def test_bad_parameters_are_refused_as_by_scikit_learn(device):
         kmeans().fit(X[:2])
     with pytest.raises(ValueError, match="bootstrap"):
         forest(max_samples=0.5, bootstrap=False).fit(X, Y)
+    kmeans(max_iter=3).fit(X)
+    for bad in ({"max_iter": 3.0}, {"max_iter": np.float64(3)}, {"copy_x": "perhaps"}):
+        with pytest.raises(sklearn.utils._param_validation.InvalidParameterError):
+            kmeans(**bad).fit(X)
+    with sklearn.config_context(skip_parameter_validation=True):
+        kmeans(copy_x="perhaps").fit(X)
 
 
 @pytest.mark.parametrize("make", [kmeans, forest])
