@@ -280,9 +280,12 @@ def _adapters(raw):
         common = on | {"scenario": "face", "task": row["call"], "n": row["rows"]}
         common["d"] = ADAPTER_FEATURES
         bare = "sklearn" if raw["device"] == "cpu" else "cuml"
-        runs = list(zip(*row["runs"], strict=True)) if row.get("runs") else ([], [])
-        for name, key, own in (("gpuml", "ours", runs[0]), (bare, "bare", runs[1])):
-            times = {"median": row[key], "runs": list(own) or [row[key]]}
+        names = {"ours": "gpuml", "bare": bare, "bare, pooled": f"{bare}, pooled"}
+        keys = [key for key in names if key in row]
+        runs = zip(*row["runs"], strict=True) if row.get("runs") else [[row[k]] for k in keys]
+        for key, own in zip(keys, runs, strict=True):
+            times = {"median": row[key], "runs": list(own)}
+            name = names[key]
             yield Record(**common, contender=name, seconds=clock(times))
     for row in raw.get("models", []):
         common = {**on, "scenario": "models", "task": row["model"], "n": row["rows"]}

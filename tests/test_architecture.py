@@ -29,6 +29,7 @@ RULES = {
     "gpuml._config": (),
     "gpuml._staging": (),
     "gpuml._cuml": (),
+    "gpuml._cuml_memory": (),
     "gpuml._small_arrays": (),
     "gpuml._frames": (),
     "gpuml._host_rows": ("narwhals",),
@@ -127,7 +128,8 @@ RULES = {
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
-        *("gpuml._cuml", "gpuml._small_arrays", "gpuml._validation", "gpuml.exceptions"),
+        *("gpuml._cuml", "gpuml._cuml_memory", "gpuml._small_arrays", "gpuml._validation"),
+        *("gpuml.exceptions",),
         *("gpuml.metrics", "sklearn"),
     ),
     "gpuml._csr": ("gpuml._arrays", "gpuml._validation", "sklearn.utils"),
@@ -141,7 +143,7 @@ RULES = {
     ),
     "gpuml.feature_extraction": (
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._travel", "gpuml._validation"),
-        *("gpuml._cuml", "gpuml.adapters", "sklearn"),
+        *("gpuml._cuml", "gpuml._cuml_memory", "gpuml.adapters", "sklearn"),
     ),
     "gpuml.cluster": ("gpuml.adapters",),
     "gpuml.covariance": ("gpuml.adapters",),
@@ -176,7 +178,7 @@ INSIDE_FUNCTIONS = {
         *("gpuml._cuml", "gpuml.adapters", "gpuml.decomposition", "gpuml.feature_extraction"),
         *("gpuml.linear_model", "gpuml.solvers"),
     ),
-    "rmm": ("gpuml._cuml",),
+    "rmm": ("gpuml._cuml", "gpuml._cuml_memory"),
     "cudf": (
         *("gpuml._arrays", "gpuml._output", "gpuml._validation", "gpuml.feature_extraction"),
         *("gpuml.model_selection", "gpuml_dask"),

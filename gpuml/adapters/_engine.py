@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuml._arrays import Place, synchronize
 from gpuml._cuml import import_cuml
+from gpuml._cuml_memory import pooled_memory
 from gpuml.adapters._inputs import moved, to_engine
 from gpuml.adapters._place import home_of
 from gpuml.adapters._row import Conversion, Data, Row, UnsupportedHere
@@ -126,7 +127,7 @@ class Engine:
             # own work before others read the result.
             synchronize(home_of(X))
             synchronize(self.place)
-            with _in_cuml(self.row):
+            with _in_cuml(self.row), pooled_memory():
                 result = getattr(self.model, method)(*rows, **given)
             _wait_for_device(self.place)
             return result
