@@ -211,7 +211,8 @@ def main():
     if "models" in wanted and options.device == "cpu":
         parser.error("the scenario models needs --device cuda")
     gpuml.set_config(device=options.device)
-    about = {"device": options.device, "gpuml": gpuml.__version__, "machine": harness.machine()}
+    about = {"benchmark": "adapters", "command": harness.without_paths(sys.argv[1:])}
+    about |= {"device": options.device, "gpuml": gpuml.__version__, "machine": harness.machine()}
     report = Report(options.json, **about)
     if "face" in wanted:
         face(options.device, options.repeats, options.rows, report.teller("face"))

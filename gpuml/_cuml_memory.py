@@ -1,9 +1,12 @@
-"""Memory for the work of cuML and cuDF, from a pool of the CUDA driver.
+"""Memory for the work of cuML, from a pool of the CUDA driver.
 
-RMM's own default asks the driver for each array and gives it back, and each time the GPU waits: a
-fit of k-means did for a third of its time. Within `pooled_memory` RMM takes memory from a pool
+RMM's own default asks the driver for each array and gives it back, and each time the GPU waits:
+fits of forests did for a third of their time. Within `pooled_memory` RMM takes memory from a pool
 that keeps some of it for the next array. An RMM that somebody has given a pool of another kind, as
 workers of a cluster have, stays as it is.
+
+New memory of the driver holds zeros, that of a pool what was there before. So models have to be
+seen to be right with it: once in many fits cuML's spectral embedding was not.
 """
 
 import sys

@@ -143,7 +143,7 @@ RULES = {
     ),
     "gpuml.feature_extraction": (
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._travel", "gpuml._validation"),
-        *("gpuml._cuml", "gpuml._cuml_memory", "gpuml.adapters", "sklearn"),
+        *("gpuml._cuml", "gpuml.adapters", "sklearn"),
     ),
     "gpuml.cluster": ("gpuml.adapters",),
     "gpuml.covariance": ("gpuml.adapters",),

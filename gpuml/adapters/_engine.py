@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -127,7 +127,8 @@ class Engine:
             # own work before others read the result.
             synchronize(home_of(X))
             synchronize(self.place)
-            with _in_cuml(self.row), pooled_memory():
+            memory = pooled_memory() if self.row.pooled else nullcontext()
+            with _in_cuml(self.row), memory:
                 result = getattr(self.model, method)(*rows, **given)
             _wait_for_device(self.place)
             return result

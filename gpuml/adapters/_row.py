@@ -240,6 +240,8 @@ class Row:
         the column, and predicts one.
     float32_only : bool
         Whether cuML computes in float32 whatever X is.
+    pooled : bool
+        Whether cuML is faster with a pool of memory, and was seen to be as right with one.
     optional_y : bool
         Whether `fit` of what is neither classifier nor regressor hands a target on to cuML.
     light : tuple of str
@@ -278,6 +280,7 @@ class Row:
     negative_weight: bool = False
     flat_y: bool = True
     float32_only: bool = False
+    pooled: bool = False
     optional_y: bool = False
     light: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from gpuml._cuml import import_cudf, import_cuml
-from gpuml._cuml_memory import pooled_memory
 
 # cuDF cuts as this pattern does.
 PATTERN = r"(?u)\b\w\w+\b"
@@ -141,7 +140,7 @@ def _params(model):
 
 
 def _run(engine, series):
-    with import_cuml().using_output_type("cupy"), pooled_memory():
+    with import_cuml().using_output_type("cupy"):
         return engine.fit_transform(series)
 
 

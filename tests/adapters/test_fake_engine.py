@@ -3,7 +3,7 @@
 import copy
 import pickle
 import warnings
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -16,8 +16,10 @@ from sklearn.pipeline import make_pipeline
 
 import gpuml
 from gpuml._arrays import place_of, to_host
+from gpuml.adapters import _engine
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
+from gpuml.kernel_ridge import KernelRidge
 from gpuml.model_selection.residence import computes_on_gpu, reads_host_only
 
 X, Y = load_iris(return_X_y=True)
@@ -434,3 +436,18 @@ def test_searches_know_what_computes_on_a_gpu(fake):
 def test_without_cuml_nothing_computes_on_a_gpu(monkeypatch):
     monkeypatch.setattr("gpuml.adapters._base.has_cuml", lambda: False)
     assert not computes_on_gpu(kmeans())
+
+
+def test_some_models_work_with_a_pool_of_memory(device, monkeypatch):
+    entered = []
+
+    @contextmanager
+    def pool():
+        entered.append(1)
+        yield
+
+    monkeypatch.setattr(_engine, "pooled_memory", pool)
+    for model, pooled in ((kmeans(), True), (forest(), True), (KernelRidge(), False)):
+        entered.clear()
+        model.fit(X, Y).predict(X)
+        assert len(entered) == (2 if pooled else 0)

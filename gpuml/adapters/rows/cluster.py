@@ -107,6 +107,7 @@ KMEANS = Row(
     changes=_kmeans_changes,
     after_fit=_warn_of_equal_rows,
     finds_infinite=True,
+    pooled=True,
     light=("cluster_centers_", "labels_", "inertia_", "n_iter_", "_n_features_out"),
     dtypes={"labels_": "int32", "predict": "int32"},
     convert=KMEANS_CONVERSION,

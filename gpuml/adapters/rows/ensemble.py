@@ -123,6 +123,7 @@ RANDOM_FOREST_CLASSIFIER = Row(
     light=("n_classes_", "n_outputs_", "oob_decision_function_", "oob_score_"),
     kept=("feature_importances_",),
     absent=ABSENT,
+    pooled=True,
     noise=NOISE,
     notes=NOTES,
 )
@@ -139,6 +140,7 @@ RANDOM_FOREST_REGRESSOR = Row(
     light=("n_outputs_", "oob_prediction_", "oob_score_"),
     kept=("feature_importances_",),
     absent=ABSENT,
+    pooled=True,
     noise=NOISE,
     notes=NOTES,
 )
