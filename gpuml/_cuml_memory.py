@@ -5,8 +5,8 @@ fits of forests did for a third of their time. Within `pooled_memory` RMM takes 
 that keeps some of it for the next array. An RMM that somebody has given a pool of another kind, as
 workers of a cluster have, stays as it is.
 
-New memory of the driver holds zeros, that of a pool what was there before. So models have to be
-seen to be right with it: once in many fits cuML's spectral embedding was not.
+New memory of the driver mostly holds zeros, that of a pool what was there before. So models have to
+be seen to be right with it: cuML's spectral embedding failed in one of some thousand fits.
 """
 
 import sys
