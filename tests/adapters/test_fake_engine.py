@@ -21,6 +21,7 @@ from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
 from gpuml.kernel_ridge import KernelRidge
 from gpuml.model_selection.residence import computes_on_gpu, reads_host_only
+from tests.adapters import fake_cuml
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -245,6 +246,17 @@ def test_rows_of_the_device_that_are_not_finite_are_refused(device, dtype, value
         model.fit(device.on_device(rows))
     assert raised.value.__suppress_context__
     assert vars(model) == before
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", [list, np.asarray, fake_cuml.on_device])
+def test_centres_that_are_not_finite_are_refused(device, kind, value):
+    start = X[:3].copy()
+    start[1, 2] = value
+    start = start.tolist() if kind is list else kind(start)
+    with pytest.raises(ValueError, match="Input init contains NaN or infinity"):
+        KMeans(3, init=start, n_init=1).fit(device.on_device(X))
+    assert device.KMeans.calls == []
 
 
 def test_rows_whose_squares_overflow_are_finite(device):
