@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold
 
 from gpuml.linear_model import Lasso, Ridge
 from gpuml_dask.model_selection import GridSearchCV
+from tests.dask.idle import wait_until_idle
 from tests.dask.often import seeds
 
 SECONDS = 60
@@ -102,14 +103,6 @@ def start_driver(name, client, folder):
         assert driver.is_alive()
         time.sleep(0.01)
     return driver
-
-
-def wait_until_idle(client):
-    """What had begun on workers ends; its results go nowhere."""
-    deadline = time.monotonic() + SECONDS
-    while any(client.run(lambda dask_worker: dask_worker.state.executing_count).values()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def work_in(folder):

@@ -33,6 +33,7 @@ from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml_dask.resuming.checkpoint import Checkpoint
 from gpuml_dask.rows.placement import place
 from gpuml_dask.searching.chunks import cut_families, families
+from tests.dask.idle import wait_until_idle
 
 N_ROWS = 240
 
@@ -506,9 +507,7 @@ def test_a_search_that_was_cut_off_does_only_the_rest(client, rows, tmp_path, mo
         patch.setattr(Checkpoint, "put", put_twice)
         with pytest.raises(Interrupt):
             search.fit(X, y)
-    # Fits that had begun go on to their end.
-    while any(client.run(lambda dask_worker: dask_worker.state.executing_count).values()):
-        time.sleep(0.01)
+    wait_until_idle(client)  # fits that had begun go on to their end
     log.write_text("")
     resumed = clone(search).fit(X, y)
     assert_same_search(resumed, expected)
