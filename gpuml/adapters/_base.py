@@ -67,8 +67,16 @@ class Adapter(Travels):
         fitted = vars(self).get("_fitted")
         known = name.endswith("_") and not name.startswith("__") and name not in OF_INPUT
         if fitted is None or not (known or name in self._row.light):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self._not_there(name)
         return fitted.attribute(name)
+
+    def _not_there(self, name):
+        """Raise AttributeError in the words of scikit-learn's class, if it has some."""
+        known = getattr(type(self), name, None)
+        if isinstance(known, property):
+            # Python forgot what it raised when it went on to ask `__getattr__`.
+            return known.fget(self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _fitted_attribute(self, name, compute):
         """What a property of scikit-learn's class gives."""

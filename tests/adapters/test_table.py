@@ -1,5 +1,7 @@
 """Laws of all rows of the table."""
 
+import importlib
+
 import pytest
 
 from gpuml._travel import Travels
@@ -22,3 +24,17 @@ def test_names_of_rows_are_those_of_scikit_learn(path):
         assert callable(getattr(row.sk, name, None)), name
     assert not set(row.light) & set(row.absent)
     assert not set(row.kept) & set(row.absent)
+
+
+@pytest.mark.filterwarnings("ignore:Attribute `prob:FutureWarning")  # of scikit-learn's SVC
+@pytest.mark.parametrize("path", ROWS)
+def test_what_is_there_after_fit_only_says_so_as_in_scikit_learn(path):
+    module, _, name = path.rpartition(".")
+    unfitted, rival = getattr(importlib.import_module(module), name)(), ROWS[path].sk()
+    properties = [n for n in dir(ROWS[path].sk) if isinstance(getattr(type(rival), n), property)]
+    for name in [n for n in properties if n.endswith("_") and not n.startswith("_")]:
+        with pytest.raises(AttributeError) as theirs:
+            getattr(rival, name)
+        with pytest.raises(AttributeError) as ours:
+            getattr(unfitted, name)
+        assert (type(ours.value), str(ours.value)) == (type(theirs.value), str(theirs.value))
