@@ -52,8 +52,10 @@ class Rows:
         return self.a[rows]
 
 
-def zarr_of(X, folder, chunks=(17, 13)):
+def zarr_of(X, folder, chunks=None):
+    """Stored in three by three chunks of which the last ones are smaller, or in given ones."""
     zarr = pytest.importorskip("zarr")
+    chunks = chunks or tuple(size // 3 + 1 for size in X.shape)
     chunks = tuple(size or whole for size, whole in zip(chunks, X.shape, strict=True))
     path = str(folder / "X.zarr")
     zarr.create_array(path, shape=X.shape, chunks=chunks, dtype=X.dtype)[:] = X
