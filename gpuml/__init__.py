@@ -1,8 +1,9 @@
 """scikit-learn estimators and searches that run where the data is: NumPy, CuPy or torch."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuml._config import config_context, get_config, set_config
+from gpuml._first_use import at_first_use
 
 if TYPE_CHECKING:
     from gpuml._accelerate import accelerate
@@ -26,8 +27,8 @@ __all__ = [
     "trusted_types",
 ]
 
-# Imported at their first use: `import gpuml` loads no scikit-learn.
-_LAZY = {
+# `import gpuml` loads no scikit-learn.
+_LATER = {
     "accelerate": "gpuml._accelerate",
     "as_sklearn": "gpuml._twins",
     "doctor": "gpuml._diagnosis",
@@ -36,11 +37,4 @@ _LAZY = {
     "show_versions": "gpuml._diagnosis",
     "trusted_types": "gpuml.persistence",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_LAZY[name]), name)
+__getattr__, __dir__ = at_first_use(__name__, _LATER)

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import importlib
 import json
 import os
 import subprocess
@@ -19,14 +20,15 @@ ROOT = Path(__file__).parents[1]
 BASE = ("array_api_compat", "numpy", "scipy", "threadpoolctl")
 RULES = {
     "gpuml": (
-        *("gpuml._accelerate", "gpuml._config", "gpuml._diagnosis", "gpuml._twins"),
-        "gpuml.persistence",
+        *("gpuml._accelerate", "gpuml._config", "gpuml._diagnosis", "gpuml._first_use"),
+        *("gpuml._twins", "gpuml.persistence"),
     ),
     "gpuml._diagnosis": ("gpuml.__version__",),
     "gpuml.__main__": ("gpuml._accelerate", "gpuml._config"),
     "gpuml._accelerate": (),
     "gpuml.exceptions": (),
     "gpuml._config": (),
+    "gpuml._first_use": (),
     "gpuml._staging": (),
     "gpuml._cuml": (),
     "gpuml._cuml_memory": (),
@@ -99,7 +101,7 @@ RULES = {
     "gpuml.inspection": ("gpuml._arrays", "gpuml.data", "gpuml.metrics", "sklearn"),
     "gpuml.model_selection": (
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._device_copies"),
-        *("gpuml._progress", "gpuml._small_arrays", "gpuml._travel"),
+        *("gpuml._first_use", "gpuml._progress", "gpuml._small_arrays", "gpuml._travel"),
         *("gpuml.data", "gpuml.divided", "gpuml.inspection", "gpuml.metrics", "gpuml.pipeline"),
         *("gpuml._transfers", "gpuml.resampling", "joblib"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),
@@ -122,8 +124,8 @@ RULES = {
     ),
     "gpuml.preprocessing": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
-        *("gpuml._host_rows", "gpuml._labels", "gpuml._output", "gpuml._travel"),
-        *("gpuml.solvers", "sklearn"),
+        *("gpuml._first_use", "gpuml._host_rows", "gpuml._labels", "gpuml._output"),
+        *("gpuml._travel", "gpuml.solvers", "sklearn"),
     ),
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (
@@ -363,6 +365,15 @@ def in_fresh_process(code):
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("package", ["gpuml", "gpuml.model_selection", "gpuml.preprocessing"])
+def test_names_that_are_imported_at_their_first_use_look_like_others(package):
+    module = importlib.import_module(package)
+    assert set(module.__all__) <= set(dir(module))
+    assert all(getattr(module, name).__name__ == name for name in module._LATER)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        _ = module.nothing
 
 
 def test_an_import_loads_no_heavy_package():

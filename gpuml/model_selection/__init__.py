@@ -1,8 +1,8 @@
 """Searches and cross-validation that fit and score all candidates on all folds together."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpuml._first_use import at_first_use
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV
 from gpuml.model_selection.validation import cross_val_score, cross_validate
@@ -22,19 +22,10 @@ __all__ = [
     "cross_validate",
 ]
 
-# Imported at their first use: scikit-learn's halving is experimental, and has to be switched on.
-_LAZY = {
+# scikit-learn's halving is experimental, and has to be switched on.
+_LATER = {
     "HalvingGridSearchCV": "gpuml.model_selection.halving",
     "HalvingRandomSearchCV": "gpuml.model_selection.halving",
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = at_first_use(__name__, _LATER)

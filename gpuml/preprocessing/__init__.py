@@ -1,7 +1,8 @@
 """Transformers of rows with scikit-learn's names, on the device of their data."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpuml._first_use import at_first_use
 from gpuml.preprocessing.extrema import MaxAbsScaler, MinMaxScaler
 from gpuml.preprocessing.normalizer import Normalizer
 from gpuml.preprocessing.one_hot import OneHotEncoder
@@ -21,15 +22,6 @@ __all__ = [
     "StandardScaler",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # At its first use: `sklearn.impute` imports neighbours, discriminants and covariances.
-    if name != "SimpleImputer":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gpuml.preprocessing.imputer import SimpleImputer
-
-    return SimpleImputer
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), "SimpleImputer"})
+# `sklearn.impute` imports neighbours, discriminants and covariances.
+_LATER = {"SimpleImputer": "gpuml.preprocessing.imputer"}
+__getattr__, __dir__ = at_first_use(__name__, _LATER)
