@@ -4,6 +4,7 @@
 #                 cluster of this machine; components of genotypes; tables on the screen, pictures
 #                 in out/
 #   make test     lint, types, tests and doctests
+#   make test-gpu every test that needs a GPU, some processes side by side on one GPU
 #   make lint     ruff and mypy only
 #   make coverage the tests again, with the share of lines that they run
 #   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
@@ -24,6 +25,7 @@ VENV ?= .venv
 OUT ?= out
 EXTRAS ?=
 JOBS ?= auto
+GPU_JOBS ?= 8
 
 comma := ,
 MORE := $(if $(EXTRAS),$(comma)$(EXTRAS))
@@ -34,7 +36,7 @@ TEST := $(VENV)/.test$(EXTRAS)
 DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types pytest coverage docs bench bench-compare bench-page clean
+.PHONY: help demo test test-gpu lint types pytest coverage docs bench bench-compare bench-page clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -63,6 +65,16 @@ pytest: export MKL_NUM_THREADS = 1
 pytest: $(TEST)
 	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal -m "not alone" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m alone tests/test_architecture.py
+
+# A test of a GPU waits for Python more than for the GPU: GPU_JOBS processes share it. Each takes about
+# a GB of its memory.
+test-gpu: export SCIPY_ARRAY_API = 1
+test-gpu: export OMP_NUM_THREADS = 1
+test-gpu: export OPENBLAS_NUM_THREADS = 1
+test-gpu: $(TEST)
+	@test -n "$(EXTRAS)" || { \
+		echo "Without cuML every test would be skipped: make test-gpu EXTRAS=gpu-cu13"; exit 2; }
+	$(BIN)/python -m pytest -m gpu --numprocesses=$(GPU_JOBS) --dist=worksteal $(PYTEST_ARGS)
 
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -b html -d $(OUT)/doctrees -W --keep-going -q docs $(OUT)/docs
