@@ -24,7 +24,7 @@ class Rival:
 
 
 def rivals_over(theirs, processors, on_gpu, in_cuml):
-    """scikit-learn's search over an estimator of a processor, of cuML, and under the array API.
+    """scikit-learn's search over estimators of a processor and of cuML, and under the array API.
 
     Each argument after the first makes an estimator; `theirs` makes a search over it.
     """
@@ -38,6 +38,7 @@ def rivals_over(theirs, processors, on_gpu, in_cuml):
         # Also all cores, but inside BLAS.
         "sklearn-one-process": Rival(lambda: theirs(processors())),
         "cuml": Rival(lambda: theirs(in_cuml())),
+        "cuml-array-api": Rival(lambda: theirs(in_cuml()), to_gpu, ARRAY_API),
         "sklearn-array-api": Rival(needing_gpu, to_gpu, ARRAY_API),
     }
 

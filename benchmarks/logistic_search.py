@@ -146,7 +146,7 @@ class Scenario:
 
 
 CPU_RIVALS = ("sklearn", "sklearn-one-process")
-GPU_RIVALS = ("sklearn", "cuml", "sklearn-array-api")
+GPU_RIVALS = ("sklearn", "cuml-array-api", "sklearn-array-api")
 # scikit-learn's processor searches would take a quarter of an hour on more.
 MOST_ROWS = {"sklearn": 1_000_000, "sklearn-one-process": 1_000_000}
 SCENARIOS = {

@@ -35,8 +35,9 @@ Above each table stand the machine and the command that repeats it.
   and is compared with gpuml on as many.
 - **Rivals**: `sklearn` is scikit-learn with `n_jobs=-1`, all cores of the CPU (in sweeps, as many
   processes as `--jobs` says); `sklearn-one-process` the same with `n_jobs=None`; `cuml` is
-  scikit-learn's search over cuML's estimator; `-array-api` means rows on the GPU, under
-  scikit-learn's `array_api_dispatch`. `gpuml_dask` is gpuml on a cluster.
+  scikit-learn's search over cuML's estimator, from rows in CPU memory; where gpuml's are on the
+  GPU it has no ratio. `-array-api` means rows on the GPU, under scikit-learn's
+  `array_api_dispatch`. `gpuml_dask` is gpuml on a cluster.
 - `benchmarks/README.md` says what each scenario is, and how it is measured.
 
 `make bench` runs all of them and checks what comes out, `make bench-compare OLD=... NEW=...` says

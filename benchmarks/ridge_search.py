@@ -113,7 +113,11 @@ SCENARIOS = {
     "diabetes": Scenario(diabetes, "auto", ("sklearn", "sklearn-one-process"), 25, 15),
     "flights": Scenario(flights, "cpu", ("sklearn", "sklearn-one-process")),
     "device": Scenario(
-        on_device, "auto", ("sklearn", "cuml", "sklearn-array-api"), 10, rival_rows=SLOW
+        on_device,
+        "auto",
+        ("sklearn", "cuml-array-api", "sklearn-array-api"),
+        10,
+        rival_rows=SLOW,
     ),
     "host": Scenario(on_host, "cuda", ("sklearn", "cuml"), rival_rows=SLOW),
 }

@@ -100,6 +100,10 @@ def test_a_report_becomes_flat_records(results):
     own = of["device", "gpuml", 1_000_000]
     assert rival.ratio == rival.seconds["median"] / own.seconds["median"]
     assert rival.place == "cpu"
+    # Rows in CPU memory against rows on the GPU is no ratio; like against like is one.
+    assert of["device", "cuml", 7_000_000].ratio is None
+    host, ours = of["host", "cuml", 7_000_000], of["host", "gpuml", 7_000_000]
+    assert host.ratio == host.seconds["median"] / ours.seconds["median"]
 
 
 @pytest.mark.parametrize(
