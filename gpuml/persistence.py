@@ -4,9 +4,9 @@ import importlib
 import os
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import joblib
 
@@ -14,10 +14,25 @@ from gpuml import __path__ as package_path
 from gpuml._arrays import has_gpu
 from gpuml._stored import loading_to
 from gpuml._travel import Travels
+from gpuml.files import replacing
 
 __all__ = ["load", "save", "trusted_types"]
 
 SKOPS_SUFFIX = ".skops"
+COMPRESSIONS = {
+    ".bz2": "bz2",
+    ".gz": "gzip",
+    ".lz4": "lz4",
+    ".lzma": "lzma",
+    ".xz": "xz",
+    ".z": "zlib",
+}
+# How joblib writes what ends like this. Reading it runs the code in it.
+PICKLED = {
+    inner + outer: method
+    for inner in ("", ".joblib", ".pickle", ".pkl")
+    for outer, method in {"": 0, **COMPRESSIONS}.items()
+}
 # What files of skops hold besides estimators: records, and scorers of searches.
 _RECORDS = (
     *("gpuml._stored.Member", "gpuml._stored.Stored", "gpuml.solvers._result.Status"),
@@ -37,17 +52,23 @@ def save(model: Any, path: str | os.PathLike) -> None:
         Of gpuml, of scikit-learn, or a pipeline or search of both; fitted or not. Arrays on devices
         are copied to the host.
     path : str or path
-        A file that ends in ``.skops`` is written by skops (which has to be installed): reading it
-        runs no code. Any other is written by joblib, compressed if it ends in ``.gz``, ``.z``,
-        ``.bz2``, ``.xz`` or ``.lzma``: load such files only from who you would run code of. A file
-        of this name is replaced when all is written, and stays as it was if that fails.
+        The suffix says how it is written; upper and lower case are alike. ``.skops`` is written by
+        skops (which has to be installed): reading it runs no code. ``.joblib``, ``.pkl``,
+        ``.pickle`` and names without a suffix are written by joblib, compressed if ``.gz``,
+        ``.z``, ``.bz2``, ``.xz``, ``.lzma`` or ``.lz4`` follows: load such files only from who you
+        would run code of. A file of this name is replaced when all is written and on disk, and
+        stays as it was if that fails. It keeps its permissions; a link is followed.
 
     Raises
     ------
+    ValueError
+        For any other suffix.
     ImportError
         For ``.skops`` without skops.
     pickle.PicklingError
         If a model holds what cannot be saved, such as lambda functions.
+    OSError
+        If the file cannot be written.
 
     See Also
     --------
@@ -66,14 +87,13 @@ def save(model: Any, path: str | os.PathLike) -> None:
     array([[2.]])
     """
     path = Path(path)
-    write = _skops().dump if path.suffix == SKOPS_SUFFIX else joblib.dump
-    # With the same suffix, which tells joblib how to compress.
-    unfinished = path.with_name(f".{uuid4().hex}.{path.name}")
-    try:
-        write(model, unfinished)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    ending = _ending(path)
+    if ending == SKOPS_SUFFIX:
+        write = _skops().dump
+    else:
+        write = partial(joblib.dump, compress=PICKLED[ending])
+    with replacing(path) as file:
+        write(model, file)
 
 
 def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequence[str] = ()) -> Any:
@@ -82,7 +102,8 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
     Parameters
     ----------
     path : str or path
-        Read by skops if it ends in ``.skops``, else by joblib, which also reads files of pickle.
+        Read by skops if it ends in ``.skops``, in upper or lower case. Read by joblib, which also
+        reads files of pickle, with the other suffixes that `save` knows.
     device : {"auto", "cpu", "cuda"} or None, default=None
         Where fitted arrays that were on a GPU go. "auto" takes them to the GPU if there is one (the
         current one of this process), and makes them NumPy's if not; those of torch become tensors
@@ -102,8 +123,8 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
     RuntimeError
         For ``device="cuda"`` without a GPU, or without the library that the arrays were of.
     ValueError
-        If a file of skops holds types that are not trusted, and if a model was saved in a format
-        of a later gpuml.
+        For a suffix that `save` does not know, if a file of skops holds types that are not
+        trusted, and if a model was saved in a format of a later gpuml.
     ImportError
         For ``.skops`` without skops.
 
@@ -113,6 +134,11 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
         If another version of gpuml saved the model.
     sklearn.exceptions.InconsistentVersionWarning
         If that used another version of scikit-learn.
+
+    Warnings
+    --------
+    Files of joblib and pickle can hold any code, and loading them runs it: load them only from who
+    you would run programs of. Files that end in ``.skops`` are read without running code.
 
     See Also
     --------
@@ -136,9 +162,30 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
                 "device='auto' or 'cpu': the model works without one."
             )
         path = Path(path)
-        if path.suffix == SKOPS_SUFFIX:
+        if _ending(path) == SKOPS_SUFFIX:
             return _load_skops(path, [*trusted_types(), *trusted])
         return joblib.load(path)
+
+
+def _ending(path):
+    """What the name ends in, in lower case: `SKOPS_SUFFIX`, or one of `PICKLED`."""
+    # Not Path.suffixes, to which ".skops" is a name without any.
+    stem, ending = _split(path.name.lower())
+    if ending in COMPRESSIONS:
+        ending = _split(stem)[1] + ending
+    if ending != SKOPS_SUFFIX and ending not in PICKLED:
+        raise ValueError(
+            f"{path} ends in {ending!r}, as no file of a model does. Use .skops, or .joblib or "
+            f".pkl, whose files run code when they are loaded; {', '.join(COMPRESSIONS)} may "
+            "follow these two. joblib.load reads a file of joblib or pickle under any name; "
+            "gpuml.as_sklearn gives models that can be converted to ONNX."
+        )
+    return ending
+
+
+def _split(name):
+    stem, dot, suffix = name.rpartition(".")
+    return (stem, dot + suffix) if dot else (name, "")
 
 
 def _load_skops(path, trusted):

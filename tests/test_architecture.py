@@ -46,8 +46,8 @@ RULES = {
         *("gpuml.__version__", "gpuml._stored", "gpuml._twins", "gpuml.exceptions", "sklearn"),
     ),
     "gpuml.persistence": (
-        *("gpuml.__path__", "gpuml._arrays", "gpuml._stored", "gpuml._travel", "gpuml.metrics"),
-        *("joblib", "sklearn"),
+        *("gpuml.__path__", "gpuml._arrays", "gpuml._stored", "gpuml._travel", "gpuml.files"),
+        *("gpuml.metrics", "joblib", "sklearn"),
     ),
     "gpuml._transfers": ("gpuml._arrays",),
     "gpuml._threads": (),
@@ -64,6 +64,7 @@ RULES = {
         *("gpuml._arrays", "gpuml._ops", "gpuml.data"),
         *("sklearn",),
     ),
+    "gpuml.files": (),
     "gpuml.losses": ("gpuml._arrays",),
     "gpuml.penalties": ("gpuml._arrays",),
     # Small codes, packed; what multiplies them as they are.

@@ -23,7 +23,7 @@ PAGES = (
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
 FOR_AUTHORS = {
     "gpuml": {
-        *("adapters", "data", "divided", "feature_extraction", "losses", "penalties"),
+        *("adapters", "data", "divided", "feature_extraction", "files", "losses", "penalties"),
         *("persistence", "reading", "resampling", "solvers"),  # what persistence has, gpuml has
     },
     "gpuml_dask": {

@@ -7,6 +7,7 @@ import importlib
 import pickle
 import re
 import sys
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -64,6 +65,64 @@ def test_what_is_saved_is_loaded(suffix, ridge, tmp_path):
 def test_the_suffix_asks_for_compression(ridge, tmp_path):
     gpuml.save(ridge, tmp_path / "model.pkl.z")
     assert zlib.decompress((tmp_path / "model.pkl.z").read_bytes())
+
+
+class RunsCode:
+    """What anybody can put into a pickle."""
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+UNKNOWN = ["onnx", "txt", "2", "skops.gz", "SKOPS.Z", "tar", "skops ", ""]
+
+
+@pytest.mark.parametrize("ending", UNKNOWN)
+def test_unknown_suffixes_are_refused_by_name(ending, ridge, tmp_path):
+    path = tmp_path / f"model.{ending}"
+    named = re.escape(repr(f".{ending.lower()}"))
+    with pytest.raises(ValueError, match=rf"model\..* ends in {named}.*Use \.skops"):
+        gpuml.save(ridge, path)
+    assert not path.exists()
+    code = RunsCode()
+    code.mark = tmp_path / "ran"
+    path.write_bytes(pickle.dumps(code))
+    with pytest.raises(ValueError, match=rf"ends in {named}.*joblib\.load"):
+        gpuml.load(path)
+    assert not code.mark.exists()
+
+
+@needs_skops
+@pytest.mark.parametrize(
+    "name", ["m.skops", "m.SKOPS", "m.Skops", "m.pkl.skops", ".skops", "a.b.sKops"]
+)
+def test_no_case_of_skops_runs_code(name, ridge, tmp_path):
+    path = tmp_path / name
+    gpuml.save(ridge, path)
+    assert zipfile.is_zipfile(path)
+    np.testing.assert_array_equal(gpuml.load(path).coef_, ridge.coef_)
+    code = RunsCode()
+    code.mark = tmp_path / "ran"
+    path.write_bytes(pickle.dumps(code))
+    with pytest.raises(zipfile.BadZipFile):
+        gpuml.load(path)
+    assert not code.mark.exists()
+
+
+MAGIC = {"gz": b"\x1f\x8b", "z": b"\x78", "bz2": b"BZh", "xz": b"\xfd7zXZ", "lzma": b"\x5d\x00"}
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_every_known_suffix_is_read_as_it_was_written(suffix, ridge, tmp_path):
+    for name in (
+        f"a.{suffix}",
+        f"B.JOBLIB.{suffix.upper()}",
+        f"c.pickle.{suffix}",
+        f"d.Pkl.{suffix}",
+    ):
+        gpuml.save(ridge, tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(MAGIC[suffix])
+        np.testing.assert_array_equal(gpuml.load(tmp_path / name).coef_, ridge.coef_)
 
 
 def test_files_of_pickle_and_joblib_load(ridge, tmp_path):
