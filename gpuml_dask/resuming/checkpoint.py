@@ -2,7 +2,8 @@
 
 A checkpoint is a folder. Its manifest says what search it is of; each finished unit of work has a
 file, written whole or not at all. Files are text (JSON), hold results and never code, and end with
-a checksum, so that one that was cut short, or is of something else, is found out and named.
+a checksum, so that one that was cut short, or is of something else, is found out and named. Whoever
+may write to the folder can write that as well: it is for accidents, not against forgery.
 """
 
 import hashlib
@@ -11,7 +12,6 @@ import os
 import re
 import struct
 import time
-import uuid
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,12 +20,13 @@ import numpy as np
 import sklearn
 
 import gpuml
+from gpuml.files import is_unfinished, replacing, unfinished_name
 from gpuml_dask.resuming.tokens import token_of
 
 __all__ = ["Checkpoint", "Manifest", "token_of"]
 
 FORMAT, FORMAT_VERSION = "gpuml checkpoint", 1
-MANIFEST, SUFFIX, TEMPORARY = "manifest.json", ".unit.json", ".tmp"
+MANIFEST, SUFFIX = "manifest.json", ".unit.json"
 ABANDONED_SECONDS = 3600
 # Stores in which an object appears when all of it is there. Elsewhere a file is written under
 # another name first.
@@ -102,6 +103,8 @@ class Checkpoint:
             raise ValueError("checkpoint='' names no folder; None keeps nothing.")
         self.url, self.key = os.fspath(url), key
         self._files, folder = fsspec.core.url_to_fs(self.url)
+        protocol = self._files.protocol
+        self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._folder = f"{folder.rstrip('/')}/{key}"
         self._search = ""
 
@@ -122,7 +125,8 @@ class Checkpoint:
         self._files.makedirs(self._folder, exist_ok=True)
         names = self._names()
         for name in names:
-            if name != MANIFEST and not name.endswith((SUFFIX, TEMPORARY)) and name[0] != ".":
+            # What other programs put there for a moment is theirs.
+            if name != MANIFEST and not name.endswith((SUFFIX, ".tmp")) and name[0] != ".":
                 raise ValueError(
                     f"{self._path(name)} is no file of a checkpoint: give the checkpoint a folder "
                     "of its own."
@@ -200,17 +204,16 @@ class Checkpoint:
         header = {"format": FORMAT, "version": FORMAT_VERSION, "gpuml": gpuml.__version__}
         body = f"{json.dumps(header)}\n{json.dumps(content)}\n"
         whole = f"{body}{_digest(body)}\n".encode("ascii")
-        path, protocol = self._path(name), self._files.protocol
-        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
-        if protocols & PUT_WHOLE:
+        path = self._path(name)
+        if self._protocols & PUT_WHOLE:
             self._files.pipe_file(path, whole)
-            return
-        temporary = f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
-        if "file" in protocols:
-            _replace_file(temporary, path, whole)
+        elif "file" in self._protocols:
+            with replacing(path) as file:
+                file.write(whole)
         else:
-            self._files.pipe_file(temporary, whole)
-            self._files.mv(temporary, path)
+            unfinished = self._path(unfinished_name())
+            self._files.pipe_file(unfinished, whole)
+            self._files.mv(unfinished, path)
 
     def _read(self, name):
         """What a file holds; None where it is not there."""
@@ -252,37 +255,15 @@ class Checkpoint:
 
     def _remove_abandoned(self):
         """Remove what a killed process was writing; young files may be another's work."""
-        if "file" not in self._files.protocol:
+        if "file" not in self._protocols:
             return
-        for name in self._names():
+        for name in filter(is_unfinished, self._names()):
             path = self._path(name)
             try:
-                if name.endswith(TEMPORARY) and time.time() - os.path.getmtime(path) > (
-                    ABANDONED_SECONDS
-                ):
+                if time.time() - os.path.getmtime(path) > ABANDONED_SECONDS:
                     os.remove(path)
             except FileNotFoundError:  # another process was faster
                 continue
-
-
-def _replace_file(temporary, path, whole):
-    """Write under another name, then rename: at no time is there half a file of the right name."""
-    try:
-        with open(temporary, "wb") as file:
-            file.write(whole)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
-    if hasattr(os, "O_DIRECTORY"):  # the new name lasts once its folder is on disk
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _unit_name(unit_key):

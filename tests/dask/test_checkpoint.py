@@ -21,6 +21,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gpuml.files import unfinished_name
 from gpuml_dask.resuming import checkpoint as module
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 
@@ -237,13 +238,32 @@ def test_foreign_files_and_units_of_nobody_are_named(folder):
 
 def test_temporary_files_are_ignored_and_removed_when_they_are_old(folder):
     Checkpoint(folder).open(MANIFEST)
-    for name, age in (("young", 0), ("old", 2 * module.ABANDONED_SECONDS)):
-        path = folder / "search" / f"{name}.unit.json.abc.tmp"
+    names = [unfinished_name(), unfinished_name()]
+    for name, age in zip(names, (0, 2 * module.ABANDONED_SECONDS), strict=True):
+        path = folder / "search" / name
         path.write_bytes(b'{"for')
         past = path.stat().st_mtime - age
         os.utime(path, (past, past))
     assert Checkpoint(folder).open(MANIFEST).done() == 0
-    assert [path.name for path in files(folder, ".tmp")] == ["young.unit.json.abc.tmp"]
+    assert [path.name for path in files(folder, ".tmp")] == names[:1]
+
+
+def test_what_others_put_there_for_a_moment_is_left_alone(folder):
+    Checkpoint(folder).open(MANIFEST).put("unit", RESULTS)
+    (unit,) = files(folder)
+    others = ["thesis.tmp", f"{unit.name}.tmp", f".gpuml-{'0' * 31}.tmp", f"a{unfinished_name()}"]
+    paths = [folder / "search" / name for name in others]
+    for path in paths:
+        path.write_bytes(b"x")
+    paths += [folder / "search" / name for name in ("a folder.tmp", "another.unit.json.abc.tmp")]
+    for path in paths[-2:]:
+        path.mkdir()
+    long_ago = unit.stat().st_mtime - 1000 * module.ABANDONED_SECONDS
+    for path in paths:
+        os.utime(path, (long_ago, long_ago))
+    again = Checkpoint(folder).open(MANIFEST)
+    assert (again.done(), bits(again.get("unit"))) == (1, bits(RESULTS))
+    assert all(path.exists() for path in paths)
 
 
 def test_a_write_that_fails_leaves_nothing(folder, monkeypatch):
