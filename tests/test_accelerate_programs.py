@@ -50,6 +50,23 @@ def test_only_modules_that_are_asked_for_are_imported():
     assert out.split() == ["False", "True", "False"]
 
 
+HALVING = [f"sklearn.model_selection.Halving{kind}SearchCV" for kind in ("Grid", "Random")]
+
+
+def test_what_was_imported_before_does_not_change_what_is_replaced():
+    replaced = "import gpuml; print(*gpuml.accelerate(quiet=True).replaced)\n"
+    enable = "from sklearn.experimental import enable_halving_search_cv\n"
+    fresh, again = (line.split() for line in output_of("-c", replaced * 2).splitlines())
+    assert set(HALVING) <= set(fresh)
+    assert again == fresh
+    assert output_of("-c", enable + replaced).split() == fresh
+
+
+def test_names_that_scikit_learn_has_later_may_be_asked_for():
+    code = f"import gpuml; print(*gpuml.accelerate(*{HALVING[:1]}, quiet=True).replaced)"
+    assert output_of("-c", code).split() == HALVING[:1]
+
+
 # ---------------------------------------------------------------- pickles and processes
 
 
