@@ -219,7 +219,7 @@ class Adapter(Travels):
     def _use(self, method, call):
         X, fitted = self._rows(call.X), self._current_record()
         on_device = is_foreign(X) or is_device_sparse(X)
-        if (on_device or fitted is not None) and _is_supervised_score(method):
+        if (on_device or fitted is not None) and self._scores_predictions(method):
             return self._score(call)
         try:
             engine = self._engine_for(method, fitted, X)
@@ -269,6 +269,10 @@ class Adapter(Travels):
     def _in_kind(self, result, name, kind):
         """What a method gave, like the rows that it was given."""
         return in_kind(result, kind_for(self, name, kind), self._row.dtypes.get(name))
+
+    def _scores_predictions(self, method):
+        of_mixin = method.original in (ClassifierMixin.score, RegressorMixin.score)
+        return of_mixin or (self._row.mixin_score and method.name == "score")
 
     def _score(self, call):
         """What scikit-learn's mixins inherit to all classifiers and regressors."""
@@ -399,7 +403,3 @@ class Adapter(Travels):
     def _rows(self, X):
         """Rows as far as it takes to know where they are."""
         return X if X is None or reads_texts(self) else as_array(X)
-
-
-def _is_supervised_score(method):
-    return method.original in (ClassifierMixin.score, RegressorMixin.score)

@@ -5,9 +5,10 @@ import warnings
 from typing import Any
 
 from gpuml._config import current_settings
+from gpuml.adapters._method import FITTING
 from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning
 
-# (class, method) or class of what was said in this process and need not be said again.
+# (class, method, reason) or class of what was said in this process and need not be said again.
 _said: set = set()
 
 
@@ -24,7 +25,7 @@ def fall_back(estimator: Any, method: str, clause: str, home: Any, *, once: bool
     home : Place
         Where the data came from, and where results go.
     once : bool, default=False
-        Whether a warning is given only the first time, for a class and method.
+        Whether a warning is given only the first time, for a class, method and reason.
 
     Raises
     ------
@@ -37,10 +38,11 @@ def fall_back(estimator: Any, method: str, clause: str, home: Any, *, once: bool
     name = type(estimator).__name__
     text = f"{name}.{method} runs scikit-learn on the host: {clause}."
     if not home.is_host:
-        text += f" Data came from {home} and results go back there."
+        text += f" Data came from {home} and results go back there"
+        text += "; so it is with all methods of this model." if method in FITTING else "."
     if setting == "error":
         raise FallbackError(f"{text} gpuml's setting fallback='error' does not allow it.")
-    if once and not _first_time((type(estimator), method)):
+    if once and not _first_time((type(estimator), method, clause)):
         return
     text += " gpuml.config_context(fallback='silent') hides this."
     warnings.warn(text, FallbackWarning, stacklevel=level_of_user())

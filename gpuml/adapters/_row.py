@@ -71,7 +71,7 @@ class Data:
     @property
     def n_classes(self) -> int:
         """Classes of the target; 0 where it holds none."""
-        return 0 if self.classes is None else len(self.classes)
+        return 0 if self.classes is None else self.classes.shape[0]
 
     @cached_property
     def has_nan(self) -> bool:
@@ -244,6 +244,9 @@ class Row:
         Whether cuML is faster with a pool of memory, and was seen to be as right with one.
     optional_y : bool
         Whether `fit` of what is neither classifier nor regressor hands a target on to cuML.
+    mixin_score : bool
+        Whether scikit-learn's class has a `score` of its own that is its mixin's all the same:
+        accuracy, or R^2, of what `predict` gives.
     light : tuple of str
         Fitted attributes with the same name and meaning on cuML's model; read off it. All others
         need the conversion of the whole model.
@@ -282,6 +285,7 @@ class Row:
     float32_only: bool = False
     pooled: bool = False
     optional_y: bool = False
+    mixin_score: bool = False
     light: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)

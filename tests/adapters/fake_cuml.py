@@ -19,10 +19,11 @@ from array_api_compat import array_namespace
 from sklearn import cluster, covariance, ensemble, kernel_ridge
 
 from gpuml import _arrays
-from gpuml._arrays import Place, is_array, is_numpy, place_of, to_host
+from gpuml._arrays import Place, is_array, is_numpy, place_of
 from gpuml.adapters import _base, _place
 
 DEVICE = array_api_strict.Device("device1")
+HOST = array_api_strict.Device("CPU_DEVICE")
 
 
 def device_place() -> Place:
@@ -33,6 +34,11 @@ def device_place() -> Place:
 def on_device(x):
     """A NumPy array as an array of the device."""
     return array_api_strict.asarray(x, device=DEVICE, copy=True)
+
+
+def to_host(x) -> np.ndarray:
+    """What cuML, who works on the device, sees of an array there: no copy that anybody counts."""
+    return x if is_numpy(x) else np.asarray(x.to_device(HOST))
 
 
 def is_on_device(x) -> bool:
@@ -51,6 +57,7 @@ class Model:
     """A cuML model: holds a scikit-learn one, and what it was called with."""
 
     sk: type
+    public: tuple = ()  # methods that cuML's class has, besides `fit`
     own_params: tuple = ()  # that scikit-learn's class does not have
     codes_only = False
     calls: list  # of the class: (method, X)
@@ -118,6 +125,8 @@ class Model:
             raise AttributeError(name)
         found = getattr(self.model, name)
         if callable(found):
+            if name not in self.public:
+                raise AttributeError(f"cuML's class has no {name}")
             return self._method(name, found)
         _check_output_type()
         return on_device(found) if isinstance(found, np.ndarray) else found
@@ -137,6 +146,7 @@ class Model:
 
 class KMeans(Model):
     sk = cluster.KMeans
+    public = ("fit_predict", "fit_transform", "predict", "score", "transform")
 
     def set_params(self, **params):
         # Of scikit-learn's meaning, before `fit` translates it.
@@ -192,15 +202,18 @@ class RandomForest(Forest):
 
 class RandomForestClassifier(RandomForest):
     sk = ensemble.RandomForestClassifier
+    public = ("predict", "predict_log_proba", "predict_proba", "score")
     codes_only = True
 
 
 class RandomForestRegressor(RandomForest):
     sk = ensemble.RandomForestRegressor
+    public = ("predict", "score")
 
 
 class IsolationForest(Forest):
     sk = ensemble.IsolationForest
+    public = ("decision_function", "fit_predict", "predict", "score_samples")
 
     def fit_predict(self, X):
         return self.fit(X).predict(X)
@@ -208,6 +221,7 @@ class IsolationForest(Forest):
 
 class DBSCAN(Model):
     sk = cluster.DBSCAN
+    public = ("fit_predict",)
 
     def fit(self, X, y=None, sample_weight=None):
         assert self.model.metric != "cosine", "cuML does not compute cosines"
@@ -218,6 +232,7 @@ class DBSCAN(Model):
 
 class HDBSCAN(Model):
     sk = cluster.HDBSCAN
+    public = ("fit_predict",)
 
     def __init__(self, *, min_samples, max_cluster_size, **params):
         params |= {"min_samples": min_samples + 1, "max_cluster_size": max_cluster_size or None}
@@ -231,6 +246,7 @@ class HDBSCAN(Model):
 
 class AgglomerativeClustering(Model):
     sk = cluster.AgglomerativeClustering
+    public = ("fit_predict",)
 
     def __init__(self, *, connectivity, **params):
         assert connectivity == "pairwise"
@@ -239,10 +255,12 @@ class AgglomerativeClustering(Model):
 
 class SpectralClustering(Model):
     sk = cluster.SpectralClustering
+    public = ("fit_predict",)
 
 
 class KernelRidge(Model):
     sk = kernel_ridge.KernelRidge
+    public = ("predict", "score")
 
     def fit(self, X, y=None, sample_weight=None):
         super().fit(X, y, sample_weight)
@@ -253,6 +271,7 @@ class KernelRidge(Model):
 
 class EmpiricalCovariance(Model):
     sk = covariance.EmpiricalCovariance
+    public = ("error_norm", "get_precision", "mahalanobis", "score")
 
     def fit(self, X, y=None):
         assert not self.store_precision, "cuML's inverse is not to be computed"

@@ -8,9 +8,15 @@ import pytest
 from scipy import sparse
 from sklearn import manifold, neighbors, svm
 
-from gpuml._arrays import is_array, to_host
+from gpuml._arrays import is_array
 from gpuml.adapters import _inputs
-from tests.adapters.fake_cuml import Model, UnsupportedOnGPU, _check_output_type, on_device
+from tests.adapters.fake_cuml import (
+    Model,
+    UnsupportedOnGPU,
+    _check_output_type,
+    on_device,
+    to_host,
+)
 
 
 def _on_device(value):
@@ -58,23 +64,35 @@ class Neighbors(Sparse):
 
 class NearestNeighbors(Neighbors):
     sk = neighbors.NearestNeighbors
+    public = ("kneighbors", "kneighbors_graph", "radius_neighbors_graph")
+
+    def radius_neighbors_graph(self, X=None, radius=None):
+        return self._asked("radius_neighbors_graph", X, {"radius": radius})
 
 
 class KNeighborsClassifier(Neighbors):
     sk = neighbors.KNeighborsClassifier
+    public = ("kneighbors", "kneighbors_graph", "predict", "predict_proba", "score")
     codes_only = True
 
 
 class KNeighborsRegressor(Neighbors):
     sk = neighbors.KNeighborsRegressor
+    public = ("kneighbors", "kneighbors_graph", "predict", "score")
 
 
 class KernelDensity(Model):
     sk = neighbors.KernelDensity
+    public = ("sample", "score", "score_samples")
+
+    def sample(self, n_samples=1, random_state=None):
+        type(self).calls.append("sample")
+        return on_device(self.model.sample(n_samples, random_state))
 
 
 class SVC(Sparse):
     sk = svm.SVC
+    public = ("decision_function", "predict", "score")
     codes_only = True
 
     @classmethod
@@ -85,10 +103,12 @@ class SVC(Sparse):
 
 class SVR(Sparse):
     sk = svm.SVR
+    public = ("predict", "score")
 
 
 class LinearSVC(Model):
     sk = svm.LinearSVC
+    public = ("decision_function", "predict", "score")
     own_params = ("penalized_intercept",)
     codes_only = True
 
@@ -104,6 +124,7 @@ class LinearSVC(Model):
 
 class LinearSVR(Model):
     sk = svm.LinearSVR
+    public = ("predict", "score")
     own_params = ("penalized_intercept", "penalty")
 
     def __init__(self, model=None, **params):
@@ -158,16 +179,19 @@ def squared_errors_beyond(rows, y, weight, epsilon):
 
 class TSNE(Sparse):
     sk = manifold.TSNE
+    public = ("fit_transform",)
     own_params = ("learning_rate_method", "n_neighbors")
 
 
 class SpectralEmbedding(Sparse):
     sk = manifold.SpectralEmbedding
+    public = ("fit_transform",)
 
 
 class UMAP:
     """Two columns of the rows, with the attributes that conversions read."""
 
+    public = ("fit_transform", "inverse_transform", "transform")
     calls: list = []  # noqa: RUF012
 
     def __init__(self, **params):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from sklearn.base import is_classifier, is_regressor
+
 from gpuml.adapters import all_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
@@ -21,7 +23,9 @@ def _line(path, row):
     if row.cuml is None:
         return _joined([*cells, "none", "nothing", "device data", _notes(row)])
     cells.append(f"`{row.cuml.removeprefix('cuml.')}`")
-    cells.append(", ".join(f"`{name}`" for name in ("fit", *row.methods)))
+    supervised = is_classifier(row.sk()) or is_regressor(row.sk())
+    methods = ("fit", *row.methods, *(("score",) if supervised else ()))
+    cells.append(", ".join(f"`{name}`" for name in methods))
     reasons = [refusal.reason for refusal in row.refuses if refusal.reason]
     named = [f"`{refusal.parameter}`" for refusal in row.refuses if not refusal.reason]
     if named:

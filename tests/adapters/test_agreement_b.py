@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from scipy.special import gamma
 from sklearn import neighbors, svm
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler
 
 import gpuml
@@ -120,6 +121,32 @@ def test_graphs_of_neighbours(mode):
     assert sparse.issparse(found)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=5e-3)
+
+
+@pytest.mark.parametrize("columns", [2, 30])  # cuML's index of balls, and without it
+@pytest.mark.parametrize("own", [True, False])
+def test_graphs_of_all_within_a_radius(columns, own):
+    rows, X = CANCER[:, :columns], None if own else CANCER[:50, :columns]
+    oracle = neighbors.NearestNeighbors().fit(rows)
+    # One that is not so near to any distance that float32 would tell otherwise.
+    distances = np.unique(pairwise_distances(rows))[1_000:10_000]
+    gap = np.argmax(np.diff(distances))
+    radius = float(distances[gap : gap + 2].mean())
+    found = NearestNeighbors().fit(rows).radius_neighbors_graph(X, radius)
+    expected = oracle.radius_neighbors_graph(X, radius)
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found.toarray(), expected.toarray())
+
+
+def test_samples_of_a_density():
+    """They are rows of the fit, moved at random: less far than the kernel reaches."""
+    model = KernelDensity(kernel="tophat", bandwidth=0.1).fit(IRIS)
+    drawn = to_host(model.sample(500, random_state=0))
+    assert drawn.shape == (500, IRIS.shape[1])
+    assert neighbors.NearestNeighbors().fit(IRIS).kneighbors(drawn, 1)[0].max() < 0.1001
+    np.testing.assert_array_equal(drawn, to_host(model.sample(500, random_state=0)))
+    with pytest.raises(NotImplementedError):
+        KernelDensity(kernel="linear").fit(IRIS).sample()
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])

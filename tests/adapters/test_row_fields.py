@@ -235,6 +235,7 @@ def test_what_is_called_after_a_fit(device):
 
 class FakeSVD(Model):
     sk = decomposition.TruncatedSVD
+    public = ("fit_transform", "inverse_transform", "transform")
 
 
 def refuse_one(model, method, X, arguments):

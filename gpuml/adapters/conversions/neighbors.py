@@ -1,6 +1,7 @@
 """Nearest neighbours: cuML's own conversions, and what these leave to be done."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,4 +27,20 @@ def lift(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
     return interop.lift(cuml_class, twin, changes)
 
 
+def make_nearest(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
+    """A model whose graphs by radius take scikit-learn's arguments."""
+    return interop.make(_with_modes(cuml_class), twin, changes)
+
+
+@cache
+def _with_modes(cuml_class: Any) -> Any:
+    class NearestNeighbors(cuml_class):
+        def radius_neighbors_graph(self, X=None, radius=None, mode=None, sort_results=False):
+            # Rows let no other mode pass than cuML's, in which there is no distance to sort by.
+            return super().radius_neighbors_graph(X, radius)
+
+    return NearestNeighbors
+
+
 NEIGHBORS = Conversion(interop.make, lower, lift)
+NEAREST = Conversion(make_nearest, lower, make_nearest)

@@ -5,7 +5,7 @@ import math
 from sklearn import neighbors
 
 from gpuml.adapters._row import Refusal, Row, UnsupportedHere, only, when, when_set
-from gpuml.adapters.conversions.neighbors import NEIGHBORS
+from gpuml.adapters.conversions.neighbors import NEAREST, NEIGHBORS
 
 # Rows of the fit that a row at use is compared with on a CPU, where no one knows their number.
 COMPARED = 100
@@ -95,6 +95,11 @@ def use_checks(model, method, X, arguments):
     X : array, sparse matrix or None
     arguments : mapping
     """
+    if X is not None and _is_sparse(X) != _is_sparse(model._fit_X):
+        raise UnsupportedHere("search for dense rows among sparse ones, or the reverse")
+    if method == "radius_neighbors_graph":
+        _check_graph(model, arguments)
+        return
     if X is None and not method.startswith("kneighbors"):
         raise UnsupportedHere(f"{method} of the rows of the fit")
     wanted = arguments.get("n_neighbors")
@@ -105,8 +110,15 @@ def use_checks(model, method, X, arguments):
             f"Expected n_neighbors {'<' if X is None else '<='} n_samples_fit, but n_neighbors = "
             f"{wanted}, n_samples_fit = {n_rows}, n_samples = {n_rows if X is None else X.shape[0]}"
         )
-    if X is not None and _is_sparse(X) != _is_sparse(model._fit_X):
-        raise UnsupportedHere("search for dense rows among sparse ones, or the reverse")
+
+
+def _check_graph(model, arguments):
+    if arguments.get("mode", "connectivity") != "connectivity":
+        raise UnsupportedHere("graph by radius with distances")
+    if model.effective_metric_ not in ("euclidean", "l2") or _is_sparse(model._fit_X):
+        raise UnsupportedHere("graph by radius but of Euclidean distances of dense rows")
+    if arguments.get("radius", model.radius) <= 0:
+        raise UnsupportedHere("radius of 0")
 
 
 def _is_sparse(X):
@@ -118,14 +130,14 @@ NEAREST_NEIGHBORS = Row(
     cuml="cuml.neighbors.NearestNeighbors",
     work=_fit_work,
     use_work=_use_work,
-    methods=("kneighbors", "kneighbors_graph"),
+    methods=("kneighbors", "kneighbors_graph", "radius_neighbors_graph"),
     refuses=REFUSES,
     use_checks=use_checks,
     sparse=True,
     float32_only=True,
     light=LIGHT,
     dtypes={"kneighbors": "int64"},
-    convert=NEIGHBORS,
+    convert=NEAREST,
     notes=NOTES,
 )
 
@@ -139,6 +151,7 @@ KNEIGHBORS_CLASSIFIER = Row(
     use_checks=use_checks,
     sparse=True,
     float32_only=True,
+    mixin_score=True,
     light=(*LIGHT, "outputs_2d_"),
     dtypes={"kneighbors": "int64"},
     convert=NEIGHBORS,
@@ -167,7 +180,7 @@ KERNEL_DENSITY = Row(
     cuml="cuml.neighbors.KernelDensity",
     work=_fit_work,
     use_work=_use_work,
-    methods=("score_samples", "score"),
+    methods=("score_samples", "score", "sample"),
     refuses=(
         only("metric", *DENSITY_METRICS),
         when_set(other_metric_params, "such metric_params"),
@@ -179,5 +192,6 @@ KERNEL_DENSITY = Row(
         "Float32 rows are computed with in float32, scikit-learn's tree is of float64 always.",
         "`kernel='cosine'` integrates to 1; scikit-learn's does so for odd numbers of features",
         "only: of two its densities are 2.75 times too small, of four they are nan.",
+        "`sample` draws other random numbers than scikit-learn's, and rows like those of the fit.",
     ),
 )
