@@ -13,7 +13,7 @@
 #   make bench-compare OLD=before NEW=after
 #                 what has become slower beyond noise in two reports, or folders of them
 #   make bench-page
-#                 docs/benchmarks.md and its figures from benchmarks/results
+#                 docs/benchmarks.md, and figures of README and the pages, from benchmarks/results
 #   make clean    remove the environment and whatever was made
 #
 #   On a machine with an NVIDIA GPU add EXTRAS=gpu-cu13 (CUDA 13) or EXTRAS=gpu-cu12.
@@ -94,6 +94,7 @@ bench-compare: $(EXAMPLES)
 
 bench-page: $(EXAMPLES)
 	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/published.py
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import json
 import pkgutil
 import re
 import sys
@@ -116,76 +115,6 @@ def test_the_lowest_versions_are_those_that_are_asked_for():
     for names, version in rows:
         for name in names.lower().split(", "):
             assert lowest[name] == version, name
-
-
-def in_words(seconds):
-    """As the page writes seconds: two or three digits that count."""
-    return (
-        f"{seconds:.2f} s",
-        f"{seconds:.1f} s",
-        f"{seconds * 1e3:.1f} ms",
-        f"{seconds * 1e3:.0f} ms",
-    )
-
-
-def median(numbers):
-    return sorted(numbers)[len(numbers) // 2]
-
-
-def result(name):
-    return json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())
-
-
-def contender(report, scenario, name, rows=None):
-    chosen = next(s for s in report["scenarios"] if s["scenario"] == scenario)
-    return next(
-        c["seconds"]["median"]
-        for c in chosen["contenders"]
-        if c["name"] == name and rows in (None, c.get("rows"))
-    )
-
-
-def test_figures_of_where_it_does_not_help_are_measured():
-    text = page("where-it-does-not-help")
-    for report, scenario in (("generic_search_h200", "device"), ("generic_search_cpu", "cpu")):
-        found = next(s for s in result(report)["scenarios"] if s["scenario"] == scenario)
-        found = found["against_bare_fits"]
-        row = next(r for r in text.splitlines() if f"generic_search.py --scenario {scenario}`" in r)
-        for seconds in (found["search_seconds"], found["bare_seconds"]):
-            assert any(f"| {words} |" in row for words in in_words(median(seconds))), row
-    for call in result("adapters_cpu")["face"]:
-        row = next((r for r in text.splitlines() if f"`{call['call']}`" in r), None)
-        if call["rows"] == 100_000 and row is not None:
-            for seconds in (call["ours"], call["bare"]):
-                assert any(f"| {words} |" in row for words in in_words(seconds)), row
-    diabetes = result("ridge_search_h200_diabetes")
-    pca = result("pca_cpu")
-    for seconds in (
-        contender(diabetes, "diabetes", "gpuml"),
-        contender(diabetes, "diabetes", "sklearn"),
-        contender(pca, "cpu", "gpuml"),
-        contender(pca, "cpu", "sklearn-covariance"),
-    ):
-        assert any(re.search(rf"\b{words}\b", text) for words in in_words(seconds)), seconds
-    ridge = result("ridge_search_h200")
-    for scenario in ("device", "host"):
-        seconds = contender(ridge, scenario, "gpuml", 7_000_000)
-        assert (
-            f"| {seconds:.3f} | `python benchmarks/ridge_search.py --scenario {scenario}`" in text
-        )
-
-
-def test_figures_of_the_page_for_users_of_cuml_are_measured():
-    text = page("from-cuml")
-    for name, scenario, rows in (
-        ("ridge_search", "host", 7_000_000),
-        ("logistic_search", "device", 1_000_000),
-    ):
-        report = result(f"{name}_h200")
-        row = next(r for r in text.splitlines() if f"{name}.py" in r)
-        assert f"| {contender(report, 'device', 'gpuml', rows):.3f} s |" in row
-        theirs = contender(report, scenario, "cuml", rows)
-        assert f"| {theirs:.0f} s |" in row or f"| {theirs:.1f} s |" in row
 
 
 def test_code_that_extending_shows_exists():
