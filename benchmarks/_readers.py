@@ -291,6 +291,8 @@ def _adapters(raw):
             times = {"median": row[key], "runs": list(own)}
             name = names[key]
             yield Record(**common, contender=name, seconds=clock(times))
+    for row in raw.get("search", []):
+        yield from _adapter_search(row, on)
     for row in raw.get("models", []):
         common = {**on, "scenario": "models", "task": row["model"], "n": row["rows"]}
         common["d"] = ADAPTER_FEATURES
@@ -298,6 +300,20 @@ def _adapters(raw):
             if place in row:
                 facts = common | {"contender": name, "place": place}
                 yield Record(**facts, seconds=clock(row[place]))
+
+
+def _adapter_search(row, on):
+    common = on | {"scenario": "search", "task": row["model"], "n": row["rows"]}
+    common |= {"d": ADAPTER_FEATURES, "candidates": row["candidates"], "folds": row["folds"]}
+    names = {"ours": "gpuml", "bare": "bare fits", "bare, pooled": "bare fits, pooled"}
+    keys = [key for key in names if key in row]
+    for key, own in zip(keys, zip(*row["runs"], strict=True), strict=True):
+        times = clock({"median": row[key], "runs": list(own)})
+        yield Record(**common, contender=names[key], seconds=times)
+    if "sklearn's search" in row:
+        yield Record(**common, contender="sklearn", seconds=clock(row["sklearn's search"]))
+    if "failed" in row:
+        yield Record(**common, contender="sklearn", failed=row["failed"])
 
 
 READERS = {

@@ -68,7 +68,7 @@ def report_of(raw, name):
 
 def _benchmark_of(raw, name):
     """Earlier reports of two benchmarks do not name it."""
-    if "face" in raw or "models" in raw:
+    if "face" in raw or "models" in raw or "search" in raw:
         return "adapters"
     return "dask_search" if "cluster_starts" in raw else name
 

@@ -3,11 +3,14 @@
     python benchmarks/adapters.py --device cuda --json out/adapters.json
     python benchmarks/adapters.py --device cpu --scenario face --json out/adapters_cpu.json
 
-Scenarios (``--scenario``, both by default; on a CPU `face` alone):
+Scenarios (``--scenario``, all by default; on a CPU `face` alone):
 
     face    gpuml's classes beside the classes that do their work, on the same rows, call by call in
             turn: cuML's on a GPU, scikit-learn's on a CPU; 1,000 and 1,000,000 rows of 50 features.
             cuML's twice: as it is imported, and with a pool of memory, as ours have it
+    search  a search over each class that scores, two candidates on five folds of rows on the GPU,
+            beside the fits and predictions of cuML's class, and beside scikit-learn's search over
+            that from host memory
     models  UMAP, forests, k-means and neighbours on a GPU, beside scikit-learn and umap-learn on
             the CPU of the same machine
 
@@ -22,6 +25,7 @@ from pathlib import Path
 
 import _harness as harness
 import numpy as np
+from _adapter_searches import CASES, against_bare, target_of
 
 import gpuml
 from gpuml._cuml import import_cuml
@@ -133,6 +137,25 @@ def on_device(device, *arrays):
     return tuple(cupy.asarray(x) for x in arrays)
 
 
+# ---------------------------------------------------------------- searches
+
+
+def search(device, names, repeats, scale, tell):
+    """Ours and the bare fits in turn, for each class."""
+    for case in CASES:
+        if names and case.name not in names:
+            continue
+        host_X, centre = rows_of(max(500, int(scale * case.rows)))
+        host_y = target_of(case, host_X, centre)
+        there = on_device(device, *(a for a in (host_X, host_y) if a is not None))
+        data = (there[0], there[1] if len(there) > 1 else None, host_X, host_y)
+        on_gpu = device == "cuda"
+        bare_only = case.bare_only if on_gpu else {}
+        wrap = pooled if on_gpu else None
+        kind = bare_class(case.ours, device)
+        tell(against_bare(case, data, kind, bare_only, wrap, repeats, rival=on_gpu))
+
+
 # ---------------------------------------------------------------- what a GPU gains
 
 
@@ -195,19 +218,23 @@ class Report:
 
 
 def cells(row):
-    shown = {key: value for key, value in row.items() if key != "runs"}
+    shown = {key: value for key, value in row.items() if key not in ("runs", "plan")}
     return {k: round(v, 5) if isinstance(v, float) else v for k, v in shown.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scenario", nargs="*", choices=["face", "models"])
+    parser.add_argument("--scenario", nargs="*", choices=["face", "search", "models"])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS, help="of `face`")
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--models", nargs="*", help="of `search`: names of classes; default: all")
+    parser.add_argument("--scale", type=float, default=1.0, help="of `search`: share of the rows")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    wanted = options.scenario or (["face", "models"] if options.device == "cuda" else ["face"])
+    wanted = options.scenario or (
+        ["face", "search", "models"] if options.device == "cuda" else ["face"]
+    )
     if "models" in wanted and options.device == "cpu":
         parser.error("the scenario models needs --device cuda")
     gpuml.set_config(device=options.device)
@@ -217,6 +244,10 @@ def main():
     if "face" in wanted:
         face(options.device, options.repeats, options.rows, report.teller("face"))
         report.print_table("face")
+    if "search" in wanted:
+        sizes = options.repeats, options.scale
+        search(options.device, options.models, *sizes, report.teller("search"))
+        report.print_table("search")
     if "models" in wanted:
         models(MODEL_ROWS, report.teller("models"))
         report.print_table("models")

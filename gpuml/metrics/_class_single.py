@@ -42,6 +42,24 @@ def score_labels(
     return result
 
 
+def n_equal(y_true: Any, y_pred: Any) -> tuple[int, int] | None:
+    """Rows whose labels are equal, and all rows; None for what are no whole numbers on a device.
+
+    The pairs of labels, and what scikit-learn makes of them, take as long as many a prediction.
+    """
+    if not is_foreign(y_pred):
+        return None
+    y_true, y_pred = _vector(y_true), _vector(y_pred)
+    if y_true is None or y_pred is None or y_true.shape != y_pred.shape:
+        return None
+    place = place_of(y_pred)
+    xp, labels = place.xp, (move(y_true, place), y_pred)
+    if any(x.dtype == xp.uint64 or not xp.isdtype(x.dtype, ("bool", "integral")) for x in labels):
+        return None
+    true, pred = (xp.astype(x, xp.int64, copy=False) for x in labels)
+    return int(xp.sum(xp.astype(true == pred, xp.int64))), y_pred.shape[0]
+
+
 def score_scores(
     name: str, y_true: Any, y_score: Any, sample_weight: Any = None, **options: Any
 ) -> float:

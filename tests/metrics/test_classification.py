@@ -144,6 +144,10 @@ def test_labels_of_every_type(library, rng, kind):
     arrays = library.asarray(labels[y]), library.asarray(labels[pred])
     found = gpuml.metrics.f1_score(*arrays, average="macro")
     np.testing.assert_allclose(found, sk.f1_score(y, pred, average="macro"), rtol=1e-12)
+    for normalize in (True, False):
+        found = gpuml.metrics.accuracy_score(*arrays, normalize=normalize)
+        assert type(found) is float
+        assert found == sk.accuracy_score(y, pred, normalize=normalize)
     found = gpuml.metrics.confusion_matrix(*arrays)
     np.testing.assert_array_equal(to_host(found), sk.confusion_matrix(y, pred))
     found = gpuml.metrics.log_loss(arrays[0], library.asarray(scores))

@@ -1,0 +1,191 @@
+"""Searches over gpuml's faces of cuML's models, beside the fits and predictions that they are of."""
+
+import statistics
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import _harness as harness
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
+from sklearn.model_selection import ParameterGrid, check_cv
+
+from gpuml import cluster, covariance, ensemble, kernel_ridge, neighbors, svm
+from gpuml.model_selection import GridSearchCV
+
+FOLDS = 5
+# Of the time of bare fits and predictions, and of that what is allowed.
+MOST = 1.05
+
+
+@dataclass(frozen=True)
+class Case:
+    """A class of gpuml, and what is searched over.
+
+    Attributes
+    ----------
+    ours : type
+    rows : int
+        As many as a fit takes some milliseconds for at least.
+    grid : mapping
+        Two values of a parameter whose name and meaning are the same for all.
+    params : mapping
+    bare_only : mapping
+        Parameters of cuML's class that make its model the same.
+    target : str
+        "classes", "two" of them, "numbers" or "none".
+    """
+
+    ours: type
+    rows: int
+    grid: dict
+    params: dict = field(default_factory=dict)
+    bare_only: dict = field(default_factory=dict)
+    target: str = "classes"
+
+    @property
+    def name(self) -> str:
+        return self.ours.__name__
+
+
+FOREST: dict[str, Any] = {"n_estimators": 20}
+DEPTHS: dict[str, list] = {"max_depth": [6, 10]}
+NEIGHBOURS: dict[str, list] = {"n_neighbors": [5, 15]}
+CENTRED: dict[str, list] = {"assume_centered": [False, True]}
+PENALTIES: dict[str, list] = {"C": [0.1, 1.0]}
+OF_LIBLINEAR = {"penalized_intercept": True}
+CASES = (
+    Case(neighbors.KNeighborsClassifier, 100_000, NEIGHBOURS, {"algorithm": "brute"}),
+    Case(
+        neighbors.KNeighborsRegressor,
+        100_000,
+        NEIGHBOURS,
+        {"algorithm": "brute"},
+        target="numbers",
+    ),
+    Case(neighbors.KernelDensity, 50_000, {"bandwidth": [1.0, 2.0]}, target="none"),
+    Case(cluster.KMeans, 1_000_000, {"n_clusters": [8, 16]}, {"n_init": 1}, target="none"),
+    Case(covariance.EmpiricalCovariance, 2_000_000, CENTRED, target="none"),
+    Case(covariance.LedoitWolf, 2_000_000, CENTRED, target="none"),
+    Case(ensemble.RandomForestClassifier, 100_000, DEPTHS, FOREST),
+    Case(
+        ensemble.RandomForestRegressor,
+        100_000,
+        DEPTHS,
+        FOREST | {"max_features": 1.0},
+        target="numbers",
+    ),
+    Case(
+        kernel_ridge.KernelRidge,
+        10_000,
+        {"alpha": [1.0, 10.0]},
+        {"kernel": "rbf", "gamma": 0.01},
+        target="numbers",
+    ),
+    Case(svm.SVC, 20_000, PENALTIES, target="two"),
+    Case(svm.SVR, 10_000, PENALTIES, target="numbers"),
+    Case(svm.LinearSVC, 200_000, PENALTIES, bare_only=OF_LIBLINEAR, target="two"),
+    Case(
+        svm.LinearSVR,
+        200_000,
+        PENALTIES,
+        bare_only=OF_LIBLINEAR | {"penalty": "l2"},
+        target="numbers",
+    ),
+)
+
+
+def target_of(case, X, centre):
+    """What a model is to find of rows and of the centres that they are around."""
+    if case.target == "none":
+        return None
+    if case.target == "numbers":
+        return X[:, :5].sum(axis=1)
+    return centre % 2 if case.target == "two" else centre
+
+
+def folds_of(case, X, y, host_y):
+    """Training and held-out rows of every split, gathered where they are."""
+    cv = check_cv(FOLDS, host_y, classifier=is_classifier(case.ours()))
+    for split in cv.split(np.zeros(len(X)), host_y):
+        yield tuple(None if a is None else a[rows] for rows in split for a in (X, y))
+
+
+def bare_fits(case, kind, folds):
+    """Every candidate is fitted and asked on every fold, and nothing else."""
+    for params in ParameterGrid(case.grid):
+        for X_train, y_train, X_test, _ in folds:
+            model = kind(**case.params, **params)
+            if y_train is None:
+                model.fit(X_train)
+            else:
+                model.fit(X_train, y_train)
+            if case.target == "none":
+                model.score(X_test)
+            else:
+                model.predict(X_test)
+
+
+def search_of(kind, case, **params):
+    return kind(case.ours(**case.params), case.grid, cv=FOLDS, refit=False, **params)
+
+
+def against_bare(case, data, kind, bare_only, pooled, repeats, rival):
+    """One case: our search, the bare fits, and scikit-learn's search over the bare class.
+
+    Parameters
+    ----------
+    case : Case
+    data : (X, y, X, y)
+        Where the work is done, and in host memory.
+    kind : type
+        The class that does the work.
+    bare_only : mapping
+        Parameters that only this class has.
+    pooled : callable or None
+        Gives a call the pool for cuML's memory that our classes have.
+    repeats : int
+    rival : bool
+        Whether scikit-learn's search runs, too.
+    """
+    X, y, host_X, host_y = data
+    folds = list(folds_of(case, X, y, host_y))
+    search = search_of(GridSearchCV, case, error_score="raise")
+
+    def made(**params):
+        return kind(**bare_only, **params)
+
+    calls = {"ours": lambda: search.fit(X, y), "bare": lambda: bare_fits(case, made, folds)}
+    if pooled is not None:
+        calls["bare, pooled"] = pooled(calls["bare"])
+    for call in calls.values():
+        call()  # imports, compiled kernels
+    runs = [[harness.seconds_of(call) for call in calls.values()] for _ in range(repeats)]
+    medians = [statistics.median(times) for times in zip(*runs, strict=True)]
+    row = {"model": case.name, "rows": len(X), "candidates": 2, "folds": FOLDS}
+    row |= dict(zip(calls, medians, strict=True))
+    ratio = statistics.median(times[0] / times[1] for times in runs)
+    row |= {"ratio": ratio, "ms per fit more": 1e3 * (row["ours"] - row["bare"]) / (2 * FOLDS)}
+    row |= {"as asked": ratio <= MOST, "plan": str(search.plan_)}
+    if rival:
+        row |= against_sklearn(case, made, search, host_X, host_y)
+    return {**row, "runs": runs}
+
+
+def against_sklearn(case, made, search, X, y):
+    """scikit-learn's search over the bare class, from host memory; its first run is not timed."""
+    theirs = SklearnGridSearchCV(
+        made(**case.params), case.grid, cv=FOLDS, refit=False, error_score="raise"
+    )
+
+    def measure():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs.fit(X, y)
+            seconds = harness.seconds_of(lambda: theirs.fit(X, y))
+        scores = (s.cv_results_["mean_test_score"] for s in (theirs, search))
+        difference = float(np.abs(np.subtract(*scores)).max())
+        return {"sklearn's search": seconds, "largest difference of mean scores": difference}
+
+    return harness.attempt({}, measure)
