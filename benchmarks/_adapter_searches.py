@@ -1,4 +1,4 @@
-"""Searches over gpuml's faces of cuML's models, beside the fits and predictions that they are of."""
+"""Searches over gpuml's faces of cuML's models, beside the fits and predictions they are of."""
 
 import statistics
 import warnings
