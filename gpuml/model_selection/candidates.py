@@ -6,6 +6,16 @@ from typing import Any
 
 import numpy as np
 
+# Ways in which the fits of a step are made.
+ALONE = "one by one"
+ON_EACH_FOLD = "candidates together on each fold"
+TOGETHER = "all candidates together"
+# What fits have in common.
+STEPS = "steps in common fitted once per fold"
+STEPS_OF_TASKS = "steps in common fitted once per task"
+STEPS_AGAIN = "steps in common fitted again where their rows were not kept"
+GROWN = "larger ensembles grown from smaller ones"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -61,6 +71,60 @@ class Step:
         passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
         fits = f"{self.n_fits} fit" + ("" if self.n_fits == 1 else "s")
         return f"{fits} in {passes} on {self.place} ({self.why})"
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the result of a candidate on a split came about.
+
+    Attributes
+    ----------
+    way : str
+    n_passes : int
+        Passes over the rows of the split; of those that several share, the first has all.
+    place : str or None
+        Where the rows are that the model was fitted to, if that is known.
+    shared : tuple of str
+        What it has in common with others.
+    """
+
+    way: str = ALONE
+    n_passes: int = 1
+    place: str | None = None
+    shared: tuple[str, ...] = ()
+
+
+def steps_of(
+    results: Sequence[dict[str, Any]], place: str, route: str, *, by_task: bool = False
+) -> tuple[Step, ...]:
+    """What was done for the results of candidates on splits: a step for each way of fitting.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        "made" is taken out of each.
+    place : str
+        Where the rows are.
+    route : str
+        How folds come about.
+    by_task : bool, default=False
+        Whether the candidates of a fold are divided over tasks, which share nothing.
+    """
+    ways: dict[str, list[Made]] = {}
+    for result in results:
+        made = result.pop("made", Made())
+        ways.setdefault(made.way, []).append(made)
+    return tuple(_step(way, each, place, route, by_task) for way, each in ways.items())
+
+
+def _step(way, made, place, route, by_task):
+    places = dict.fromkeys([place, *(each.place for each in made if each.place is not None)])
+    shared = dict.fromkeys(words for each in made for words in each.shared)
+    if STEPS_AGAIN in shared:
+        shared.pop(STEPS, None)
+    words = [STEPS_OF_TASKS if by_task and each == STEPS else each for each in shared]
+    n_passes = sum(each.n_passes for each in made)
+    return Step(len(made), n_passes, ", ".join(places), ", ".join([way, route, *words]))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,14 @@ from sklearn.utils.parallel import Parallel, delayed
 from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
 from gpuml.data import AnySplit, Batch, Folds, whole
-from gpuml.model_selection.candidates import Group, Plan, Step, group_candidates
+from gpuml.model_selection.candidates import (
+    TOGETHER,
+    Group,
+    Plan,
+    Step,
+    group_candidates,
+    steps_of,
+)
 from gpuml.model_selection.one_by_one import (
     Progress,
     Task,
@@ -26,7 +33,7 @@ from gpuml.model_selection.one_by_one import (
     score_model,
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
-from gpuml.model_selection.routes import chunk_order, fit_fold, what_is_shared
+from gpuml.model_selection.routes import chunk_order, fit_fold
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
@@ -191,7 +198,7 @@ class Evaluator:
         self._shared.append((self.n_done, _Shared(estimator, group, stack, all_rows)))
         n_fits = len(group.varying) * len(job.splits)
         place = str(folds.batch.work)
-        self.steps.append(Step(n_fits, stack.n_passes, place, "all candidates together"))
+        self.steps.append(Step(n_fits, stack.n_passes, place, TOGETHER))
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
         return self._results(group, stack, estimator, scored, times)
 
@@ -256,7 +263,7 @@ class Evaluator:
         return [found[position] for position in positions]
 
     def fit_split(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results:
-        """Results of some candidates on one split, fitted one by one in this thread."""
+        """Results of some candidates on one split, fitted in this thread; see `fit_fold`."""
         job = self.job
         found: dict[int, dict[str, Any]] = {}
         for rows, some in self._by_place(range(len(params)), params):
@@ -268,7 +275,6 @@ class Evaluator:
             results = fit_fold(
                 job.estimator, rows.X, rows.y, rows.splits[split], work, rows.task, get_config()
             )
-            _places_of(results)
             found.update(zip(order, results, strict=True))
         return [found[position] for position in range(len(params))]
 
@@ -303,15 +309,11 @@ class Evaluator:
             for s, chunk in work
         )
         table: list[Results] = [[{}] * n_splits for _ in params]
-        places = [rows.place]
         for (s, chunk), results in zip(work, done, strict=True):
-            places += _places_of(results)
             for c, result in zip(chunk, results, strict=True):
                 table[c][s] = result
-        n_fits = len(params) * n_splits
-        why += what_is_shared(job.estimator, params)
-        place = ", ".join(dict.fromkeys(places))
-        self.steps.append(Step(n_fits, n_fits, place, f"one by one, {why}"))
+        all_results = [result for results in table for result in results]
+        self.steps += steps_of(all_results, rows.place, why, by_task=len(chunks) > 1)
         return table
 
     def _workers(self, rows):
@@ -425,12 +427,6 @@ def _takes_weights(scorer):
     if hasattr(scorer, "_accept_sample_weight"):
         return scorer._accept_sample_weight()
     return "sample_weight" in signature(scorer).parameters
-
-
-def _places_of(results):
-    """Where models were fitted, as far as results say so; taken out of them."""
-    places = [result.pop("place", None) for result in results]
-    return [place for place in dict.fromkeys(places) if place is not None]
 
 
 def _chunks(n_candidates, n_splits, parallel):

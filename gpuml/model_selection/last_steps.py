@@ -21,6 +21,7 @@ from sklearn.utils.metadata_routing import _routing_enabled
 
 from gpuml._arrays import place_of, synchronize
 from gpuml.data import whole
+from gpuml.model_selection.candidates import GROWN, ON_EACH_FOLD, Made
 from gpuml.model_selection.common_rows import common_rows
 from gpuml.model_selection.growing import grow, growth_key, may_grow
 from gpuml.model_selection.one_by_one import (
@@ -313,6 +314,7 @@ class _Work:
                 member = members[position]
                 announce_start(member.params, member.where, self.task)
                 found[position] = self._scored(member, grown, fit_seconds)
+                found[position]["made"] = Made(shared=(GROWN,))
                 started = time.perf_counter()
         except Exception:
             pass  # one by one tells which of them fails, and how
@@ -352,13 +354,15 @@ class _Work:
         for member in members:
             announce_start(member.params, member.where, self.task)
         fit_seconds = (fitted - started) / len(members)
-        if scored is None:
-            return {c: self._scored(m, model_of(c), fit_seconds) for c, m in enumerate(members)}
         score_seconds = (time.perf_counter() - fitted) / len(members)
         found = {}
         for c, member in enumerate(members):
-            model = model_of(c) if self.task.return_estimator else None
-            found[c] = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
+            if scored is None:
+                found[c] = self._scored(member, model_of(c), fit_seconds)
+            else:
+                model = model_of(c) if self.task.return_estimator else None
+                found[c] = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
+            found[c]["made"] = Made(ON_EACH_FOLD, 0 if c else stack.n_passes)
         return found
 
 

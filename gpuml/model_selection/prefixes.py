@@ -26,6 +26,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline, _fit_transform_one
 
 from gpuml._config import current_settings
+from gpuml.model_selection.candidates import STEPS, STEPS_AGAIN, Made
 from gpuml.model_selection.last_steps import (
     Candidate,
     Member,
@@ -73,8 +74,7 @@ def fit_pipelines(
     Returns
     -------
     results : list of dict
-        In the order of the candidates. Besides, "place" names where the rows are that a model was
-        fitted to; None if it is not known.
+        In the order of the candidates, each with "made".
     """
     tree, unshared = plant(estimator, candidates, fold.fit_params)
     visit = Visit(fold, task, PrefixCache(current_settings().cache_bytes))
@@ -82,8 +82,7 @@ def fit_pipelines(
     for position in unshared:
         params, where = candidates[position]
         visit.results[position] = fit_one(estimator, fold, params, where, task)
-    found = [visit.results[position] for position in range(len(candidates))]
-    return [{**result, "place": visit.places.get(i)} for i, result in enumerate(found)]
+    return [visit.results[position] for position in range(len(candidates))]
 
 
 def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -156,8 +155,10 @@ class Prefix:
         What is printed with the seconds of the fit.
     children, leaves
         Longer prefixes, and candidates whose last steps follow this prefix.
-    n_left : int
-        Candidates below that are not done yet.
+    n_below, n_left : int
+        Candidates below, and those of them that are not done yet.
+    n_fits : int
+        How often the step was fitted.
     fitted, error
         The fitted step, or the text of the error that it raised.
     fit_seconds, score_seconds : float
@@ -171,7 +172,9 @@ class Prefix:
     message: str | None = None
     children: dict[Hashable, "Prefix"] = field(default_factory=dict)
     leaves: list[_Leaf] = field(default_factory=list)
+    n_below: int = 0
     n_left: int = 0
+    n_fits: int = 0
     fitted: Any = None
     error: str | None = None
     fit_seconds: float = 0.0
@@ -224,6 +227,7 @@ def _hang(leaf, prefix):
     for name, step, message in leaf.steps_before():
         if name not in known:
             prefix = _child(prefix, name, step, leaf.routed[name], message)
+            prefix.n_below += 1
             prefix.n_left += 1
     prefix.leaves.append(leaf)
 
@@ -282,12 +286,11 @@ class PrefixError(Exception):
 
 
 class Visit:
-    """Fits along the tree, and by position the results, and where the rows of the models are."""
+    """Fits along the tree, and by position the results."""
 
     def __init__(self, fold: Fold, task: Task, cache: PrefixCache):
         self.fold, self.task, self.cache = fold, task, cache
         self.results: dict[int, dict[str, Any]] = {}
-        self.places: dict[int, str] = {}
 
     def down(self, prefix: Prefix) -> None:
         """Fit and score all candidates of a prefix, then those of longer ones."""
@@ -313,16 +316,20 @@ class Visit:
             results = fit_members(members, Stage(self.fold, rows["fit"], seen), self.task)
         for i, (leaf, member) in enumerate(zip(prefix.leaves, members, strict=True)):
             if i in results:
-                self._done(leaf, member, prefix, results[i])
-                if "fit" in rows:
-                    self.places[leaf.position] = place_name(rows["fit"])
+                place = place_name(rows["fit"]) if "fit" in rows else None
+                self._done(leaf, member, prefix, results[i], place)
         left = [leaf for i, leaf in enumerate(prefix.leaves) if i not in results]
         for leaf in left:
             _hang(replace(leaf, n_last=1), prefix)
         for part in rows if left else ():
             self.cache.put((prefix, part), rows[part])
 
-    def _done(self, leaf, member, prefix, result):
+    def _done(self, leaf, member, prefix, result, place):
+        made = result.get("made", Made())
+        in_common = [each.n_fits for each in prefix.branch() if each.n_below > 1]
+        steps = [STEPS_AGAIN if n_fits > 1 else STEPS for n_fits in in_common]
+        shared = tuple(dict.fromkeys([*steps, *made.shared]))
+        result["made"] = replace(made, place=place, shared=shared)
         for each in prefix.branch():
             result["fit_time"] += each.fit_seconds
             result["score_time"] += each.score_seconds
@@ -375,6 +382,7 @@ class Visit:
         for part in ("test", "train"):
             self.cache.discard((prefix, part))
         step, y, message = clone(prefix.step, safe=False), self.fold.y_train, prefix.message
+        prefix.n_fits += 1
         started = time.perf_counter()
         try:
             rows, prefix.fitted = _fit_transform_one(

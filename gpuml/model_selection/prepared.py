@@ -188,6 +188,7 @@ def _enter(prepared: Prepared, prefix: Prefix, depth: int, n_sharing: int) -> No
     for child in prefix.children.values():
         if prepared.error is None:
             child.fitted = prepared.fitted[depth]
+        child.n_below = n_sharing
         if depth == len(prepared.names) - 1:
             child.error = prepared.error
             child.fit_seconds = prepared.fit_seconds / n_sharing

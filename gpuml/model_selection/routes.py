@@ -24,6 +24,7 @@ def fit_fold(
 ) -> list[dict[str, Any]]:
     """Fit and score candidates on one split; results as of scikit-learn's `_fit_and_score`.
 
+    Those that were not made by a fit of their own say how, as "made" (see `steps_of`).
     `settings` are gpuml's, which a worker process does not inherit. Where the rows are in host
     memory and an estimator computes on a device, a fold goes there once for all candidates.
     """
@@ -41,10 +42,3 @@ def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int
     if shares_prefixes(estimator, params):
         return list(prefix_order(estimator, params))
     return list(range(len(params)))
-
-
-def what_is_shared(estimator: Any, params: Sequence[Mapping[str, Any]]) -> str:
-    """What candidates have in common, in words for a plan; empty for nothing."""
-    if shares_prefixes(estimator, params):
-        return ", steps in common fitted once per fold"
-    return ", larger ensembles grown from smaller ones" if grows(estimator, params) else ""

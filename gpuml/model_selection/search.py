@@ -25,7 +25,7 @@ from gpuml._travel import Travels
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection._html import search_html
-from gpuml.model_selection.candidates import Plan, Step
+from gpuml.model_selection.candidates import ALONE, Plan, Step
 from gpuml.model_selection.costs import Costs
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task, check_error_score, is_foreign
@@ -92,7 +92,7 @@ class OnePassSearch(Travels, BaseSearchCV):
             # scikit-learn's callbacks follow every single fit, so these have to be single.
             super().fit(X, y, **params)
             n_fits = len(self.cv_results_["params"]) * self.n_splits_
-            step = Step(n_fits, n_fits, place_name(X), "one by one, for callbacks to follow")
+            step = Step(n_fits, n_fits, place_name(X), f"{ALONE}, for callbacks to follow")
             self.plan_ = Plan((step,))
             return self
         before = dict(vars(self))

@@ -7,11 +7,10 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from gpuml.model_selection.candidates import Group, Step
+from gpuml.model_selection.candidates import TOGETHER, Group, Step
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_scores
 from gpuml.model_selection.prefixes import shares_prefixes
-from gpuml.model_selection.routes import what_is_shared
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.words import number
 from gpuml_dask.resuming.rounds import Finished
@@ -21,8 +20,6 @@ from gpuml_dask.searching.kinds import Kinds, Placer, Spot
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import split_unit
 from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
-
-TOGETHER, ALONE = "all candidates together", "one by one"
 
 
 class Round:
@@ -67,7 +64,8 @@ class Round:
         self.params = dict(enumerate(candidates, first))
         self.table: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in self.params}
         self.groups: dict[int, tuple[Group, str | None]] = {}
-        self._done: dict[tuple[str, str], list[Done]] = defaultdict(list)
+        # By what was done and where: the workers that did it, and a step of each unit.
+        self._done: dict[tuple[str, str], list[tuple[str, Step]]] = defaultdict(list)
         self._divided: list[Step] = []
 
     @property
@@ -190,7 +188,8 @@ class Round:
             self._enter(candidate, split, result, where)
         if isinstance(unit, GroupUnit):
             self.groups.update(dict.fromkeys(unit.candidates, (unit.group, done.worker)))
-        self._done[done.step.why, done.step.place].append(done)
+        for step in done.steps:
+            self._done[step.why, step.place].append((done.worker, step))
         self._keep(unit)
 
     def _enter(self, candidate, split, result, where):
@@ -241,14 +240,11 @@ class Round:
         return [*self._divided, *steps]
 
     def _step(self, why, place, done):
-        n_workers = len({each.worker for each in done})
+        n_workers = len({worker for worker, _ in done})
         if why == TOGETHER and len(done) > 1:
             why = f"{len(done)} groups, the candidates of each together"
-        if why == ALONE:
-            why += ", folds gathered by each unit"
-            why += what_is_shared(self.job.estimator, list(self.params.values()))
         n_fits, n_passes = (
-            sum(getattr(each.step, name) for each in done) for name in ("n_fits", "n_passes")
+            sum(getattr(step, name) for _, step in done) for name in ("n_fits", "n_passes")
         )
         return Step(n_fits, n_passes, f"{number(n_workers, 'worker')} ({place})", why)
 

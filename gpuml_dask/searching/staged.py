@@ -27,7 +27,16 @@ from gpuml.model_selection.prepared import (
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.running import Inputs, Runner
-from gpuml_dask.searching.tasks import Done, RefitUnit, Spec, SplitUnit, as_user, done, run_unit
+from gpuml_dask.searching.tasks import (
+    Done,
+    RefitUnit,
+    Spec,
+    SplitUnit,
+    Steps,
+    as_user,
+    done,
+    run_unit,
+)
 from gpuml_dask.searching.warned import Warned
 
 
@@ -87,7 +96,7 @@ class StagedUnit(SplitUnit):
         """What has to be done before."""
         return FirstSteps(self.prefix, self.split, self.params[0], self.placing.first)
 
-    def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Step]:
+    def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:
         """Fit and score the other steps on a worker."""
         n = len(self.params)
         work = [
@@ -97,9 +106,7 @@ class StagedUnit(SplitUnit):
         results = fit_prepared(
             spec.estimator, prepared, work, task, spec.settings, n_sharing=self.n_sharing
         )
-        value = [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)]
-        place = place_of_fits(spec.estimator, prepared, self.params[0])
-        return value, Step(self.n_fits, self.n_fits, place, "one by one")
+        return self.made_of(results, place_of_fits(spec.estimator, prepared, self.params[0]))
 
 
 @dataclass(frozen=True)
@@ -111,10 +118,10 @@ class StagedRefit(RefitUnit):
         """What has to be done before."""
         return FirstSteps(self.candidate, None, self.params, self.placing.first)
 
-    def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Step]:
+    def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:
         """Fit the other steps on a worker."""
         model = refit_prepared(spec.estimator, prepared, self.params)
-        return model, Step(1, 1, place_of_fits(spec.estimator, prepared, self.params), "refit")
+        return model, [Step(1, 1, place_of_fits(spec.estimator, prepared, self.params), "refit")]
 
 
 def split_unit(
@@ -247,5 +254,5 @@ def run_rest(packed: bytes, spec: Spec, first: First) -> Done:
     """Run a unit whose first steps are done."""
     unit = cloudpickle.loads(packed)
     with small_arrays(), as_user(spec) as warned:
-        value, step = unit.finish(first.prepared, spec)
-    return done(value, step, [*first.warned, *warned])
+        value, steps = unit.finish(first.prepared, spec)
+    return done(value, steps, [*first.warned, *warned])

@@ -20,7 +20,7 @@ from distributed import get_worker
 import gpuml
 from gpuml.data import AnySplit
 from gpuml.divided import located_splits, small_arrays
-from gpuml.model_selection.candidates import Group, Step
+from gpuml.model_selection.candidates import Group, Step, steps_of
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
@@ -28,6 +28,8 @@ from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.warned import Warned, recorded
 
 Results = list[dict[str, Any]]
+Steps = Sequence[Step]
+BY_UNITS = "folds gathered by each unit"
 
 _building = threading.Lock()
 
@@ -141,13 +143,14 @@ class Done:
     ----------
     value : list of (candidate, split, result), estimator or None
         None of a group that could not be fitted at once.
-    step : Step
+    steps : sequence of Step
+        One or more: candidates of a unit may go several ways.
     worker, device : str
     warned : list of Warned
     """
 
     value: Any
-    step: Step
+    steps: Steps
     worker: str
     device: str
     warned: Sequence[Warned] = ()
@@ -182,19 +185,19 @@ class GroupUnit:
             for position, each in zip(self.group.positions, params, strict=True)
         ]
 
-    def run(self, kept: Kept) -> tuple[Any, Step]:
+    def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit and score on a worker; no results where it can't be done at once."""
         evaluator = kept.evaluator
         with kept.lock:
             found = evaluator.fit_group(self.group)
             if not found:
-                return None, Step(0, 0, place_name(evaluator.job.X), "")
-            return _by_split(found), evaluator.steps[-1]
+                return None, [Step(0, 0, place_name(evaluator.job.X), "")]
+            return _by_split(found), evaluator.steps[-1:]
 
 
 @dataclass(frozen=True)
 class SplitUnit:
-    """Candidates that are fitted one by one on one split."""
+    """Candidates that are fitted on one split: one by one, but for what they have in common."""
 
     title: str
     label: str
@@ -217,13 +220,16 @@ class SplitUnit:
             for position, each in zip(self.candidates, self.params, strict=True)
         ]
 
-    def run(self, kept: Kept) -> tuple[Any, Step]:
+    def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit and score on a worker."""
         evaluator = kept.evaluator
         results = evaluator.fit_split(self.split, self.params)
-        value = [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)]
-        place = evaluator.place_for(self.params[0])
-        return value, Step(self.n_fits, self.n_fits, place, "one by one")
+        return self.made_of(results, evaluator.place_for(self.params[0]))
+
+    def made_of(self, results: Results, place: str) -> tuple[Any, Steps]:
+        """Results with their candidates and split, and what was done for them at a place."""
+        steps = steps_of(results, place, BY_UNITS, by_task=True)
+        return [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)], steps
 
 
 @dataclass(frozen=True)
@@ -248,7 +254,7 @@ class RefitUnit:
         """None: it is one fit."""
         return []
 
-    def run(self, kept: Kept) -> tuple[Any, Step]:
+    def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit on a worker; the group's models are fitted again where it does not have them."""
         evaluator, model = kept.evaluator, None
         if self.group is not None:
@@ -258,7 +264,7 @@ class RefitUnit:
                     model = evaluator.refit(self.candidate)
         if model is None:
             model = evaluator.fit_all(self.params)
-        return model, Step(1, 1, evaluator.place_for(self.params), "refit")
+        return model, [Step(1, 1, evaluator.place_for(self.params), "refit")]
 
 
 Unit = GroupUnit | SplitUnit | RefitUnit
@@ -296,8 +302,8 @@ def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
     """
     unit = cloudpickle.loads(packed)
     with small_arrays(), as_user(spec) as warned:
-        value, step = unit.run(spec.kept(rows))
-    return done(value, step, warned)
+        value, steps = unit.run(spec.kept(rows))
+    return done(value, steps, warned)
 
 
 @contextmanager
@@ -311,14 +317,17 @@ def as_user(spec: Spec) -> Iterator[list[Warned]]:
         yield warned
 
 
-def done(value: Any, step: Step, warned: Sequence[Warned]) -> Done:
+def done(value: Any, steps: Steps, warned: Sequence[Warned]) -> Done:
     """What a unit came to on this worker."""
-    return Done(value, step, get_worker().address, _device(step.place), tuple(warned))
+    return Done(value, steps, get_worker().address, _device(steps[0].place), tuple(warned))
 
 
-def _device(place):
-    """The device of a place such as "cupy:cuda:0", with the number that the machine gives it."""
-    device = place.partition(":")[2]
+def _device(places):
+    """The device of a place such as "cupy:cuda:0", with the number that the machine gives it.
+
+    Of several places it is the first, where the rows are.
+    """
+    device = places.partition(", ")[0].partition(":")[2]
     kind, _, index = device.partition(":")
     if kind != "cuda":
         return kind

@@ -319,6 +319,19 @@ def test_the_plan_of_fits_one_by_one(client, rows):
     assert "one by one" in str(plan)
 
 
+def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, rows):
+    X, y, _ = rows
+    pipeline = make_pipeline(PolynomialFeatures(), Ridge())
+    grid = [{"ridge__alpha": ALPHAS}, {"ridge__alpha": ALPHAS, "ridge__solver": ["sag"]}]
+    plan = GridSearchCV(pipeline, grid, client=client).fit(X, y).plan_
+    alone, together = sorted(plan.steps, key=lambda step: -step.n_passes)
+    assert (together.n_fits, together.n_passes) == (15, 5)
+    assert (alone.n_fits, alone.n_passes) == (15, 15)
+    for step, way in ((alone, "one by one"), (together, "candidates together on each fold")):
+        assert step.why.startswith(f"{way}, folds gathered by each unit, steps in common")
+        assert "worker" in step.place
+
+
 def test_iid_has_a_message(client, rows):
     with pytest.warns(FutureWarning, match="iid= has no effect"):
         GridSearchCV(Ridge(), {"alpha": ALPHAS}, iid=True, client=client).fit(*rows[:2])

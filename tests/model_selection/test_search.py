@@ -164,8 +164,8 @@ def test_plan_says_one_pass(rng):
     X, y = data(rng)
     search = GridSearchCV(Ridge(), GRID, cv=5).fit(X, y)
     assert str(search.plan_) == "50 fits in 1 pass on numpy:cpu (all candidates together)"
-    one_by_one = GridSearchCV(make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [1, 2]})
-    assert one_by_one.fit(X, y).plan_.n_passes == 10
+    by_fold = GridSearchCV(make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [1, 2]})
+    assert by_fold.fit(X, y).plan_.n_passes == 5
 
 
 def test_device_data_is_not_copied_to_the_host(rng):
