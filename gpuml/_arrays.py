@@ -17,6 +17,7 @@ import array_api_compat
 import numpy as np
 
 from gpuml._frames import from_cudf, is_cudf, is_lazy
+from gpuml._gathered import gathered, is_divided
 
 Array = Any
 
@@ -127,7 +128,8 @@ def as_array(x: Any) -> Any:
     precision becomes float32, which holds it exactly (NumPy's float16 is left to scikit-learn);
     other byte orders become the machine's; tensors with a gradient are cut off from it. What
     scikit-learn's own validation reads (lists, pandas, polars, Arrow, scipy.sparse) comes back as
-    it is too. CUDA data of other libraries becomes CuPy, and so do frames of cuDF.
+    it is too. CUDA data of other libraries becomes CuPy, and so do frames of cuDF. Collections of
+    Dask are computed, with a warning.
 
     Raises
     ------
@@ -140,6 +142,8 @@ def as_array(x: Any) -> Any:
         return x
     if is_array(x):
         return _plain(x)
+    if is_divided(x):
+        return as_array(gathered(x))
     if is_cudf(x):
         return from_cudf(x)
     if is_lazy(x):

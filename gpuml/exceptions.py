@@ -8,7 +8,15 @@ Examples
 >>> warnings.resetwarnings()
 """
 
-__all__ = ["FallbackError", "FallbackWarning", "PrecisionWarning", "VersionWarning"]
+import sys
+
+__all__ = [
+    "FallbackError",
+    "FallbackWarning",
+    "GatheredWarning",
+    "PrecisionWarning",
+    "VersionWarning",
+]
 
 
 class FallbackWarning(UserWarning):
@@ -23,9 +31,33 @@ class FallbackError(ValueError):
     """What `FallbackWarning` says, under ``fallback="error"``."""
 
 
+class GatheredWarning(UserWarning):
+    """A collection of Dask was gathered into one process, as gpuml works there.
+
+    The text says how many bytes that is, and what of `gpuml_dask` leaves the rows divided.
+    """
+
+
 class PrecisionWarning(UserWarning):
     """float64 rows were worked on in float32, as the engine knows nothing else."""
 
 
 class VersionWarning(UserWarning):
     """A model was saved by another version of gpuml or scikit-learn than the one that loads it."""
+
+
+def level_of_user() -> int:
+    """The `stacklevel`, for whoever calls this, of the first caller outside gpuml and scikit-learn.
+
+    Returns
+    -------
+    level : int
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _root(frame) in ("gpuml", "gpuml_dask", "sklearn"):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _root(frame):
+    return frame.f_globals.get("__name__", "").partition(".")[0]

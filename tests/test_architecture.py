@@ -37,7 +37,8 @@ RULES = {
     "gpuml._host_rows": ("narwhals",),
     "gpuml._output": ("gpuml._arrays", "gpuml._cuml", "sklearn.utils"),
     "gpuml._progress": ("rich",),
-    "gpuml._arrays": ("gpuml._frames", "gpuml._staging"),
+    "gpuml._gathered": ("gpuml.exceptions",),
+    "gpuml._arrays": ("gpuml._frames", "gpuml._gathered", "gpuml._staging"),
     "gpuml._foreign_rows": ("gpuml._arrays",),
     # Models that travel: pickles, scikit-learn's twins, files.
     "gpuml._stored": ("gpuml._arrays", "gpuml._config"),
@@ -61,7 +62,7 @@ RULES = {
         *("sklearn.exceptions", "sklearn.utils"),
     ),
     "gpuml.metrics": (
-        *("gpuml._arrays", "gpuml._ops", "gpuml.data"),
+        *("gpuml._arrays", "gpuml._gathered", "gpuml._ops", "gpuml.data"),
         *("sklearn",),
     ),
     "gpuml.files": (),
@@ -115,8 +116,8 @@ RULES = {
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
     ),
     "gpuml.compose": (
-        *("gpuml._arrays", "gpuml._travel", "gpuml._validation", "gpuml.linear_model"),
-        *("gpuml.metrics", "gpuml.pipeline", "sklearn"),
+        *("gpuml._arrays", "gpuml._gathered", "gpuml._travel", "gpuml._validation"),
+        *("gpuml.linear_model", "gpuml.metrics", "gpuml.pipeline", "sklearn"),
     ),
     "gpuml.decomposition": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
@@ -132,7 +133,7 @@ RULES = {
     "gpuml.adapters": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
         *("gpuml._cuml", "gpuml._cuml_memory", "gpuml._small_arrays", "gpuml._validation"),
-        *("gpuml.exceptions",),
+        *("gpuml._gathered", "gpuml.exceptions"),
         *("gpuml.metrics", "sklearn"),
     ),
     "gpuml._csr": ("gpuml._arrays", "gpuml._validation", "sklearn.utils"),

@@ -28,6 +28,7 @@ from gpuml.adapters._inputs import (
     check_transformed,
     check_X,
     host_call,
+    in_memory,
     is_sparse,
     reads_texts,
     refused_rows,
@@ -89,7 +90,7 @@ class Adapter(Travels):
         """Every forwarded method of scikit-learn's class."""
         if _inside.get() is self:
             return method.original(self, *args, **kwargs)
-        call = method.bind(self, args, kwargs)
+        call = in_memory(method.bind(self, args, kwargs))
         with small_arrays():
             if not method.fits:
                 return self._use(method, call)

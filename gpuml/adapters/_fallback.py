@@ -1,12 +1,11 @@
 """What happens where scikit-learn does the work that a GPU was meant to do."""
 
-import sys
 import warnings
 from typing import Any
 
 from gpuml._config import current_settings
 from gpuml.adapters._method import FITTING
-from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning
+from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning, level_of_user
 
 # (class, method, reason) or class of what was said in this process and need not be said again.
 _said: set = set()
@@ -57,18 +56,6 @@ def warn_of_precision(estimator: Any) -> None:
             PrecisionWarning,
             stacklevel=level_of_user(),
         )
-
-
-def level_of_user():
-    """The level, for whoever called this, of the first caller outside gpuml and scikit-learn."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _root(frame) in ("gpuml", "sklearn"):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _root(frame):
-    return frame.f_globals.get("__name__", "").partition(".")[0]
 
 
 def _first_time(what):

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from gpuml._arrays import Place, as_array, device_of, is_array, move, namespace, to_host
+from gpuml._gathered import gathered
 from gpuml._labels import Encoded, encode, is_labels
 from gpuml._ops import all_finite
 from gpuml._validation import (
@@ -31,10 +32,10 @@ from gpuml._validation import (
     check_weight,
     is_foreign,
 )
-from gpuml.adapters._fallback import level_of_user
 from gpuml.adapters._method import Call
 from gpuml.adapters._place import is_device_sparse
 from gpuml.adapters._row import Data, Row
+from gpuml.exceptions import level_of_user
 
 
 def reads_texts(estimator: Any) -> bool:
@@ -234,6 +235,11 @@ def move_numbers(x: Any, place: Place) -> Any:
     if isinstance(x, np.ndarray) and x.dtype.kind not in "fiub":
         return x
     return move(x, place)
+
+
+def in_memory(call: Call) -> Call:
+    """The call with what collections of Dask hold: gathered once, as all later steps read it."""
+    return Call(gathered(call.X), {name: gathered(value) for name, value in call.rest.items()})
 
 
 def host_call(call: Call) -> Call:

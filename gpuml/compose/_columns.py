@@ -9,6 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils._indexing import _get_column_indices
 
 from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._gathered import gathered
 from gpuml._travel import Travels
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
@@ -110,6 +111,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
         ValueError
             As for `fit`.
         """
+        X = gathered(X)
         with unchanged_on_error(self):
             return near(super().fit_transform(X, y, **params), X)
 
@@ -127,6 +129,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
         X_t : array or sparse matrix of shape (n_samples, sum of numbers of columns)
             In the library and on the device of X.
         """
+        X = gathered(X)
         return near(super().transform(X, **params), X)
 
     def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpuml._arrays import as_array, is_array, is_numpy, to_host
+from gpuml._gathered import gathered
 
 
 def is_foreign(x: Any) -> bool:
@@ -14,6 +15,7 @@ def is_foreign(x: Any) -> bool:
 
 def on_host(x: Any) -> Any:
     """`x` in host memory; what is there already comes back as it is."""
+    x = gathered(x)
     if isinstance(x, list) and x and is_foreign(x[0]):
         return [on_host(item) for item in x]
     if hasattr(x, "to_cupy"):

@@ -1,7 +1,8 @@
-"""scikit-learn's own checks of every adapter, with cuML on a GPU.
+"""scikit-learn's own checks of every adapter that cuML does the work of, on a GPU.
 
 Checks whose case cuML does not do are done by scikit-learn, as users have it. What fails is written
-down here, with its cause; beside it there is what scikit-learn expects of its own class.
+down here, with its cause; beside it there is what scikit-learn expects of its own class. Classes
+and parameters that a GPU has no part in are checked on the host, in the other files.
 """
 
 import pytest
@@ -9,15 +10,15 @@ from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CH
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuml
+from gpuml.adapters import all_rows
 from gpuml.manifold import UMAP
 from tests.adapters import test_checks, test_checks_a, test_checks_b
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
 OF_THE_FILES = [
-    *test_checks.instances(),
+    *test_checks.FAKED,
     *test_checks_a.AROUND_AN_ENGINE,
-    *test_checks_a.ON_THE_HOST,
     *test_checks_b.ESTIMATORS,
     UMAP(n_neighbors=5, n_epochs=30, init="random"),
 ]
@@ -41,6 +42,11 @@ def cuml():
 def expected_failures(estimator):
     row = estimator._row
     return {**PER_ESTIMATOR_XFAIL_CHECKS.get(row.sk, {}), **FAILURES.get(row.name, {})}
+
+
+def test_every_class_that_cuml_has_is_checked():
+    checked = {estimator._row.cuml for estimator in ESTIMATORS}
+    assert checked == {row.cuml for row in all_rows().values() if row.cuml is not None}
 
 
 def test_exceptions_are_of_classes_that_are_checked():

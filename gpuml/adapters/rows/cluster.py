@@ -9,13 +9,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import as_array, is_array, move, namespace, place_of
 from gpuml._ops import all_finite
-from gpuml.adapters._fallback import level_of_user
 from gpuml.adapters._row import Row, only, unset, when, when_set
 from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
 from gpuml.adapters.conversions.dbscan import DBSCAN as DBSCAN_CONVERSION
 from gpuml.adapters.conversions.hdbscan import HDBSCAN as HDBSCAN_CONVERSION
 from gpuml.adapters.conversions.hdbscan import min_samples
 from gpuml.adapters.conversions.kmeans import KMEANS as KMEANS_CONVERSION
+from gpuml.exceptions import level_of_user
 
 # Iterations that a run takes in the mean, where no one knows better.
 ITERATIONS = 20

@@ -1,0 +1,64 @@
+"""Collections of Dask that are handed to what works in one process: gathered, and said so."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from gpuml.exceptions import GatheredWarning, level_of_user
+
+INSTEAD = (
+    "gpuml_dask leaves it divided: import the same class from gpuml_dask.linear_model, "
+    "gpuml_dask.decomposition or gpuml_dask.preprocessing, a search over any estimator from "
+    "gpuml_dask.model_selection, predict, transform and score of any fitted model from "
+    "gpuml_dask.predict. To gather it without this warning, pass what its compute() returns."
+)
+
+
+def is_divided(x: Any) -> bool:
+    """Whether `x` is a collection of Dask: an array, a frame, a delayed object, one of xarray's."""
+    # Asked of the type: a delayed object has every attribute.
+    return hasattr(type(x), "__dask_graph__") and x.__dask_graph__() is not None
+
+
+def gathered(x: Any) -> Any:
+    """What a collection of Dask holds, in the memory of this process; all else as it is.
+
+    Warns
+    -----
+    GatheredWarning
+        Before anything is computed, where the size is known then.
+    """
+    if not is_divided(x):
+        return x
+    size = _bytes_of(x)
+    if size is not None:
+        _warn(x, size)
+    found = x.compute()
+    if size is None:
+        _warn(x, _bytes_of(found))
+    return found
+
+
+def _warn(x, size):
+    amount = "" if size is None else f" of {size:,} bytes"
+    kind = f"{type(x).__module__.partition('.')[0]} {type(x).__name__}"
+    warnings.warn(
+        f"A {kind}{amount} is gathered into the memory of this process, where gpuml works. "
+        f"{INSTEAD}",
+        GatheredWarning,
+        stacklevel=level_of_user(),
+    )
+
+
+def _bytes_of(x):
+    """Bytes of an array or a frame; None where nobody knows yet."""
+    if hasattr(x, "memory_usage") and not is_divided(x):
+        return int(np.sum(x.memory_usage()))
+    try:
+        size = x.nbytes
+    except (AttributeError, NotImplementedError):  # the frames' word for what they would compute
+        return None
+    known = isinstance(size, int | float | np.number) and math.isfinite(size)
+    return int(size) if known else None
