@@ -49,7 +49,7 @@ def of_scenarios(name):
 
 def of_adapters(options):
     rows = [max(100, int(n * options.scale)) for n in ADAPTER_ROWS[options.device]]
-    return ["--device", options.device, "--rows", *rows]
+    return ["--device", options.device, "--rows", *rows, "--scale", options.scale]
 
 
 def of_cluster(options):

@@ -358,3 +358,15 @@ def test_adapters_benchmark_compares_both_sides(tmp_path):
         assert len(row["runs"]) == 2
         assert row["extra"] == pytest.approx(row["ours"] - row["bare"])
         assert min(row["ours"], row["bare"]) > 0
+
+
+def test_adapters_benchmark_compares_searches_with_bare_fits(tmp_path):
+    path, models = tmp_path / "adapters.json", ("KNeighborsClassifier", "KernelDensity")
+    options = ("--models", *models, "--scale", 1e-3, "--repeats", 1, "--json", path)
+    done = run(ADAPTERS_BENCHMARK, "--scenario", "search", *options)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["search"]
+    assert [row["model"] for row in rows] == [*models]
+    for row in rows:
+        assert row["ratio"] == pytest.approx(row["ours"] / row["bare"])
+        assert row["as asked"] == (row["ratio"] <= 1.05)
