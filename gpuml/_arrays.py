@@ -124,9 +124,10 @@ def place_of(x: Array) -> Place:
 def as_array(x: Any) -> Any:
     """Turn what only *holds* an array into an array, without a copy where the protocol allows it.
 
-    Arrays come back as they are, but for three things that no arithmetic here is written for: half
+    Arrays come back as they are, but for four things that no arithmetic here is written for: half
     precision becomes float32, which holds it exactly (NumPy's float16 is left to scikit-learn);
-    other byte orders become the machine's; tensors with a gradient are cut off from it. What
+    other byte orders become the machine's; elements that no number of the machine starts at are
+    copied to where they do (see `aligned`); tensors with a gradient are cut off from it. What
     scikit-learn's own validation reads (lists, pandas, polars, Arrow, scipy.sparse) comes back as
     it is too. CUDA data of other libraries becomes CuPy, and so do frames of cuDF. Collections of
     Dask are computed, with a warning.
@@ -161,7 +162,7 @@ def as_array(x: Any) -> Any:
 def _plain(x):
     """An array that is, or would be, what arithmetic is written for."""
     if type(x) is np.ndarray and x.dtype.kind in "fiub" and x.dtype.isnative:
-        return x  # asked for so often that the rest takes its time
+        return aligned(x)  # asked for so often that the rest takes its time
     if is_numpy(x):
         return _plain_numpy(x)
     library = _library_of(x)
@@ -184,7 +185,28 @@ def _plain_numpy(x):
         )
     if not x.dtype.isnative and x.dtype.kind in "fiub":
         return x.astype(x.dtype.newbyteorder("="))
-    return x.astype(np.float32) if x.dtype != np.float16 and _is_half(x) else x
+    return x.astype(np.float32) if x.dtype != np.float16 and _is_half(x) else aligned(x)
+
+
+def aligned(x: Any) -> Any:
+    """The same array, unless its elements start where no number of the machine does: then a copy.
+
+    Of NumPy arrays, which start at any byte if they came over a network or out of a file of
+    records. BLAS reads no such array: NumPy copies it for each product, and always to C order, for
+    which BLAS may round otherwise than for the order that the array has. Here it is copied once,
+    in its own order, so that results are the same wherever rows were.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml._arrays import aligned
+    >>> x = np.frombuffer(bytes(17), dtype=np.float64, offset=1)
+    >>> x.flags.aligned, aligned(x).flags.aligned
+    (False, True)
+    """
+    if not isinstance(x, np.ndarray) or x.flags.aligned:
+        return x
+    return np.array(x, order="K", copy=True)
 
 
 def _plain_torch(x):
@@ -291,12 +313,12 @@ transfer_observers: list[Callable[[str, int], None]] = []
 
 
 def move(x: Array, place: Place) -> Array:
-    """`x` as an array of `place`; the same object if it is there already."""
+    """`x` as an array of `place`; the same object if it is there already (and is `aligned`)."""
     if x is None:
         return None
     here = place_of(x)
     if here == place:
-        return x
+        return aligned(x)
     if here.is_host != place.is_host:
         _report("to_device" if here.is_host else "to_host", nbytes(x))
     if here.xp is place.xp:

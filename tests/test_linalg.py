@@ -261,6 +261,7 @@ def test_blocks_make_no_difference(shape, center, rng):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_files_give_what_arrays_give(tmp_path, shape, rng):
     a = with_spectrum(SPECTRA["slow"], shape, rng)[0]

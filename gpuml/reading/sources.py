@@ -161,8 +161,9 @@ def _of_bed(bed):
 def _is_stored(a):
     """Whether `a` is an array somewhere else, which is read by slicing."""
     if isinstance(a, np.ndarray):
-        # What is turned over as it is read would be a copy of the file otherwise.
-        return not a.dtype.isnative and a.dtype.kind in "fiu" and _is_file(a)
+        # What is turned over, or aligned, as it is read would be a copy of the file otherwise.
+        as_is = a.dtype.isnative and a.flags.aligned
+        return not as_is and a.dtype.kind in "fiu" and _is_file(a)
     if is_array(a) or hasattr(a, "__cuda_array_interface__"):
         return False
     return all(hasattr(a, name) for name in ("shape", "dtype", "__getitem__")) and not hasattr(

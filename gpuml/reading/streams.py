@@ -62,4 +62,5 @@ def _read(source, part):
 
 
 def _in_memory(x):
-    return np.array(x, order="C", copy=True) if isinstance(x, np.ndarray) else x
+    # In the order that it has: for another one BLAS may round otherwise than for arrays in memory.
+    return np.array(x, order="K", copy=True) if isinstance(x, np.ndarray) else x

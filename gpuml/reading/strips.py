@@ -18,7 +18,7 @@ import numpy as np
 from gpuml._arrays import Array, Place, compute_place, itemsize, move, namespace, nbytes, place_of
 from gpuml.encodings import Packed, products
 from gpuml.reading.sources import Source
-from gpuml.reading.streams import blocks, parts_of
+from gpuml.reading.streams import at_place, blocks, parts_of
 from gpuml.reading.visits import SHIFT_ROWS, as_codes, check_sums
 from gpuml.solvers import row_products
 from gpuml.solvers._blocks import quiet
@@ -323,7 +323,7 @@ def _blocks(strip: Strip, chunk: Block, place: Place) -> Iterator[tuple[slice, B
     """Blocks of rows of a chunk, at a place: the chunk itself where it is there."""
     data = _data(chunk)
     if place_of(data) == place or place.is_host:
-        yield slice(0, chunk.shape[0]), as_codes(chunk)
+        yield slice(0, chunk.shape[0]), as_codes(at_place(chunk, place))
         return
     row_bytes = data.shape[1] * itemsize(data.dtype)
     source = Source(

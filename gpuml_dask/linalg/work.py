@@ -116,6 +116,7 @@ def part_of_sums(chunk: Any, Y: np.ndarray, standard: Standard, *, settings: Set
 
 def small_sums(Y: np.ndarray) -> Share:
     """Of a strip, what its image ``Y = B Q`` is enough for."""
+    Y = move(Y, HOST)  # aligned, wherever it came from
     return Share(np.zeros(0), gram(Y), Y.sum(axis=0))
 
 

@@ -37,8 +37,9 @@ class ClusterEvaluator:
     """Evaluates candidates of a job on the workers of a cluster, round after round.
 
     Units of work are groups of candidates, each fitted at once and never cut, and candidates one by
-    one on a split. A worker that gets units gets all rows, once, and results are those of one
-    machine, bit for bit. Groups of much data are fitted with the rows divided (`ByRows`).
+    one on a split. A worker that gets units gets all rows, once, and results of gpuml's estimators
+    are those of one machine, bit for bit. Groups of much data are fitted with the rows divided
+    (`ByRows`).
 
     Parameters
     ----------

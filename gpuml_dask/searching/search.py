@@ -243,8 +243,8 @@ class GridSearchCV(ClusterSearch, sk.GridSearchCV):
     those of `gpuml.model_selection.GridSearchCV`. Candidates that an estimator can fit together are
     one unit of work; other units are candidates on one split. A worker that gets units gets all
     rows, once for the search. From 64 MiB on, rows of what can be fitted from sums over rows stay
-    divided instead, and scores may differ from those of one device by rounding. Either way they
-    are the same to the last bit whoever does what and whatever dies meanwhile.
+    divided instead, and scores may differ from those of one device by rounding. Either way those of
+    gpuml's estimators are the same to the last bit whoever does what and whatever dies meanwhile.
 
     Arguments of dask-ml's class of this name are taken too.
 

@@ -19,7 +19,7 @@ from distributed import get_worker
 
 import gpuml
 from gpuml.data import AnySplit
-from gpuml.divided import located_splits, small_arrays
+from gpuml.divided import aligned, located_splits, small_arrays
 from gpuml.model_selection.candidates import Group, Step, steps_of
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
@@ -86,6 +86,8 @@ class Spec:
 
     def _make(self, rows: Mapping[str, Any]) -> "Kept":
         """An evaluator for this worker; one thread at a time asks for it."""
+        # So that what a user's estimator computes depends less on who had the rows before.
+        rows = {name: aligned(x) for name, x in rows.items()}
         y = rows.get("y")
         splits = located_splits(self.splits, y)
         return Kept(Evaluator(Job(self.estimator, rows["X"], y, splits, self._task_with(rows))))

@@ -26,7 +26,7 @@ from distributed import Client, Future, KilledWorker, Lock, get_worker
 from distributed.core import Status
 
 from gpuml.data import Place
-from gpuml.divided import small_arrays
+from gpuml.divided import aligned, small_arrays
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
@@ -370,9 +370,9 @@ class _Part:
         self.here: Callable[[], Place] = transport.here
 
     def own(self, held: list[Any]) -> dict[int, Any]:
-        """The pieces of this rank by their positions."""
+        """The pieces of this rank by their positions; of arrays it does not matter who had them."""
         build = self._build
-        pieces = held if build is None else [build(*columns) for columns in held]
+        pieces = [aligned(x) if build is None else build(*x) for x in held]
         return dict(zip(self._positions, pieces, strict=True))
 
     def transport(self, member: Member | None) -> Transport:

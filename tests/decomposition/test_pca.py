@@ -140,21 +140,26 @@ def ill_conditioned(rng, condition=1e8, n=300, p=10):
 
 @pytest.mark.parametrize("solver", ["full", "covariance_eigh"])
 def test_at_condition_1e8_as_accurate_as_sklearn(library, rng, solver):
-    X, singular, right = ill_conditioned(rng)
-    ratio = singular**2 / np.sum(singular**2)
+    # Rounding of one matrix is a matter of luck, and of the CPU: the worst of several is not.
+    problems = [ill_conditioned(rng) for _ in range(5)]
 
-    def errors(model, to_numpy):
-        got = to_numpy(model.explained_variance_ratio_)
-        vectors = to_numpy(model.components_)
-        return np.abs(got - ratio) / ratio, np.abs(vectors - right).max(axis=1)
+    def worst(pca, asarray, to_numpy):
+        errors = []
+        for X, singular, right in problems:
+            model = pca(svd_solver=solver).fit(asarray(X))
+            ratio = singular**2 / np.sum(singular**2)
+            of_ratio = np.abs(to_numpy(model.explained_variance_ratio_) - ratio) / ratio
+            of_vectors = np.abs(to_numpy(model.components_) - right).max(axis=1)
+            errors.append((of_ratio, of_vectors))
+        return np.max(errors, axis=0)
 
-    ours = errors(PCA(svd_solver=solver).fit(library.asarray(X)), library.to_numpy)
-    theirs = errors(sk.PCA(svd_solver=solver).fit(X), np.asarray)
+    ours = worst(PCA, library.asarray, library.to_numpy)
+    theirs = worst(sk.PCA, np.asarray, np.asarray)
     for own, other in zip(ours, theirs, strict=True):
-        # Rounding is a matter of luck: ten times as good or bad is the same.
         assert (own <= 10 * other + 1e-13).all() or own.max() <= 10 * other.max()
     if solver == "full":
         assert ours[0].max() <= 1e-6
+        X = problems[0][0]
         model = PCA(svd_solver="full", whiten=True)
         Z = library.to_numpy(model.fit_transform(library.asarray(X)))
         np.testing.assert_allclose(Z.std(axis=0, ddof=1), 1, rtol=1e-6)

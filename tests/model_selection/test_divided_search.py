@@ -1,5 +1,7 @@
 """A search, or a fit, on divided rows is the same search on all rows, however they are divided."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
@@ -35,6 +37,7 @@ from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from gpuml.resampling.split import check_splitter, split_rows
 from gpuml.solvers import loss_rows
+from tests.travelled import travelled
 
 RTOL = {"float64": 1e-10, "float32": 1e-3}
 N_ROWS = 90
@@ -312,6 +315,7 @@ def test_samples_are_the_same_rows(monkeypatch, gathered):
         check_search(case, X, y, scoring=["neg_log_loss"], splitter=KFold(2), sizes=sizes)
 
 
+@pytest.mark.bits
 def test_runs_give_the_same_bits(rng):
     X, y = classes()
     for case in (CLASSIFIERS[0], CLASSIFIERS[-1]):
@@ -323,6 +327,38 @@ def test_runs_give_the_same_bits(rng):
             found.append(table(DividedEvaluator(Job(case[0], rows, None, splits, task)), case[1]))
         assert found[0][:2] == found[1][:2]
         np.testing.assert_array_equal(found[0][2].coef_, found[1][2].coef_)
+
+
+class Travelling(InProcess):
+    """Holders whose pieces, arguments and results go over a network each time."""
+
+    def map(self, function, *args, each_with=None):
+        pieces = [travelled(piece) for piece in self.pieces]
+        there = InProcess(pieces).map(function, *travelled(args), each_with=travelled(each_with))
+        return Travelling(there.pieces)
+
+    def each(self, function, *args):
+        pieces = [travelled(piece) for piece in self.pieces]
+        return [travelled(each) for each in InProcess(pieces).each(function, *travelled(args))]
+
+
+@pytest.mark.bits
+@cases
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bits_are_the_same_wherever_pieces_were(case, order):
+    X, y = data_for(case)
+    X = np.asarray(X, order=order)
+    task = task_of(case[0], scores_of(case), train=True)
+    found = []
+    for kind in (InProcess, Travelling):
+        rows = rows_in_pieces(SIZES, X, y)
+        shares = [Share(each.X.copy(order="K"), each.y) for each in rows.shares.pieces]
+        rows = replace(rows, shares=kind(shares))
+        splits = divided_splits(KFold(3), rows.shares, SIZES, classifier=is_classifier(case[0]))
+        found.append(table(DividedEvaluator(Job(case[0], rows, None, splits, task)), case[1]))
+    assert found[0][:2] == found[1][:2]
+    np.testing.assert_array_equal(found[0][2].coef_, found[1][2].coef_)
+    np.testing.assert_array_equal(found[0][2].intercept_, found[1][2].intercept_)
 
 
 # ---------------------------------------------------------------- what needs the rows in one place
