@@ -83,6 +83,17 @@ def cut(rows: Rows, size: int) -> Iterator[Rows]:
             yield rows[start:stop]
 
 
+def every(rows: Rows, step: int) -> Rows:
+    """One row in `step` of a set (of each run of one)."""
+    if isinstance(rows, slice):
+        return slice(rows.start, rows.stop, step)
+    if isinstance(rows, tuple):
+        return tuple(slice(run.start, run.stop, step) for run in rows)
+    if isinstance(rows, Elsewhere):
+        raise NeedsAllRows("Rows that are elsewhere are not read one by one.")
+    return rows[::step]
+
+
 @dataclass(frozen=True)
 class Absent:
     """Stands for an array whose rows are in pieces elsewhere: its shape and its NumPy dtype."""

@@ -66,9 +66,9 @@ def _from_covariance(estimator, batch, wanted):
 
 def _from_full_svd(estimator, batch, wanted):
     factors = atom_factors(batch, _all(batch), block_bytes=current_settings().block_bytes)
-    (rows,) = factors.atoms
-    _demand_finite(rows, estimator, batch)
-    return from_rows([rows], factors.shift[: batch.n_features], (batch.n_rows,))
+    stacked = factors.stack(np.ones(1))
+    _demand_finite(stacked.rows, estimator, batch)
+    return from_rows([stacked], (batch.n_rows,))
 
 
 def _from_random_block(estimator, batch, wanted):

@@ -397,8 +397,6 @@ def _step(principal, solvers):
 def _components_of(parts: Parts, solvers: Sequence[str], wanted: Sequence[Any]) -> Components:
     """Enough components of every part for all candidates."""
     if "full" in solvers or squares_vanish(parts.moments):
-        shift = parts.moments.shift[..., : parts.n_features]
-        stacked = [parts.stacked(s) for s in range(len(parts.n_rows))]
-        return from_rows(stacked, shift, parts.n_rows)
+        return from_rows([parts.stacked(s) for s in range(len(parts.n_rows))], parts.n_rows)
     most = max(min(n, parts.n_features) for n in parts.n_rows)
     return from_moments(parts.moments, n_leading(wanted, most), centred=True)

@@ -38,7 +38,7 @@ from gpuml.solvers.components import (
     from_rows,
     variances_along,
 )
-from gpuml.solvers.factors import atom_factors
+from gpuml.solvers.factors import Stacked, atom_factors
 from gpuml.solvers.moments import Moments, atom_moments, normal_equations, squares_vanish
 from gpuml.solvers.randomized import (
     DenseRows,
@@ -343,13 +343,11 @@ def _from_moments(
     count: int,
     n_rows: Sequence[int],
     batch: Batch,
-    stacked: Callable[[int], Array],
+    stacked: Callable[[int], Stacked],
 ) -> Truncated:
     """Of parts with some moments; ``stacked(s)`` are rows that describe part s (see `Parts`)."""
     if squares_vanish(moments):
-        rows = [stacked(s) for s in range(len(n_rows))]
-        shift = moments.shift[..., : moments.n_features]
-        found = from_rows(rows, shift, n_rows, centred=False)
+        found = from_rows([stacked(s) for s in range(len(n_rows))], n_rows, centred=False)
     else:
         found = from_moments(moments, count, centred=False)
     xp = namespace(found.total)
@@ -371,7 +369,7 @@ def _fit_dense(model: TruncatedSVD, batch: Batch | Streamed, count: int) -> Trun
             refuse_what_is_not_finite(model, batch.X)
 
         def stacked(_):
-            return atom_factors(batch, every_row, block_bytes=block_bytes).atoms[0]
+            return atom_factors(batch, every_row, block_bytes=block_bytes).stack(np.ones(1))
 
         return _from_moments(moments, count, (batch.n_rows,), batch, stacked)
     sums = dense_sums(batch, block_bytes)

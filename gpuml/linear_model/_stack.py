@@ -147,8 +147,8 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     xp = namespace(coef)
     gram, p = moments.gram, moments.n_features  # (S, q, q)
     n_candidates, n_splits, t, _ = coef.shape
-    shift_x, shift_y = moments.shift[:p], moments.shift[p:]
-    offset = intercept - shift_y + xp.sum(coef * shift_x, axis=-1)
+    shift_x, shift_y = moments.shift[..., :p], moments.shift[..., p:]
+    offset = intercept - shift_y + xp.sum(coef * shift_x[..., None, :], axis=-1)
     unit = xp.broadcast_to(
         xp.eye(t, dtype=xp.float64, device=gram.device), (n_candidates, n_splits, t, t)
     )

@@ -88,7 +88,7 @@ def _parts(described, training):
         moments=described.combined(training),
         n_rows=rows_of_parts(described.folds, training),
         weighted=batch.weight is not None,
-        stacked=lambda s: described.stacked(training.part(s)).rows,
+        stacked=lambda s: described.stacked(training.part(s)),
         extrema=lambda: described.extrema(training),
     )
 

@@ -66,10 +66,11 @@ def sum_blocks(
     add: Callable[..., Any],
     merge: Callable[[Any, Any], Any],
 ) -> list[Any]:
-    """For each atom, ``add(... add(add(start(), block 1), block 2) ...)`` over its rows.
+    """For each atom, ``add(... add(add(start(), a, *block 1), a, *block 2) ...)`` over its rows.
 
-    Threads do this on runs of blocks, and `merge` joins two such sums. When memory runs out,
-    everything is started again with blocks of a quarter of the size.
+    Its number is a, and a block is X, y and weight (see `Blocks.read`). Threads do this on runs of
+    blocks, and `merge` joins two such sums. When memory runs out, everything is started again with
+    blocks of a quarter of the size.
 
     Raises
     ------
@@ -98,20 +99,20 @@ def _sum_blocks(blocks, atoms, start, add, merge):
     n_rows = sum(count_rows(atom) for atom in atoms)
     threads = _thread_count(blocks, n_rows)
     if threads == 1:
-        return [_sum_rows(blocks, atom, start(), add) for atom in atoms]
+        return [_sum_rows(blocks, i, atom, start(), add) for i, atom in enumerate(atoms)]
     chunks = [(i, chunk) for i, atom in enumerate(atoms) for chunk in cut(atom, CHUNK_ROWS)]
     totals = [start() for _ in atoms]
     with one_blas_thread():
-        parts = ordered_map(lambda c: _sum_rows(blocks, c[1], start(), add), chunks, threads)
+        parts = ordered_map(lambda chunk: _sum_rows(blocks, *chunk, start(), add), chunks, threads)
         for (i, _), part in zip(chunks, parts, strict=True):
             totals[i] = merge(totals[i], part)
     return totals
 
 
-def _sum_rows(blocks, rows, total, add):
+def _sum_rows(blocks, atom, rows, total, add):
     with quiet():
         for piece in cut(rows, blocks.rows_per_block):
-            total = add(total, *blocks.read(piece))
+            total = add(total, atom, *blocks.read(piece))
             blocks.done(count_rows(piece))
     return total
 

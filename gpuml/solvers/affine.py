@@ -28,6 +28,11 @@ class Affine:
     offset: Array
     diagonal: bool = False
 
+    def part(self, s: int) -> "Affine":
+        """The map of one part."""
+        one = slice(s, s + 1)
+        return Affine(self.matrix[one, ...], self.offset[one, :], self.diagonal)
+
     def then(self, after: "Affine") -> "Affine":
         """Do this map, and then another one."""
         xp = namespace(self.matrix)
@@ -56,7 +61,7 @@ class Parts:
     weighted : bool
         Whether the moments hold sample weights.
     stacked : callable
-        ``stacked(s)`` are rows Z (m, q) with ``Z' Z`` the gram of part s, found without forming it:
+        ``stacked(s)`` are rows Z (m, q) that describe part s, found without forming ``Z' Z``:
         for steps that must not square the condition number. The first call may read the rows.
     extrema : callable or None
         ``extrema()`` are the smallest and largest values of the features; the first call may read
@@ -67,7 +72,7 @@ class Parts:
     moments: Moments
     n_rows: tuple[int, ...]
     weighted: bool
-    stacked: Callable[[int], Array]
+    stacked: Callable[[int], Stacked]
     extrema: Callable[[], Extrema] | None = None
 
     @property
@@ -77,7 +82,6 @@ class Parts:
     def through(self, step: Affine) -> "Parts":
         """The same parts after one more step."""
         xp = namespace(self.moments.gram)
-        change = _with_others(step.matrix, self.moments.gram.shape[-1] - self.n_features, xp)
         before, extrema = self.stacked, self.extrema
         if extrema is not None and step.diagonal:
             factor = xp.linalg.diagonal(step.matrix)
@@ -87,7 +91,7 @@ class Parts:
         return replace(
             self,
             moments=transformed(self.moments, step),
-            stacked=lambda s: before(s) @ change[s, ...],
+            stacked=lambda s: stacked_image(before(s), step.part(s)),
             extrema=after,
         )
 

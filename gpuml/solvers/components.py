@@ -24,7 +24,7 @@ from gpuml._arrays import Array, is_numpy, namespace, to_host
 from gpuml._ops import constant, triangular_factor, zeros
 from gpuml._threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
 from gpuml.solvers._subspace import leading_by_iteration
-from gpuml.solvers.factors import enlarging, without_rounding
+from gpuml.solvers.factors import Stacked, enlarging, without_rounding
 from gpuml.solvers.moments import Moments, normal_equations
 
 # LAPACK finds some eigenpairs for less than all where they are at most this share of all.
@@ -155,31 +155,28 @@ def from_products(products: Array, mean: Array, n_components: int) -> Components
 
 
 def from_rows(
-    stacked: Sequence[Array], shift: Array, n_rows: Sequence[int], *, centred: bool = True
+    stacked: Sequence[Stacked], n_rows: Sequence[int], *, centred: bool = True
 ) -> Components:
     """Components from rows that describe each part: all of them, without squaring anything.
 
     Parameters
     ----------
-    stacked : sequence of S arrays (m_s, q)
+    stacked : sequence of S Stacked
         Rows Z of ``[x - c, y - d, 1]`` or anything else with the same ``Z' Z``.
-    shift : array (p,) or (S, p)
-        The c.
     n_rows : sequence of S ints
         How many rows the parts have; a part has min(n_rows, p) components. Where the parts
         differ, zeros take the place of those that are missing.
     centred : bool, default=True
         Whether the mean is removed.
     """
-    xp = namespace(shift)
-    p = shift.shape[-1]
-    shifts = xp.broadcast_to(shift, (len(stacked), p))
+    xp = namespace(stacked[0].rows)
+    p = stacked[0].n_features
     most = min(max(n_rows), p)
     vectors, singular, means = [], [], []
-    for s, rows in enumerate(stacked):
-        count = min(n_rows[s], p)
+    for of_part, n in zip(stacked, n_rows, strict=True):
+        rows, count = of_part.rows, min(n, p)
         about = _centred if centred else _about_origin
-        kept, mean = about(rows[:, :p], rows[:, -1], shifts[s, ...], xp)
+        kept, mean = about(rows[:, :p], rows[:, -1], of_part.shift[:p], xp)
         values, right = _svd(kept, count, xp)
         vectors.append(xp.concat([right, zeros((most - count, p), like=right, xp=xp)]))
         singular.append(xp.concat([values, zeros((most - count,), like=right, xp=xp)]))

@@ -68,7 +68,7 @@ def _extrema(batch, atoms, block_bytes, advance):
         )
         return Extrema(infinite, -infinite)
 
-    def add(total, X, y, weight):
+    def add(total, atom, X, y, weight):
         block = Extrema(xp.min(X, axis=0), xp.max(X, axis=0))
         return widest(total, Extrema(*(xp.astype(each, xp.float64) for each in block)))
 

@@ -1,9 +1,9 @@
 """Triangular factors of rows: second moments without squaring the condition number.
 
 For rows ``Z = sqrt(w) [X - c, y - d, 1]`` of an atom, R with ``R' R = Z' Z`` comes from Householder
-QR of the rows, block after block [1]_. Such factors merge by stacking: a training part is described
-by the stacked factors of its atoms. Their relative error is of the order eps x condition(X), where
-that of moments is eps x condition(X)^2.
+QR of the rows, block after block [1]_. Such factors merge by stacking, once they are about the same
+shift: a training part is described by the stacked factors of its atoms. Their relative error is of
+the order eps x condition(X), where that of moments is eps x condition(X)^2.
 
 References
 ----------
@@ -21,7 +21,7 @@ from gpuml._arrays import Array, move, namespace
 from gpuml._ops import EPS, design, triangular_factor, zeros
 from gpuml.data import Batch, Rows, rows_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
-from gpuml.solvers.moments import row_shift
+from gpuml.solvers.moments import atom_shifts, mean_shift
 
 # Squares of smaller values lose digits, or all of them.
 LEAST_VALUE = 1e-140
@@ -32,21 +32,27 @@ MOST_ROOT = 1e100
 
 @dataclass(frozen=True)
 class Factors:
-    """One factor (r_a, q) per atom, of ``sqrt(w) [X - c, y - d, 1]``, with the shift (c, d)."""
+    """One factor (r_a, q) per atom, of ``sqrt(w) [X - c, y - d, 1]``, with its shift (c, d)."""
 
     atoms: tuple[Array, ...]
-    shift: Array
+    shifts: Array
     n_features: int
 
     def stack(self, counts: np.ndarray) -> "Stacked":
         """Rows that describe the part in which atom a occurs ``counts[a]`` times."""
-        xp = namespace(self.shift)
-        chosen = [
-            float(np.sqrt(count)) * factor
-            for count, factor in zip(counts, self.atoms, strict=True)
-            if count
-        ]
-        return Stacked(xp.concat(chosen, axis=0), self.shift, self.n_features)
+        xp = namespace(self.shifts)
+        chosen = np.flatnonzero(counts)
+        rows = [float(np.sqrt(counts[a])) * self.atoms[a] for a in chosen]
+        shifts = xp.stack([self.shifts[int(a), :] for a in chosen])
+        weights = xp.stack([xp.sum(each[:, -1] ** 2) for each in rows])
+        shift = mean_shift(weights[None, :], shifts, xp)[0, :]
+        if len(rows) > 1:
+            apart = shifts - shift
+            rows = [
+                xp.concat([R[:, :-1] + R[:, -1:] * apart[i, :], R[:, -1:]], axis=1)
+                for i, R in enumerate(rows)
+            ]
+        return Stacked(xp.concat(rows, axis=0), shift, self.n_features)
 
 
 @dataclass(frozen=True)
@@ -76,14 +82,14 @@ def atom_factors(
     advance: Callable[[int], None] | None = None,
 ) -> Factors:
     """Factors of each atom of rows, in one pass; arguments as for `moments.atom_moments`."""
-    shift = row_shift(batch)
+    shifts = atom_shifts(batch, atoms)
     if batch.holders is not None:
         factors = batch.holders.total(
-            _factors_of_piece, atoms, shift, block_bytes, combine=merged_factors
+            _factors_of_piece, atoms, shifts, block_bytes, combine=merged_factors
         )
     else:
-        factors = _factors(batch, atoms, shift, block_bytes, advance)
-    return Factors(tuple(factors), shift, batch.n_features)
+        factors = _factors(batch, atoms, shifts, block_bytes, advance)
+    return Factors(tuple(factors), shifts, batch.n_features)
 
 
 def merged_factors(upper: list[Array], lower: list[Array]) -> list[Array]:
@@ -100,14 +106,14 @@ def _merged(upper, lower):
     return triangular_factor(rows, xp) if rows.shape[0] > rows.shape[1] else rows
 
 
-def _factors_of_piece(folds, atoms, shift, block_bytes):
+def _factors_of_piece(folds, atoms, shifts, block_bytes):
     atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _factors(folds.batch, atoms, move(shift, folds.batch.work), block_bytes, None)
+    return _factors(folds.batch, atoms, move(shifts, folds.batch.work), block_bytes, None)
 
 
-def _factors(batch, atoms, shift, block_bytes, advance):
-    """Factors (r_a, q) of atoms about a shift."""
-    q = shift.shape[0] + 1
+def _factors(batch, atoms, shifts, block_bytes, advance):
+    """Factors (r_a, q) of atoms, each about its shift (A, q - 1)."""
+    q = shifts.shape[1] + 1
     xp = batch.work.xp
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
     # Blocks much longer than wide waste little on factoring the running factor again.
@@ -115,14 +121,14 @@ def _factors(batch, atoms, shift, block_bytes, advance):
         rows = max(blocks.rows_per_block, 8 * q)
         blocks = replace(blocks, block_bytes=8 * q * rows)
 
-    def add(total, X, y, weight):
-        Z = design(X, y, weight, shift, xp)
+    def add(total, atom, X, y, weight):
+        Z = design(X, y, weight, shifts[atom, :], xp)
         if total.shape[0] == 0:
             return triangular_factor(Z, xp) if Z.shape[0] > q else Z
         return _merged(total, Z)
 
     def start():
-        return zeros((0, q), like=shift, xp=xp)
+        return zeros((0, q), like=shifts, xp=xp)
 
     return sum_blocks(blocks, atoms, start, add, _merged)
 

@@ -1,18 +1,26 @@
 """Ridge regression through inner products of rows, for more features than rows.
 
 With rows ``A = sqrt(w) (X - mean)`` and targets b, ``W' = A' d`` where ``(A A' + alpha I) d = b``.
-The inner products of all rows are formed once; a split gives weight zero to the rows it holds out,
-and its mean is removed algebraically.
+The inner products of all rows about one shift are formed once; a split gives weight zero to the
+rows it holds out, and its mean is removed algebraically. That costs digits where the shift is far
+from the mean of the split next to the spread of its rows, because of wild values that it holds out:
+such a split gets inner products about a shift of its own.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpuml._arrays import Array, move, namespace
+from gpuml._arrays import Array, move, namespace, to_host
 from gpuml._ops import constant
 from gpuml.data import Batch
-from gpuml.solvers.moments import row_shift
+from gpuml.solvers._blocks import quiet
+
+# How much larger than the variance of a feature the square of its distance from the shift may be:
+# it takes so much of the precision of squares.
+MOST_LOST = 1e3
+# A variance of less than this share of that square is rounding.
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -37,17 +45,47 @@ class Dual:
     y_mean: Array
 
 
-def row_kernel(batch: Batch) -> Kernel:
-    """Inner products of all rows; X is taken to the place of work whole, for it has few rows."""
+def row_kernel(batch: Batch, counts: np.ndarray | None = None, *, at_mean: bool = True) -> Kernel:
+    """Inner products of all rows; X is taken to the place of work whole, for it has few rows.
+
+    The shift is the mean of the rows, each as often as `counts` (n,) says, or zero.
+    """
     place = batch.work
     xp = place.xp
-    shift = row_shift(batch)
-    p = batch.n_features
-    X = xp.astype(move(batch.X, place), xp.float64) - shift[:p]
-    y = xp.astype(move(batch.y, place), xp.float64) - shift[p:]
-    weight = move(batch.weight, place)
-    weight = None if weight is None else xp.astype(weight, xp.float64)
-    return Kernel(X, y, X @ X.T, weight, shift)
+    X, y, weight = (
+        None if a is None else xp.astype(move(a, place), xp.float64)
+        for a in (batch.X, batch.y, batch.weight)
+    )
+    times = xp.ones_like(X[:, 0]) if counts is None else constant(counts, like=X, xp=xp)
+    times = times if weight is None else times * weight
+    total = xp.sum(times)
+    share = (times if at_mean else 0 * times) / xp.where(total > 0, total, xp.ones_like(total))
+    with quiet():
+        shift_x, shift_y = share @ X, share @ y
+        X, y = X - shift_x, y - shift_y
+        return Kernel(X, y, X @ X.T, weight, xp.concat([shift_x, shift_y]))
+
+
+def far_splits(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> np.ndarray:
+    """Splits (S,), bools on the host, next to whose training rows the shift is too far away."""
+    xp = namespace(kernel.K)
+    p = kernel.X.shape[1]
+    weight = constant(row_counts, like=kernel.K, xp=xp)
+    weight = weight if kernel.weight is None else weight * kernel.weight
+    total = xp.sum(weight, axis=1)[:, None]
+    share = weight / xp.where(total > 0, total, xp.ones_like(total))
+    far = xp.zeros_like(total[:, 0], dtype=xp.bool)
+    for values, shift in ((kernel.X, kernel.shift[:p]), (kernel.y, kernel.shift[p:])):
+        mean, squares = share @ values, share @ values**2
+        if fit_intercept:
+            distance, spread = mean**2, squares - mean**2
+        else:
+            distance, spread = shift**2 + 0 * mean, squares + (2 * mean + shift) * shift
+        # Of features that are constant in a training part, or seem so that far away.
+        most = xp.max(spread, axis=1, keepdims=True)
+        spread = xp.where(spread > ROUNDING * distance, spread, most)
+        far = far | xp.any(distance > MOST_LOST * spread, axis=1)
+    return to_host(far)
 
 
 def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> Dual:

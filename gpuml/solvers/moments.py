@@ -3,7 +3,9 @@
 For rows z = [x - c, y - d, 1] with a fixed shift (c, d), the matrix ``M = sum_i w_i z_i z_i'`` is
 summed in float64 over blocks of rows. Such sums add: moments of a training part are the sum of the
 moments of its atoms, and moments of rows on several devices are the sum of theirs. The shift, close
-to the mean, keeps the later removal of the mean from cancelling digits [1]_.
+to the mean, keeps the later removal of the mean from cancelling digits [1]_. Each atom has its own
+shift, so that what a training part comes to depends on its own rows alone: a wild value in a row
+that it holds out would move a shift that all share, and cost digits of every row.
 
 References
 ----------
@@ -14,16 +16,19 @@ References
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, move, namespace
-from gpuml._ops import add_gram, constant, design, full_symmetric, zeros
-from gpuml.data import Batch, Rows, rows_here, spaced_rows
+from gpuml._arrays import Array, device_of, move, namespace
+from gpuml._ops import add_gram, column_sums, constant, design, full_symmetric, zeros
+from gpuml.data import Batch, Rows, count_rows, every, rows_here, take
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 
-# So many rows, evenly spaced, give the shift. It need only be near the mean.
+# So many rows, evenly spaced, give the shifts of all atoms, and at least so many that of each. A
+# shift need only be near the mean.
 SHIFT_ROWS = 4096
+FEWEST_SHIFT_ROWS = 64
 # Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
 LEAST_SQUARE = 1e-290
 
@@ -32,24 +37,35 @@ LEAST_SQUARE = 1e-290
 class Moments:
     """Second moments (..., q, q) of ``[X - c, y - d, 1]``, q = p + t + 1, and the shift (c, d).
 
-    The shift (q - 1,) is common to all, or, of images under maps that differ, (..., q - 1).
+    Each has its own shift (..., q - 1), or one (q - 1,) is common to all.
     """
 
     gram: Array
     shift: Array
     n_features: int
 
-    def __add__(self, other: "Moments") -> "Moments":
-        """Moments of the rows of both; the shifts must be the same."""
-        return replace(self, gram=self.gram + other.gram)
-
     def combine(self, counts: np.ndarray) -> "Moments":
-        """Sums of atoms: (S, A) counts and gram (A, q, q) give gram (S, q, q)."""
+        """Sums of atoms: (S, A) counts and gram (A, q, q) give gram (S, q, q).
+
+        Where atoms have shifts of their own, that of a sum is their weighted mean.
+        """
         xp = namespace(self.gram)
-        q = self.gram.shape[-1]
+        n_atoms, q = self.gram.shape[:2]
         counts = constant(counts, like=self.gram, xp=xp)
-        flat = counts @ xp.reshape(self.gram, (self.gram.shape[0], q * q))
-        return replace(self, gram=xp.reshape(flat, (counts.shape[0], q, q)))
+        flat = counts @ xp.reshape(self.gram, (n_atoms, q * q))
+        total = replace(self, gram=xp.reshape(flat, (counts.shape[0], q, q)))
+        if self.shift.ndim == 1:
+            return total
+        shift = mean_shift(counts * self.gram[:, -1, -1], self.shift, xp)
+        if n_atoms == 1:
+            return replace(total, shift=shift)
+        # With e = c_a - c, z becomes z + [e, 0], so that M_a grows by u [e, 0]' + [e, 0] u', where
+        # u is the last column of M_a, which are sums of z, and w [e, 0] / 2.
+        apart = self.shift[None, ...] - shift[:, None, :]  # (S, A, q - 1)
+        apart = xp.concat([apart, xp.zeros_like(apart[..., :1])], axis=-1)
+        sums = self.gram[:, :, -1] + 0.5 * self.gram[:, -1, -1][:, None] * apart
+        half = xp.matrix_transpose(counts[:, :, None] * sums) @ apart  # (S, q, q)
+        return replace(total, gram=total.gram + (half + xp.matrix_transpose(half)), shift=shift)
 
 
 @dataclass(frozen=True)
@@ -68,20 +84,49 @@ class Normal:
     noise: Array
 
 
-def row_shift(batch: Batch) -> Array:
-    """Mean of some evenly spaced rows of [X, y], float64, shape (p + t,), at the place of work."""
-    rows = spaced_rows(batch, 0, max(1, batch.n_rows // SHIFT_ROWS))
-    xp = namespace(rows[0])
-    X, y, w = (None if a is None else xp.astype(a, xp.float64) for a in rows)
+def mean_shift(weights: Array, shifts: Array, xp: Any) -> Array:
+    """Means (S, q - 1) of the shifts (A, q - 1) of atoms, by their weights (S, A) in each sum."""
+    total = xp.sum(weights, axis=1)[:, None]
+    return (weights / xp.where(total > 0, total, xp.ones_like(total))) @ shifts
+
+
+def atom_shifts(batch: Batch, atoms: tuple[Rows, ...]) -> Array:
+    """Mean of some evenly spaced rows of [X, y] of each atom, (A, p + t) float64, at `work`."""
+    if batch.holders is not None:
+        sums = batch.holders.total(_sampled_sums_of_piece, atoms)
+    else:
+        sums = _sampled_sums(batch, atoms)
+    xp, weight = namespace(sums), sums[:, -1:]
     with quiet():
-        if w is None:
-            parts = [xp.mean(X, axis=0), xp.mean(y, axis=0)]
-        else:
-            # Rows of weight 0 may hold anything, and the shift must not follow them.
-            total = xp.sum(w)
-            share = w / xp.where(total > 0, total, xp.ones_like(total))
-            parts = [share @ X, share @ y]
-    return move(xp.concat(parts), batch.work)
+        return sums[:, :-1] / xp.where(weight > 0, weight, xp.ones_like(weight))
+
+
+def _sampled_sums_of_piece(folds, atoms):
+    return _sampled_sums(folds.batch, tuple(rows_here(folds, atom) for atom in atoms))
+
+
+def _sampled_sums(batch, atoms):
+    """Sums (A, q) of ``w [X, y, 1]`` over the rows of each atom, as some of them have it."""
+    xp, place = namespace(batch.X), batch.work
+    size = max(FEWEST_SHIFT_ROWS, SHIFT_ROWS // len(atoms))
+    sums = []
+    for atom in atoms:
+        step = max(1, count_rows(atom) // size)
+        X, y, w = (
+            None if a is None else take(a, every(atom, step), xp)
+            for a in (batch.X, batch.y, batch.weight)
+        )
+        with quiet():
+            if w is None:
+                ones = xp.full((1,), X.shape[0], dtype=xp.float64, device=device_of(X))
+                parts = [column_sums(X, xp), column_sums(y, xp), ones]
+            else:
+                # Rows of weight 0 may hold anything, and the shift must not follow them.
+                w = xp.astype(w, xp.float64)
+                parts = [w @ xp.astype(a, xp.float64, copy=False) for a in (X, y)]
+                parts = [*parts, xp.sum(w)[None]]
+        sums.append(step * xp.concat(parts))
+    return move(xp.stack(sums), place)
 
 
 def atom_moments(
@@ -109,29 +154,29 @@ def atom_moments(
     Moments
         With gram of shape (A, q, q).
     """
-    shift = row_shift(batch)
+    shifts = atom_shifts(batch, atoms)
     if batch.holders is not None:
-        gram = batch.holders.total(_grams_of_piece, atoms, shift, block_bytes)
+        gram = batch.holders.total(_grams_of_piece, atoms, shifts, block_bytes)
     else:
-        gram = _grams(batch, atoms, shift, block_bytes, advance)
-    return Moments(gram, shift, batch.n_features)
+        gram = _grams(batch, atoms, shifts, block_bytes, advance)
+    return Moments(gram, shifts, batch.n_features)
 
 
-def _grams_of_piece(folds, atoms, shift, block_bytes):
+def _grams_of_piece(folds, atoms, shifts, block_bytes):
     atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _grams(folds.batch, atoms, move(shift, folds.batch.work), block_bytes, None)
+    return _grams(folds.batch, atoms, move(shifts, folds.batch.work), block_bytes, None)
 
 
-def _grams(batch, atoms, shift, block_bytes, advance):
-    """Second moments (A, q, q) of atoms about a shift."""
-    q = shift.shape[0] + 1
+def _grams(batch, atoms, shifts, block_bytes, advance):
+    """Second moments (A, q, q) of atoms, each about its shift (A, q - 1)."""
+    q = shifts.shape[1] + 1
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
 
-    def add(total, X, y, weight):
-        return add_gram(total, design(X, y, weight, shift, batch.work.xp))
+    def add(total, atom, X, y, weight):
+        return add_gram(total, design(X, y, weight, shifts[atom, :], batch.work.xp))
 
     def start():
-        return zeros((q, q), like=shift, xp=batch.work.xp)
+        return zeros((q, q), like=shifts, xp=batch.work.xp)
 
     grams = sum_blocks(blocks, atoms, start, add, operator.add)
     return full_symmetric(batch.work.xp.stack(grams), batch.work.xp)

@@ -23,7 +23,7 @@ from gpuml._ops import constant, triangular_factor
 from gpuml.data import Batch, cut
 from gpuml.solvers._blocks import Blocks, quiet
 from gpuml.solvers.components import with_signs
-from gpuml.solvers.moments import row_shift
+from gpuml.solvers.moments import atom_shifts
 
 
 class Rows(Protocol):
@@ -109,7 +109,7 @@ class RowSums:
 
 def dense_sums(batch: Batch, block_bytes: int | None = None) -> RowSums:
     """Read the rows once for their means and spread."""
-    shift = row_shift(batch)[: batch.n_features]
+    shift = atom_shifts(batch, (slice(0, batch.n_rows),))[0, : batch.n_features]
     xp = batch.work.xp
     sums, squares = xp.zeros_like(shift), xp.zeros_like(shift)
     with quiet():

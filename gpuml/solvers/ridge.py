@@ -36,7 +36,7 @@ from gpuml.solvers.described import (
     training_parts,
 )
 from gpuml.solvers.factors import centred_rows, solve_rows
-from gpuml.solvers.kernel import centred_kernel, coefficients
+from gpuml.solvers.kernel import centred_kernel, coefficients, far_splits, row_kernel
 from gpuml.solvers.moments import LEAST_SQUARE, Normal, normal_equations
 
 # One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
@@ -174,11 +174,30 @@ def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
 
 
 def _solve_kernel(described, parts, alphas, fit_intercept):
-    partition = described.folds.partitions[parts.index]
+    batch, partition = described.folds.batch, described.folds.partitions[parts.index]
     kernel = described.kernel
-    row_counts = _counts_of_rows(partition, parts.counts, described.folds.batch.n_rows)
-    dual = centred_kernel(kernel, row_counts, fit_intercept)
+    row_counts = _counts_of_rows(partition, parts.counts, batch.n_rows)
+    far = far_splits(kernel, row_counts, fit_intercept)
+    if not far.any():
+        return _solve_dual(kernel, row_counts, alphas, fit_intercept)
+    solved = [
+        _solve_dual(
+            row_kernel(batch, counts, at_mean=fit_intercept) if own else kernel,
+            counts[None, :],
+            alphas,
+            fit_intercept,
+        )
+        for own, counts in zip(far, row_counts, strict=True)
+    ]
+    coef, x_mean, y_mean, error = zip(*solved, strict=True)
     xp = described.place.xp
+    means = (xp.concat(x_mean), xp.concat(y_mean))
+    return xp.concat(coef, axis=1), *means, np.concatenate(error, axis=1)
+
+
+def _solve_dual(kernel, row_counts, alphas, fit_intercept):
+    dual = centred_kernel(kernel, row_counts, fit_intercept)
+    xp = namespace(dual.K)
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
     eye = xp.eye(dual.K.shape[-1], dtype=xp.float64, device=dual.K.device)
     sides = xp.broadcast_to(dual.b[None, ...], (len(alphas), *dual.b.shape))

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays import device_of, namespace, to_host
 from gpuml._ops import constant, zeros
-from gpuml.data import Batch, Folds, Partition
+from gpuml.data import Batch, Folds, Partition, count_rows
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
-from gpuml.solvers.moments import row_shift
+from gpuml.solvers.moments import atom_shifts, mean_shift
 from gpuml.solvers.row_descent import guess_models, may_descend
 
 # Moments of more features are not formed: their cost grows with the square.
@@ -89,7 +89,7 @@ def solve_wide(
     MemoryError
         If more than `MOST_COLUMNS` features have coefficients.
     """
-    rows = _Rows(folds, penalties, row_shift(folds.batch), block_bytes, advance)
+    rows = _Rows(folds, penalties, block_bytes, advance)
     p = folds.batch.n_features
     columns, begin = _first_guess(folds, penalties, max_iter, columns, start)
     n_passes = 0
@@ -142,7 +142,6 @@ class _Rows:
 
     folds: Folds
     penalties: Penalties
-    shift: Array
     block_bytes: int | None
     advance: Callable[[int], None] | None
 
@@ -173,7 +172,7 @@ class _Rows:
         def start():
             return zeros((C * S * t + 1, p + 1), like=coef, xp=xp)
 
-        def add(total, X, y, weight):
+        def add(total, atom, X, y, weight):
             X, y = (xp.astype(a, xp.float64, copy=False) for a in (X, y))
             ones = xp.ones_like(X[:, :1])
             fitted = xp.reshape(xp.take(X, index, axis=1) @ coef.T, (X.shape[0], C * S, t))
@@ -181,20 +180,27 @@ class _Rows:
             left = xp.concat([xp.reshape(residual, (X.shape[0], C * S * t)), ones], axis=1)
             if weight is not None:
                 left = left * xp.astype(weight, xp.float64)[:, None]
-            return total + xp.concat([left.T @ (X - self.shift[:p]), left.T @ ones], axis=1)
+            return total + xp.concat([left.T @ (X - shift), left.T @ ones], axis=1)
 
-        # Sums of an atom count as often as the atom occurs in the training part.
-        sums = zeros((C, S, t, p + 1), like=coef, xp=xp)
+        # Sums of an atom are about its shift, and count as often as it occurs in a training part.
+        shifts = atom_shifts(batch, part.atoms)[:, :p]
+        sizes = [count_rows(atom) for atom in part.atoms]
+        centres = mean_shift(constant(part.train * sizes, like=coef, xp=xp), shifts, xp)  # (S, p)
+        slopes = zeros((C, S, t, p), like=coef, xp=xp)
+        residuals = zeros((C, S, t, 1), like=coef, xp=xp)
         weights = zeros((S,), like=coef, xp=xp)
-        for atom, count in zip(part.atoms, part.train.T, strict=True):
+        for a, atom in enumerate(part.atoms):
+            shift = shifts[a, :]
             (total,) = sum_blocks(blocks, (atom,), start, add, lambda a, b: a + b)
-            count = constant(count, like=coef, xp=xp)
-            sums = sums + count[:, None, None] * xp.reshape(total[:-1, :], (C, S, t, p + 1))
-            weights = weights + count * total[-1, -1]
-        # The residuals of a model with an intercept sum to zero, so that the shift drops out.
+            count = constant(part.train[:, a], like=coef, xp=xp)[:, None, None]  # (S, 1, 1)
+            of_atom = xp.reshape(total[:-1, :], (C, S, t, p + 1))
+            apart = count * (shift - centres)[:, None, :]
+            slopes = slopes + count * of_atom[..., :-1] + of_atom[..., -1:] * apart
+            residuals = residuals + count * of_atom[..., -1:]
+            weights = weights + count[:, 0, 0] * total[-1, -1]
+        # The residuals of a model with an intercept sum to zero, so that the centre drops out.
         plain = constant(~self.penalties.fit_intercept, like=coef, xp=xp)[:, None, None, None]
-        slopes = sums[..., :-1] + plain * sums[..., -1:] * self.shift[:p]
-        return slopes / weights[:, None, None]
+        return (slopes + plain * residuals * centres[:, None, :]) / weights[:, None, None]
 
 
 def steepest_slope(folds: Folds, fit_intercept: bool, block_bytes: int | None = None) -> float:
@@ -205,5 +211,5 @@ def steepest_slope(folds: Folds, fit_intercept: bool, block_bytes: int | None = 
     columns = np.arange(1)
     described = describe_columns(folds, columns, block_bytes=block_bytes)
     zero = solve_described(described, huge, max_iter=1)
-    rows = _Rows(folds, unit, row_shift(folds.batch), block_bytes, None)
+    rows = _Rows(folds, unit, block_bytes, None)
     return float(rows.excess(zero, columns).max()) + 1.0

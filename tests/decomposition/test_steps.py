@@ -26,7 +26,7 @@ def parts_of(library, X, cv):
         moments=moments,
         n_rows=tuple(int(n) for n in partition.train @ sizes),
         weighted=False,
-        stacked=lambda s: described.factors_of(0).stack(partition.train[s]).rows,
+        stacked=lambda s: described.factors_of(0).stack(partition.train[s]),
     )
     return parts, [X[train] for train, _ in cv.split(X)]
 

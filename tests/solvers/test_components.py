@@ -14,7 +14,7 @@ from gpuml.solvers.components import (
     leading_eigh,
     with_signs,
 )
-from gpuml.solvers.factors import atom_factors
+from gpuml.solvers.factors import Stacked, atom_factors
 from gpuml.solvers.incremental import extend
 from gpuml.solvers.moments import atom_moments
 from gpuml.solvers.randomized import (
@@ -61,7 +61,7 @@ def test_known_components_are_found(library, rng, shape):
     factors = atom_factors(batch, whole(batch))
     for found in (
         from_moments(atom_moments(batch, whole(batch)), 4, centred=True),
-        from_rows(list(factors.atoms), factors.shift, (n,)),
+        from_rows([factors.stack(np.ones(1))], (n,)),
     ):
         vectors, values, total, mean = map(
             library.to_numpy, (found.vectors, found.singular, found.total, found.mean)
@@ -87,7 +87,7 @@ def test_rows_keep_the_digits_that_moments_lose(library, rng):
     X, right = known(rng, 100, 6, singular)
     batch = batch_of(library, X)
     factors = atom_factors(batch, whole(batch))
-    found = from_rows(list(factors.atoms), factors.shift, (100,))
+    found = from_rows([factors.stack(np.ones(1))], (100,))
     np.testing.assert_allclose(library.to_numpy(found.singular)[0, :4], singular, rtol=1e-6)
     np.testing.assert_allclose(library.to_numpy(found.vectors)[0, :4], right, atol=1e-6)
 
@@ -98,7 +98,7 @@ def test_parts_with_fewer_rows_end_in_zeros(library, rng):
     Z = library.asarray(np.hstack([X, ones]))
     xp = namespace(Z)
     shift = xp.zeros((6,), dtype=xp.float64, device=place_of(Z).device)
-    found = from_rows([Z, Z[:4, :]], shift, (9, 4))
+    found = from_rows([Stacked(rows, shift, 6) for rows in (Z, Z[:4, :])], (9, 4))
     vectors, singular = library.to_numpy(found.vectors), library.to_numpy(found.singular)
     for s, n in enumerate((9, 4)):
         expected = np.linalg.svd(X[:n] - X[:n].mean(axis=0), full_matrices=False)[1]
@@ -110,7 +110,7 @@ def test_parts_with_fewer_rows_end_in_zeros(library, rng):
 def test_a_row_that_counts_twice_is_described_once(rng):
     X = rng.normal(size=(3, 8))
     Z = np.hstack([X, np.ones((3, 1))]) * np.sqrt(2)
-    found = from_rows([Z], np.zeros(8), (6,))
+    found = from_rows([Stacked(Z, np.zeros(8), 8)], (6,))
     expected = np.linalg.svd(np.repeat(X - X.mean(axis=0), 2, axis=0), full_matrices=False)[1]
     np.testing.assert_allclose(found.singular[0], expected, atol=1e-9)
     assert found.vectors.shape == (1, 6, 8)
