@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 
 REDRAWS_PER_SECOND = 4
@@ -42,6 +43,35 @@ class _Bar:
     def stop(self):
         with suppress(Exception):
             self._progress.stop()
+
+
+class Ticks:
+    """Steps of a bar, each counted where it is made and once, in this process or another.
+
+    Calls advance the bar. A copy that was sent to another process counts nothing there; what comes
+    back of it is counted by `up_to`.
+    """
+
+    def __init__(self, advance: Callable[[int], None] | None = None):
+        self._advance, self._n, self._lock = advance, 0, threading.Lock()
+
+    def __call__(self) -> None:
+        """Count one more step."""
+        if self._advance is not None:
+            with self._lock:
+                self._n += 1
+            self._advance(1)
+
+    def up_to(self, n: int) -> None:
+        """Count what is missing to so many steps."""
+        with self._lock:
+            missing = max(0, n - self._n)
+            self._n += missing
+        if missing and self._advance is not None:
+            self._advance(missing)
+
+    def __reduce__(self):
+        return Ticks, ()
 
 
 @contextmanager

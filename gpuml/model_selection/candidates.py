@@ -69,8 +69,21 @@ class Step:
 
     def __str__(self):
         passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
-        fits = f"{self.n_fits} fit" + ("" if self.n_fits == 1 else "s")
-        return f"{fits} in {passes} on {self.place} ({self.why})"
+        return f"{number(self.n_fits, 'fit')} in {passes} on {self.place} ({self.why})"
+
+
+def number(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> number(1, "fit"), number(2, "fit")
+    ('1 fit', '2 fits')
+    """
+    return f"{n} {noun}" + ("" if n == 1 else "s")
+
+
+def groups_together(n_groups: int) -> str:
+    """`TOGETHER` for several groups."""
+    return f"{n_groups} groups, the candidates of each together"
 
 
 @dataclass(frozen=True)

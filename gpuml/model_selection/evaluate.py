@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
@@ -12,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import Parallel
 
 from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
@@ -23,6 +24,8 @@ from gpuml.model_selection.candidates import (
     Plan,
     Step,
     group_candidates,
+    groups_together,
+    number,
     steps_of,
 )
 from gpuml.model_selection.one_by_one import (
@@ -33,7 +36,7 @@ from gpuml.model_selection.one_by_one import (
     score_model,
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
-from gpuml.model_selection.routes import chunk_order, fit_fold
+from gpuml.model_selection.routes import chunk_order, fit_fold, fit_splits, way_ahead
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
@@ -43,6 +46,8 @@ from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise, off
 from gpuml.resampling.split import make_folds
 
 Results = list[dict[str, Any]]
+# What a group that cannot be fitted at once raises.
+REFUSALS = ValueError, TypeError, np.linalg.LinAlgError
 
 
 @dataclass(frozen=True)
@@ -125,8 +130,11 @@ class Evaluator:
         """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate."""
         if not self.job.splits:
             return []
+        groups = self.groups(candidates)
+        if self.job.task.verbose > 1:
+            print(self._intentions(groups, candidates))
         table: list[Results] = [[] for _ in candidates]
-        for group in self.groups(candidates):
+        for group in groups:
             for position, results in self.fit_group(group):
                 table[position] = results
         left = [position for position, results in enumerate(table) if not results]
@@ -167,28 +175,51 @@ class Evaluator:
 
         return [g for g in group_candidates(candidates, may_vary) if may_vary(g.shared)]
 
+    def _intentions(self, groups, candidates):
+        """The plan before it is carried out, in a line."""
+        ready = []
+        for group in groups:
+            with suppress(*REFUSALS):  # its fits tell what is wrong
+                ready += [] if self._fits_at_once(group) is None else [group]
+        together = {position for group in ready for position in group.positions}
+        left = [params for i, params in enumerate(candidates) if i not in together]
+        way = TOGETHER if len(ready) == 1 else groups_together(len(ready))
+        ways = (together, way), (left, way_ahead(self.job.estimator, left))
+        n_splits = len(self.job.splits)
+        return "plan: " + "; ".join(
+            f"{number(len(some) * n_splits, 'fit')} ({way})" for some, way in ways if some
+        )
+
     # ------------------------------------------------------------ at once
+
+    def _fits_at_once(self, group):
+        """What fits a group at once, or None; raises what its parameters raise."""
+        job = self.job
+        estimator = at_once(_with_params(job.estimator, group.shared), job.task)
+        if estimator is None:
+            return None
+        for varying in group.varying:
+            _check_values(estimator, varying)
+        if not estimator.multifit_ready(job.X) or any(map(_has_empty_part, job.splits)):
+            return None
+        return estimator
 
     def fit_group(self, group: Group) -> list[tuple[int, Results]]:
         """Position and results of each candidate of the group; none if they can't share a pass."""
         job = self.job
         started = time.perf_counter()
         try:
-            estimator = at_once(_with_params(job.estimator, group.shared), job.task)
+            estimator = self._fits_at_once(group)
             if estimator is None:
                 return []
-            for varying in group.varying:
-                _check_values(estimator, varying)
-            if not estimator.multifit_ready(job.X) or any(map(_has_empty_part, job.splits)):
-                return []
             folds = self._folds_for(estimator)
-            with self._bar(estimator, folds, group) as bar:
+            with self._bar(estimator.multifit_rows(folds), len(group.varying)) as bar:
                 stack = estimator.multifit(folds, group.varying, bar.advance)
             fitted = time.perf_counter()
             scored = score_stack(
                 stack, folds, self._model_scores(estimator, group, stack), job.task
             )
-        except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+        except REFUSALS as error:
             # One model at a time tells which of them fails, and how.
             self.refusals.append(f"{type(error).__name__}: {error}")
             return []
@@ -215,9 +246,8 @@ class Evaluator:
         vars(estimator).update(known.seen)
         return self._folds[kind]
 
-    def _bar(self, estimator, folds, group):
-        text = f"{len(group.varying)} candidates x {len(self.job.splits)} splits"
-        total = estimator.multifit_rows(folds)
+    def _bar(self, total, n_candidates):
+        text = f"{n_candidates} candidates x {len(self.job.splits)} splits"
         return progress_bar(total, text, enabled=current_settings().progress)
 
     def _model_scores(self, estimator, group, stack):
@@ -287,43 +317,26 @@ class Evaluator:
         return list(found.values())
 
     def _fit_on(self, rows: Residence, params: list[Mapping[str, Any]]) -> list[Results]:
-        job, n_splits = self.job, len(rows.splits)
         parallel, why = self._workers(rows)
-        order = chunk_order(job.estimator, params)
-        chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
-        work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
-
-        def candidates_of(split, chunk):
-            return [(params[c] or None, Progress(split, n_splits, c, len(params))) for c in chunk]
-
-        done = parallel(
-            delayed(fit_fold)(
-                job.estimator,
-                rows.X,
-                rows.y,
-                rows.splits[s],
-                candidates_of(s, chunk),
-                rows.task,
-                get_config(),
-            )
-            for s, chunk in work
-        )
-        table: list[Results] = [[{}] * n_splits for _ in params]
-        for (s, chunk), results in zip(work, done, strict=True):
-            for c, result in zip(chunk, results, strict=True):
-                table[c][s] = result
-        all_results = [result for results in table for result in results]
-        self.steps += steps_of(all_results, rows.place, why, by_task=len(chunks) > 1)
+        n_fits = len(params) * len(rows.splits)
+        with self._bar(n_fits, len(params)) as bar:
+            table, by_task = fit_splits(self.job.estimator, rows, params, parallel, bar.advance)
+        results = [result for each in table for result in each]
+        self.steps += steps_of(results, rows.place, why, by_task=by_task)
         return table
 
     def _workers(self, rows):
         """What runs the fits, and the route in words. Rows on a device go to no other process."""
         job = self.job
-        parallel = Parallel(n_jobs=job.n_jobs, pre_dispatch=job.pre_dispatch)
+        options = {"n_jobs": job.n_jobs, "pre_dispatch": job.pre_dispatch}
+        parallel = Parallel(**options)
         several = effective_n_jobs(parallel.n_jobs) > 1
         threads = getattr(parallel._backend, "supports_sharedmem", False)
         if rows.on_device and several and not threads:
             return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are on a device"
+        as_they_come = getattr(parallel._backend, "supports_return_generator", False)
+        if several and as_they_come and current_settings().progress:
+            parallel = Parallel(**options, return_as="generator")
         return parallel, rows.route
 
     def _refit_alone(self, candidate):
@@ -427,10 +440,3 @@ def _takes_weights(scorer):
     if hasattr(scorer, "_accept_sample_weight"):
         return scorer._accept_sample_weight()
     return "sample_weight" in signature(scorer).parameters
-
-
-def _chunks(n_candidates, n_splits, parallel):
-    """Candidates that share the rows of a split: all of them, or fewer where workers would idle."""
-    n_jobs = effective_n_jobs(parallel.n_jobs)
-    per_split = min(n_candidates, max(1, -(-n_jobs // n_splits)))
-    return [list(part) for part in np.array_split(np.arange(n_candidates), per_split)]

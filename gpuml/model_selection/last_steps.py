@@ -6,7 +6,7 @@ from one to the next.
 """
 
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from traceback import format_exc
@@ -21,7 +21,7 @@ from sklearn.utils.metadata_routing import _routing_enabled
 
 from gpuml._arrays import place_of, synchronize
 from gpuml.data import whole
-from gpuml.model_selection.candidates import GROWN, ON_EACH_FOLD, Made
+from gpuml.model_selection.candidates import GROWN, ON_EACH_FOLD, Made, group_candidates
 from gpuml.model_selection.common_rows import common_rows
 from gpuml.model_selection.growing import grow, growth_key, may_grow
 from gpuml.model_selection.one_by_one import (
@@ -110,33 +110,40 @@ def fit_growing(
     for params, where in candidates:
         model = clone(estimator).set_params(**clone(params or {}, safe=False))
         members.append(Member(params, where, model, fold.fit_params, _itself))
-    results = fit_members(members, Stage(fold, fold.X_train), task)
-    for i, member in enumerate(members):
-        announce_end(member.params, member.where, task, results[i])
+    results = {}
+    for i, result in fit_members(members, Stage(fold, fold.X_train), task):
+        announce_end(members[i].params, members[i].where, task, result)
+        results[i] = result
     return [results[i] for i in range(len(members))]
 
 
 def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
     """Whether `fit_growing` has something to share between candidates of an estimator."""
-    return may_grow(estimator) and sum("n_estimators" in (each or {}) for each in params) > 1
+    if not may_grow(estimator):
+        return False
+    groups = group_candidates([each or {} for each in params], ["n_estimators"])
+    return any(len(group.positions) > 1 for group in groups)
 
 
-def fit_members(members: Sequence[Member], stage: Stage, task: Task) -> dict[int, dict[str, Any]]:
-    """Results by position, as `fit_fold` has them; the end of a fit is not announced.
+def fit_members(
+    members: Sequence[Member], stage: Stage, task: Task
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Positions and results, as `fit_fold` has them, each as soon as it is known.
 
-    Members that are several steps have none where those can't be fitted at once with others.
+    The end of a fit is not announced. Members that are several steps have none where those can't be
+    fitted at once with others.
     """
     work = _Work(stage, task)
-    results: dict[int, dict[str, Any]] = {}
+    done: set[int] = set()
     for key_of, fit_group in ((_stack_key, work.at_once), (_growth_key, work.growing)):
-        left = [i for i in range(len(members)) if i not in results]
+        left = [i for i in range(len(members)) if i not in done]
         for group in _groups([members[i] for i in left], key_of):
-            found = fit_group([members[left[i]] for i in group])
-            results.update({left[group[i]]: result for i, result in found.items()})
+            for i, result in fit_group([members[left[i]] for i in group]):
+                done.add(left[group[i]])
+                yield left[group[i]], result
     for i, member in enumerate(members):
-        if i not in results and member.n_last == 1:
-            results[i] = work.alone(member)
-    return results
+        if i not in done and member.n_last == 1:
+            yield i, work.alone(member)
 
 
 def failed_result(
@@ -302,9 +309,8 @@ class _Work:
 
     # ------------------------------------------------------------ growing
 
-    def growing(self, members: Sequence[Member]) -> dict[int, dict[str, Any]]:
-        """Results by position; without those that were to come when a fit failed."""
-        found: dict[int, dict[str, Any]] = {}
+    def growing(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results; without those that were to come when a fit failed."""
         X, y = self.stage.X_train, self.stage.fold.y_train
         models = [member.model for member in members]
         started = time.perf_counter()
@@ -313,17 +319,16 @@ class _Work:
                 fit_seconds = time.perf_counter() - started
                 member = members[position]
                 announce_start(member.params, member.where, self.task)
-                found[position] = self._scored(member, grown, fit_seconds)
-                found[position]["made"] = Made(shared=(GROWN,))
+                result = self._scored(member, grown, fit_seconds)
+                yield position, {**result, "made": Made(shared=(GROWN,))}
                 started = time.perf_counter()
         except Exception:
-            pass  # one by one tells which of them fails, and how
-        return found
+            return  # one by one tells which of them fails, and how
 
     # ------------------------------------------------------------ at once
 
-    def at_once(self, members: Sequence[Member]) -> dict[int, dict[str, Any]]:
-        """Results by position; none where the models can't be fitted at once."""
+    def at_once(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results; none where the models can't be fitted at once."""
         stage, fit_params = self.stage, members[0].fit_params
         estimator = _together(clone(members[0].model), fit_params)
         names = estimator.multifit_params
@@ -333,7 +338,7 @@ class _Work:
             for member in members:
                 _validate(member.model)
             if not estimator.multifit_ready(stage.X_train):
-                return {}
+                return
             X_test = stage.seen.get("test")
             rows = common_rows(stage.fold, stage.X_train, X_test, fit_params, self.task)
             batch = estimator.multifit_batch(rows.X, rows.y, rows.weight)
@@ -350,20 +355,18 @@ class _Work:
 
             scored = score_stack(stack, folds, score_one, self.task) if rows.split else None
         except (ValueError, TypeError, np.linalg.LinAlgError):
-            return {}  # one by one tells which of them fails, and how
+            return  # one by one tells which of them fails, and how
         for member in members:
             announce_start(member.params, member.where, self.task)
         fit_seconds = (fitted - started) / len(members)
         score_seconds = (time.perf_counter() - fitted) / len(members)
-        found = {}
         for c, member in enumerate(members):
             if scored is None:
-                found[c] = self._scored(member, model_of(c), fit_seconds)
+                result = self._scored(member, model_of(c), fit_seconds)
             else:
                 model = model_of(c) if self.task.return_estimator else None
-                found[c] = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
-            found[c]["made"] = Made(ON_EACH_FOLD, 0 if c else stack.n_passes)
-        return found
+                result = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
+            yield c, {**result, "made": Made(ON_EACH_FOLD, 0 if c else stack.n_passes)}
 
 
 def _itself(model):

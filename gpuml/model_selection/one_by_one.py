@@ -7,7 +7,7 @@ view or is marked read-only, so that an estimator that works in place cannot spo
 
 import numbers
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from traceback import format_exc
 from typing import Any
@@ -28,7 +28,10 @@ from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 
 @dataclass(frozen=True)
 class Task:
-    """What all fits of a search have in common, besides rows and candidate."""
+    """What all fits of a search have in common, besides rows and candidate.
+
+    `on_end` is called after each fit; copies of it may go to other processes.
+    """
 
     scorer: Any
     fit_params: Mapping[str, Any]
@@ -37,6 +40,7 @@ class Task:
     error_score: Any
     verbose: int
     return_estimator: bool = False
+    on_end: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -257,7 +261,9 @@ def announce_start(params: Any, where: Progress, task: Task) -> None:
 
 
 def announce_end(params: Any, where: Progress, task: Task, result: Mapping[str, Any]) -> None:
-    """Print the line of a finished fit, in the form scikit-learn's users know."""
+    """Count a finished fit, and print its line in the form scikit-learn's users know."""
+    if task.on_end is not None:
+        task.on_end()
     if task.verbose <= 1:
         return
     head = f"[CV{_position(where, task)}] END "

@@ -92,6 +92,13 @@ def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> lis
     return [*(leaf.position for leaf in _leaves(tree)), *unshared]
 
 
+def have_common_steps(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether any two candidates have their first steps in common."""
+    tree, _ = plant(estimator, [(params, None) for params in candidates], {}, tails=False)
+    # Longer prefixes have fewer candidates.
+    return any(child.n_below > 1 for child in tree.children.values())
+
+
 # ---------------------------------------------------------------- the tree
 
 
@@ -309,16 +316,15 @@ class Visit:
         try:
             rows["fit"] = self.rows(prefix, "fit")
         except PrefixError as failed:
-            results = {i: self._failure(each, str(failed)) for i, each in enumerate(members)}
+            results = iter([(i, self._failure(m, str(failed))) for i, m in enumerate(members)])
         else:
             rows.update(self.seen(prefix))
             seen = {part: kept for part, kept in rows.items() if part != "fit"}
             results = fit_members(members, Stage(self.fold, rows["fit"], seen), self.task)
-        for i, (leaf, member) in enumerate(zip(prefix.leaves, members, strict=True)):
-            if i in results:
-                place = place_name(rows["fit"]) if "fit" in rows else None
-                self._done(leaf, member, prefix, results[i], place)
-        left = [leaf for i, leaf in enumerate(prefix.leaves) if i not in results]
+        place = place_name(rows["fit"]) if "fit" in rows else None
+        for i, result in results:
+            self._done(prefix.leaves[i], members[i], prefix, result, place)
+        left = [leaf for leaf in prefix.leaves if leaf.position not in self.results]
         for leaf in left:
             _hang(replace(leaf, n_last=1), prefix)
         for part in rows if left else ():

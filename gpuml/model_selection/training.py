@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gpuml._config import current_settings
+from gpuml._progress import progress_bar
 from gpuml.model_selection.brackets import BracketRun
 from gpuml.model_selection.candidates import Step
 
@@ -97,11 +99,19 @@ def train(
     trainer: Trainer, runs: Sequence[BracketRun], report: Callable[[BracketRun], None]
 ) -> None:
     """Run brackets to their ends, side by side; `report` is called after each rung."""
+    n_models = sum(run.bracket.n_models for run in runs)
+    n_calls = sum(run.bracket.n_calls for run in runs)
+    with progress_bar(n_calls, f"{n_models} models", enabled=current_settings().progress) as bar:
+        _train(trainer, runs, report, bar.advance)
+
+
+def _train(trainer, runs, report, advance):
     started = time.perf_counter()
     pending = {run.bracket.number: (run, _start(trainer, run)) for run in runs}
     while pending:
         number, results = trainer.next_finished()
         run, asked = pending.pop(number)
+        advance(sum(request.wanted - request.done for _, request in asked))
         for (entry, request), result in zip(asked, results, strict=True):
             record = {
                 "model_id": request.name,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from gpuml.model_selection.candidates import number
+
 SHOWN_STEPS = 8
 
 
@@ -36,15 +38,6 @@ def _step_line(step):
             second_text(step.seconds),
         ]
     )
-
-
-def number(n: int, noun: str) -> str:
-    """A number of things.
-
-    >>> number(1, "piece"), number(2, "piece")
-    ('1 piece', '2 pieces')
-    """
-    return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
 def byte_text(n_bytes: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from gpuml.model_selection.candidates import TOGETHER, Group, Step
+from gpuml.model_selection.candidates import TOGETHER, Group, Step, groups_together
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_scores
 from gpuml.model_selection.prefixes import shares_prefixes
@@ -242,7 +242,7 @@ class Round:
     def _step(self, why, place, done):
         n_workers = len({worker for worker, _ in done})
         if why == TOGETHER and len(done) > 1:
-            why = f"{len(done)} groups, the candidates of each together"
+            why = groups_together(len(done))
         n_fits, n_passes = (
             sum(getattr(step, name) for _, step in done) for name in ("n_fits", "n_passes")
         )

@@ -1,6 +1,7 @@
 """A plan says what happened: its fits, passes and words are those that are counted."""
 
 import functools
+import re
 import threading
 from collections import Counter
 from contextlib import nullcontext
@@ -34,25 +35,28 @@ TEXTS = Pipeline([("first", TfidfVectorizer()), ("model", LogisticRegression())]
 MIXED = Pipeline([("first", StandardScaler()), ("model", Ridge())])
 TAIL = Pipeline([("first", StandardScaler()), ("more", OurScaler()), ("model", Ridge())])
 OURS = Pipeline([("first", OurScaler()), ("model", Ridge())])
+IN_COMMON = "steps in common"
 FOREST = RandomForestRegressor(random_state=0)
-
-
-def case(estimator, grid, ways, words=(), firsts=None, context=nullcontext, **options):
-    return SimpleNamespace(**locals())
 
 
 def threads():
     return joblib.parallel_config(backend="threading")
 
 
-# The ways of its steps, what the words say besides, and how often the first step is fitted on a fold.
+def case(estimator, grid, ahead, ways, words=(), firsts=None, context=nullcontext, **options):
+    return SimpleNamespace(**locals())
+
+
+# What is said before the fits; the ways of the steps of the plan, what their words say besides, and
+# how often the first step of a pipeline is fitted on a fold.
 CASES = {
-    "texts": case(TEXTS, {"model__C": ALPHAS}, [ON_EACH_FOLD], [STEPS], 1),
-    "texts alone": case(TEXTS, {"first__min_df": [1, 2, 3]}, [ALONE], [], 3),
-    "numbers": case(MIXED, {"model__alpha": ALPHAS}, [ON_EACH_FOLD], [STEPS], 1),
+    "texts": case(TEXTS, {"model__C": ALPHAS}, IN_COMMON, [ON_EACH_FOLD], [STEPS], 1),
+    "texts alone": case(TEXTS, {"first__min_df": [1, 2, 3]}, ALONE, [ALONE], [], 3),
+    "numbers": case(MIXED, {"model__alpha": ALPHAS}, IN_COMMON, [ON_EACH_FOLD], [STEPS], 1),
     "two groups": case(
         MIXED,
         {"model__alpha": ALPHAS, "first__with_mean": [True, False]},
+        IN_COMMON,
         [ON_EACH_FOLD],
         [STEPS],
         2,
@@ -60,17 +64,19 @@ CASES = {
     "some alone": case(
         MIXED,
         {"model__alpha": ALPHAS, "model__solver": ["auto", "sag"]},
+        IN_COMMON,
         [ON_EACH_FOLD, ALONE],
         [STEPS],
         1,
     ),
     "no group, as one is refused": case(
-        MIXED, {"model__alpha": [1.0, 2.0, "x"]}, [ALONE], [STEPS], 1
+        MIXED, {"model__alpha": [1.0, 2.0, "x"]}, IN_COMMON, [ALONE], [STEPS], 1
     ),
-    "a tail": case(TAIL, {"model__alpha": ALPHAS}, [ON_EACH_FOLD], [STEPS], 1),
+    "a tail": case(TAIL, {"model__alpha": ALPHAS}, IN_COMMON, [ON_EACH_FOLD], [STEPS], 1),
     "no memory": case(
         TAIL,
         {"model__solver": ["sag"], "model__alpha": [1.0, 2.0], "more__with_std": [True, False]},
+        IN_COMMON,
         [ALONE],
         [STEPS_AGAIN],
         None,
@@ -79,6 +85,7 @@ CASES = {
     "more workers than folds": case(
         MIXED,
         {"model__alpha": [1.0, 2.0, 3.0, 4.0]},
+        IN_COMMON,
         [ON_EACH_FOLD],
         [STEPS_OF_TASKS],
         2,
@@ -86,13 +93,14 @@ CASES = {
         n_jobs=2 * CV,
     ),
     "a candidate for each worker": case(
-        MIXED, {"model__alpha": ALPHAS}, [ALONE], [], 3, threads, n_jobs=3 * CV
+        MIXED, {"model__alpha": ALPHAS}, IN_COMMON, [ALONE], [], 3, threads, n_jobs=3 * CV
     ),
-    "all at once": case(OURS, {"model__alpha": ALPHAS}, [TOGETHER], [], 0),
-    "grown": case(FOREST, {"n_estimators": [2, 4]}, [ALONE], [GROWN]),
+    "all at once": case(OURS, {"model__alpha": ALPHAS}, TOGETHER, [TOGETHER], [], 0),
+    "grown": case(FOREST, {"n_estimators": [2, 4]}, GROWN, [ALONE], [GROWN]),
     "not grown": case(
         FOREST,
         [{"n_estimators": [2], "max_depth": [1]}, {"n_estimators": [4], "max_depth": [2]}],
+        ALONE,
         [ALONE],
     ),
 }
@@ -141,14 +149,14 @@ def counted(monkeypatch):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more")
-def test_a_plan_says_what_happened(name, counted, rng):
+def test_a_plan_says_what_happened(name, counted, rng, capsys):
     one = CASES[name]
     X = rng.normal(size=(60, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=60)
     if one.estimator is TEXTS:
         X, y = [" ".join(words) for words in rng.choice(["ab", "cd", "ef"], (60, 8))], y > 0
     with one.context():
-        search = GridSearchCV(one.estimator, one.grid, cv=CV, refit=False, **one.options)
+        search = GridSearchCV(one.estimator, one.grid, cv=CV, refit=False, verbose=2, **one.options)
         plan = search.fit(X, y).plan_
     assert plan.n_fits == CV * len(search.cv_results_["params"])
     assert [step.why.partition(",")[0] for step in plan.steps] == one.ways
@@ -156,6 +164,13 @@ def test_a_plan_says_what_happened(name, counted, rng):
     assert sum(step.n_fits for step in alone) == sum(step.n_passes for step in alone)
     assert sum(step.n_fits for step in alone) == counted["fit"]
     assert plan.n_passes == counted["fit"] + counted["passes"]
+    # Before the fits it says what is going to be done, and after them what was.
+    _, before, *fits, after = capsys.readouterr().out.splitlines()
+    assert before.startswith("plan: ")
+    assert sum(map(int, re.findall(r"(\d+) fits", before))) == plan.n_fits
+    assert before.endswith(f"({one.ahead})")
+    assert [line[:8] for line in fits] == ["[CV] END"] * plan.n_fits
+    assert after == str(plan)
     said = {words for words in WORDS for step in plan.steps if words in step.why}
     assert said == set(one.words)
     if one.firsts is not None:
