@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from tests.inputs_table import N_ROWS, NAMES, Kind, bits, labels, numbers, target
+from tests.travelled import travelled
 
 
 class HostDLPack:
@@ -206,10 +207,39 @@ SOLVERS = 5e-3
 WORDS = ["u", "v"] * (N_ROWS // 2)
 DAYS = np.arange(N_ROWS).astype("datetime64[D]").astype("datetime64[ms]")
 
+# What estimators make of rows that are as in scikit-learn, but for the words of errors.
+SCALERS = [
+    *("MaxAbsScaler", "MinMaxScaler", "PolynomialFeatures", "SimpleImputer", "StandardScaler"),
+]
+SCALED_16 = dict.fromkeys([*SCALERS, "Normalizer"], "NumPy float16")
+NAMED, DATED = "ValueError, names the column", "TypeError, names the column"
+CODES = {"OneHotEncoder": "NumPy float64", "SimpleImputer": "ValueError"}
+DATES = {"OneHotEncoder": "NumPy float64", "SimpleImputer": "NumPy float64", "GridSearchCV": NAMED}
+HOLES = {
+    **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "SimpleImputer"], "NumPy float64"),
+    **dict.fromkeys(["OneHotEncoder", "StandardScaler"], "NumPy float64"),
+    "Pipeline": "ValueError",
+}
+SPARSE = {
+    **dict.fromkeys(["MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),
+    **dict.fromkeys(["PolynomialFeatures", "SimpleImputer"], "SciPy sparse float64"),
+    **dict.fromkeys(["MinMaxScaler", "OneHotEncoder"], "TypeError"),
+    **dict.fromkeys(["StandardScaler", "Pipeline"], "ValueError"),
+}
+SPARSE_ON_GPU = {
+    **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
+    **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
+    **dict.fromkeys(["Normalizer", "OneHotEncoder", "PolynomialFeatures"], "ValueError"),
+    **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
+    "IncrementalPCA": "TypeError",
+    "Pipeline": "NotImplementedError",
+    "SimpleImputer": "ValueError",
+}
+
 ROWS = [
     Kind("NumPy float64", np.array),
-    Kind("NumPy float32", lambda x: x.astype(np.float32)),
-    Kind("NumPy float16", lambda x: x.astype(np.float16), tolerance=2e-2),
+    Kind("NumPy float32", lambda x: x.astype(np.float32), dtype="float32"),
+    Kind("NumPy float16", lambda x: x.astype(np.float16), but=SCALED_16, tolerance=2e-2),
     Kind("NumPy longdouble", lambda x: x.astype(np.longdouble)),
     Kind("NumPy int64", lambda x: x.astype(np.int64)),
     Kind("NumPy uint8", lambda x: x.astype(np.uint8)),
@@ -219,8 +249,9 @@ ROWS = [
     Kind("NumPy, not contiguous", strided),
     Kind("NumPy, read-only", read_only),
     Kind("NumPy, other byte order", lambda x: x.astype(">f8")),
+    Kind("NumPy, not aligned", travelled),
     Kind("NumPy, other byte order, integers", lambda x: x.astype(">i4")),
-    Kind("NumPy bfloat16 (ml_dtypes)", bfloat16, ("ml_dtypes",)),
+    Kind("NumPy bfloat16 (ml_dtypes)", bfloat16, ("ml_dtypes",), dtype="float32"),
     Kind("list of lists", lambda x: x.tolist()),
     Kind("list of arrays", list),
     Kind(
@@ -234,68 +265,94 @@ ROWS = [
     Kind("pandas boolean", pandas("boolean"), ("pandas",), rows=bits),
     Kind("pandas double[pyarrow]", pandas("double[pyarrow]"), ("pandas", "pyarrow")),
     Kind("polars Float64", polars(), ("polars", "pyarrow")),
-    Kind("polars Float32", polars("Float32"), ("polars", "pyarrow")),
+    Kind(
+        "polars Float32",
+        polars("Float32"),
+        ("polars", "pyarrow"),
+        dtype="float32",
+        but=dict.fromkeys([*SCALERS, "Pipeline"], "NumPy float64"),
+    ),
     Kind("polars Int64", polars("Int64"), ("polars", "pyarrow")),
     Kind("Arrow table", arrow(), ("pandas", "pyarrow")),
     Kind("Arrow table of integers", arrow("int64"), ("pandas", "pyarrow")),
-    Kind("SciPy CSR", sparse.csr_array, tolerance=SOLVERS),
-    Kind("SciPy CSC", sparse.csc_array, tolerance=SOLVERS),
-    Kind("SciPy COO", sparse.coo_array, tolerance=SOLVERS),
+    Kind("SciPy CSR", sparse.csr_array, but=SPARSE, tolerance=SOLVERS),
+    Kind("SciPy CSC", sparse.csc_array, but=SPARSE, tolerance=SOLVERS),
+    Kind("SciPy COO", sparse.coo_array, but=SPARSE, tolerance=SOLVERS),
     Kind("torch float64", torch(), ("torch",)),
-    Kind("torch float32", torch("float32"), ("torch",)),
-    Kind("torch float16", torch("float16"), ("torch",)),
-    Kind("torch bfloat16", torch("bfloat16"), ("torch",)),
+    Kind("torch float32", torch("float32"), ("torch",), dtype="float32"),
+    Kind("torch float16", torch("float16"), ("torch",), dtype="float32"),
+    Kind("torch bfloat16", torch("bfloat16"), ("torch",), dtype="float32"),
     Kind("torch int64", torch("int64"), ("torch",)),
     Kind("torch bool", torch("bool"), ("torch",), rows=bits),
     Kind("torch, not contiguous", lambda x: torch()(x.T).T, ("torch",)),
     Kind("torch with a gradient", lambda x: torch()(x).requires_grad_(), ("torch",)),
     Kind("array-api-strict", strict, ("array_api_strict",)),
-    Kind("JAX float32", jax("float32"), ("jax",)),
-    Kind("JAX bfloat16", jax("bfloat16"), ("jax",)),
+    Kind("JAX float32", jax("float32"), ("jax",), dtype="float32"),
+    Kind("JAX bfloat16", jax("bfloat16"), ("jax",), dtype="float32"),
     Kind("JAX int32", jax("int32"), ("jax",)),
     Kind("DLPack of the host, nothing else", HostDLPack),
     Kind("CuPy float64", cupy(), ("cupy",)),
-    Kind("CuPy float32", cupy("float32"), ("cupy",)),
-    Kind("CuPy float16", cupy("float16"), ("cupy",)),
+    Kind("CuPy float32", cupy("float32"), ("cupy",), dtype="float32"),
+    Kind("CuPy float16", cupy("float16"), ("cupy",), dtype="float32"),
     Kind("CuPy int64", cupy("int64"), ("cupy",)),
     Kind("CuPy bool", cupy("bool"), ("cupy",), rows=bits),
     Kind("CuPy, Fortran order", cupy(order="F"), ("cupy",)),
     Kind("CuPy, not contiguous", cupy_strided, ("cupy",)),
-    Kind("torch float32 on the GPU", torch("float32", "cuda"), ("torch", "cuda")),
-    Kind("torch bfloat16 on the GPU", torch("bfloat16", "cuda"), ("torch", "cuda")),
-    Kind("JAX float32 on the GPU", jax("float32", "gpu"), ("jax", "cuda")),
+    Kind("torch float32 on the GPU", torch("float32", "cuda"), ("torch", "cuda"), dtype="float32"),
+    Kind(
+        "torch bfloat16 on the GPU", torch("bfloat16", "cuda"), ("torch", "cuda"), dtype="float32"
+    ),
+    Kind("JAX float32 on the GPU", jax("float32", "gpu"), ("jax", "cuda"), dtype="float32"),
     Kind("numba device array", numba, ("numba", "cuda")),
     Kind("cuDF float64", cudf(), ("cudf",)),
-    Kind("cuDF float32", cudf("float32"), ("cudf",)),
+    Kind("cuDF float32", cudf("float32"), ("cudf",), dtype="float32"),
     Kind("cuDF, dtypes mixed", cudf({"a": "float32", "b": "int64"}), ("cudf",)),
     Kind("cuDF bool beside float64", cudf({"b": "bool"}), ("cudf",), rows=bits),
-    Kind("CuPy CSR", cupyx_csr, ("cupy",), tolerance=SOLVERS),
+    Kind("CuPy CSR", cupyx_csr, ("cupy",), but=SPARSE_ON_GPU, tolerance=SOLVERS),
 ]
 REFUSED = [
-    Kind("pandas, strings", pandas(b=WORDS), ("pandas",), refused=True),
+    Kind("pandas, strings", pandas(b=WORDS), ("pandas",), error=NAMED, but=CODES),
     Kind(
         "pandas, categories of strings",
         lambda x: pandas(b=WORDS)(x).astype({"b": "category"}),
         ("pandas",),
-        refused=True,
+        error=NAMED,
+        but=CODES,
     ),
-    Kind("pandas, dates", pandas(b=DAYS), ("pandas",), refused=True),
-    Kind("pandas Float64 with NA", with_missing("Float64"), ("pandas",), refused=True),
-    Kind("polars, strings", polars(b=WORDS), ("polars", "pyarrow"), refused=True),
-    Kind("polars, dates", polars(b=DAYS), ("polars", "pyarrow"), refused=True),
-    Kind("polars, null", polars(b=[None, *range(1, N_ROWS)]), ("polars", "pyarrow"), refused=True),
-    Kind("polars LazyFrame", lambda x: polars()(x).lazy(), ("polars",), refused=True),
-    Kind("Arrow, strings", arrow(b=WORDS), ("pandas", "pyarrow"), refused=True),
-    Kind("cuDF, strings", cudf(b=WORDS), ("cudf",), refused=True),
-    Kind("cuDF, null", cudf("Float64", missing=True), ("cudf",), refused=True),
-    Kind("masked array", lambda x: np.ma.masked_array(x, mask=x == 3), refused=True),
-    Kind("np.matrix", lambda x: x.view(np.matrix), refused=True),
-    Kind("array without axes", lambda x: np.array(3.0), refused=True),
-    Kind("array with one axis", lambda x: x[:, 0], refused=True),
-    Kind("ragged list", lambda x: [[1, 2], [3]], refused=True),
-    Kind("complex", lambda x: x + 0j, refused=True),
-    Kind("torch, complex", torch("complex128"), ("torch",), refused=True),
-    Kind("torch, sparse", lambda x: torch()(x).to_sparse_csr(), ("torch",), refused=True),
+    Kind(
+        "pandas, dates",
+        pandas(b=DAYS),
+        ("pandas",),
+        error=DATED,
+        but={**DATES, "SimpleImputer": "TypeError"},
+    ),
+    Kind("pandas Float64 with NA", with_missing("Float64"), ("pandas",), error=NAMED, but=HOLES),
+    Kind("polars, strings", polars(b=WORDS), ("polars", "pyarrow"), error=NAMED, but=CODES),
+    Kind("polars, dates", polars(b=DAYS), ("polars", "pyarrow"), error=DATED, but=DATES),
+    Kind(
+        "polars, null",
+        polars(b=[None, *range(1, N_ROWS)]),
+        ("polars", "pyarrow"),
+        error=NAMED,
+        but=HOLES,
+    ),
+    Kind("polars LazyFrame", lambda x: polars()(x).lazy(), ("polars",), error="TypeError"),
+    Kind("Arrow, strings", arrow(b=WORDS), ("pandas", "pyarrow"), error=NAMED, but=CODES),
+    Kind("cuDF, strings", cudf(b=WORDS), ("cudf",), error=NAMED, but=CODES),
+    Kind("cuDF, null", cudf("Float64", missing=True), ("cudf",), error="TypeError"),
+    Kind("masked array", lambda x: np.ma.masked_array(x, mask=x == 3), error="ValueError"),
+    Kind("np.matrix", lambda x: x.view(np.matrix), error="TypeError"),
+    Kind(
+        "array without axes",
+        lambda x: np.array(3.0),
+        error="ValueError",
+        but={"GridSearchCV": "TypeError"},
+    ),
+    Kind("array with one axis", lambda x: x[:, 0], error="ValueError"),
+    Kind("ragged list", lambda x: [[1, 2], [3]], error="ValueError"),
+    Kind("complex", lambda x: x + 0j, error="ValueError"),
+    Kind("torch, complex", torch("complex128"), ("torch",), error="ValueError"),
+    Kind("torch, sparse", lambda x: torch()(x).to_sparse_csr(), ("torch",), error="TypeError"),
 ]
 TARGETS = [
     Kind("NumPy float32", lambda y: y.astype(np.float32), rows=target),
@@ -309,18 +366,37 @@ TARGETS = [
     Kind("JAX float32", jax("float32"), ("jax",), rows=target),
     Kind("CuPy float64", cupy(), ("cupy",), rows=target),
     Kind("cuDF Series", cudf_series, ("cudf",), rows=target),
-    Kind("labels, NumPy int64", np.array, rows=labels),
-    Kind("labels, NumPy bool", lambda y: y.astype(bool), rows=labels),
-    Kind("labels, list of strings", lambda y: y.tolist(), rows=lambda: letters(labels())),
-    Kind("labels, pandas Int64", series("Int64"), ("pandas",), rows=labels),
+    Kind("labels, NumPy int64", np.array, rows=labels, dtype="int64"),
+    Kind("labels, NumPy bool", lambda y: y.astype(bool), rows=labels, dtype="bool"),
     Kind(
-        "labels, pandas categories", series("category"), ("pandas",), rows=lambda: letters(labels())
+        "labels, list of strings", lambda y: y.tolist(), rows=lambda: letters(labels()), dtype="<U1"
     ),
-    Kind("labels, polars Series", polars_series, ("polars",), rows=labels),
-    Kind("labels, Arrow chunks", arrow_chunks, ("pyarrow",), rows=labels),
-    Kind("labels, torch int64", torch("int64"), ("torch",), rows=labels),
-    Kind("labels, CuPy int64", cupy("int64"), ("cupy",), rows=labels),
-    Kind("labels, cuDF strings", cudf_series, ("cudf",), rows=lambda: letters(labels())),
+    Kind(
+        "labels, pandas Int64",
+        series("Int64"),
+        ("pandas",),
+        rows=labels,
+        dtype="int64",
+        but={"X of NumPy": "NumPy float64"},
+    ),
+    Kind(
+        "labels, pandas categories",
+        series("category"),
+        ("pandas",),
+        rows=lambda: letters(labels()),
+        dtype="object",
+    ),
+    Kind("labels, polars Series", polars_series, ("polars",), rows=labels, dtype="int64"),
+    Kind("labels, Arrow chunks", arrow_chunks, ("pyarrow",), rows=labels, dtype="int64"),
+    Kind("labels, torch int64", torch("int64"), ("torch",), rows=labels, dtype="int64"),
+    Kind("labels, CuPy int64", cupy("int64"), ("cupy",), rows=labels, dtype="int64"),
+    Kind(
+        "labels, cuDF strings",
+        cudf_series,
+        ("cudf",),
+        rows=lambda: letters(labels()),
+        dtype="object",
+    ),
 ]
 OUTPUTS = [
     Kind("NumPy", np.array, ("pandas", "polars")),
@@ -331,4 +407,3 @@ OUTPUTS = [
     Kind("CuPy", cupy(), ("pandas", "polars", "cupy", "cudf")),
     Kind("cuDF", cudf(), ("pandas", "polars", "cudf")),
 ]
-KINDS = {"rows": [*ROWS, *REFUSED], "targets": TARGETS, "outputs": OUTPUTS}

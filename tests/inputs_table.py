@@ -1,16 +1,10 @@
-"""What happens to a kind of input: run it, and say in a few words what comes back.
+"""What a kind of input has to give, and what it gives: in a few words that can be compared."""
 
-`python -m tests.inputs_page` runs every kind whose libraries are here and writes down the outcomes;
-`tests/test_inputs.py` runs them again and compares.
-"""
-
-import datetime
 import importlib.util
-import json
 import re
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +15,6 @@ from sklearn.base import clone, is_classifier
 from gpuml import _arrays
 
 ROOT = Path(__file__).parents[1]
-OUTCOMES = ROOT / "tests" / "inputs_outcomes.json"
 PAGE = ROOT / "docs" / "inputs.md"
 
 N_ROWS = 30
@@ -53,14 +46,44 @@ def labels() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of input: how it is made of a NumPy array, and what has to be installed for that."""
+    """A kind of input: how it is made of a NumPy array, what that needs, and what it has to give.
+
+    Attributes
+    ----------
+    dtype : str
+        Of results: numbers, or labels if the kind is one of labels. They are in the library of the
+        kind, and of targets in that of X.
+    error : str
+        What most estimators raise instead.
+    but : mapping of str to str
+        What other estimators give, or, of targets, what comes back for some X.
+    """
 
     name: str
     make: Callable[[np.ndarray], Any]
     needs: tuple[str, ...] = ()
     rows: Callable[[], np.ndarray] = numbers
-    refused: bool = False
+    dtype: str = "float64"
+    error: str = ""
+    but: Mapping[str, str] = field(default_factory=dict)
     tolerance: float = 1e-6
+
+    @property
+    def library(self) -> str:
+        """Where results are: in kind, but for frames and protocols, which are read as arrays."""
+        if "torch" in self.needs:
+            return "torch on the GPU" if self.needs_gpu else "torch"
+        if self.needs_gpu:
+            return "CuPy"
+        return "array_api_strict" if "array_api_strict" in self.needs else "NumPy"
+
+    def expected(self, name: str, estimator: Any) -> str:
+        """What an estimator makes of it: labels are int64 here, and codes of categories float64."""
+        if name in self.but or self.error:
+            return self.but.get(name, self.error)
+        if is_classifier(estimator):
+            return f"{self.library} int64"
+        return f"{self.library} {'float64' if name == 'OneHotEncoder' else self.dtype}"
 
     @property
     def needs_gpu(self) -> bool:
@@ -185,34 +208,59 @@ def outcomes_of_rows(kind: Kind) -> dict[str, str]:
     found = {}
     for name, estimator in estimators():
         y = labels() if is_classifier(estimator) else target()
-        expected = None if kind.refused else as_numpy(fitted(estimator, kind.rows(), y))
+        expected = None if kind.error else as_numpy(fitted(estimator, kind.rows(), y))
         found[name] = outcome(estimator, kind.make(kind.rows()), y, expected, kind.tolerance)
     return found
 
 
-def outcomes_of_target(kind: Kind) -> dict[str, str]:
-    """What targets of a kind give, with X of NumPy and of torch."""
+def expected_of_rows(kind: Kind) -> dict[str, str]:
+    """For each estimator, what they have to give."""
+    return {name: kind.expected(name, estimator) for name, estimator in estimators()}
+
+
+def places(kind: Kind) -> dict[str, Kind]:
+    """Kinds of X that targets of a kind are tried with."""
+    host = {"X of NumPy": Kind("", np.asarray)}
+    if kind.needs_gpu:
+        return {
+            **host,
+            "X of CuPy": Kind("", _cupy, ("cupy",)),
+            "X of cuDF": Kind("", _cudf, ("cudf",)),
+        }
+    return {**host, "X of torch": Kind("", _torch, ("torch",))}
+
+
+def outcome_of_target(kind: Kind, where: str) -> str:
+    """What a target of a kind gives."""
     from gpuml.linear_model import LogisticRegression, Ridge
 
     model = Ridge() if kind.rows is target else LogisticRegression()
-    found = {}
-    places = {"X of NumPy": np.asarray, "X of torch": _torch}
-    if kind.needs_gpu:
-        places = {"X of NumPy": np.asarray, "X of CuPy": _cupy, "X of cuDF": _cudf}
-    for where, place in places.items():
-        y = kind.rows()
-        expected = None if kind.refused else as_numpy(fitted(model, numbers(), y))
-        found[where] = outcome(model, place(numbers()), kind.make(y), expected, 1e-3)
-    return found
+    y = kind.rows()
+    expected = as_numpy(fitted(model, numbers(), y))
+    return outcome(model, places(kind)[where].make(numbers()), kind.make(y), expected, 1e-3)
 
 
-def outcomes_of_output(kind: Kind) -> dict[str, str]:
-    """What `set_output` makes of results for rows of a kind."""
-    asked = ("default", "pandas", "polars") + (("cudf",) if kind.needs_gpu else ())
-    return {what: _output(kind, what) for what in asked}
+def expected_of_target(kind: Kind, where: str) -> str:
+    """What it has to give, where X is; but only NumPy has strings."""
+    library = "NumPy" if kind.dtype in ("<U1", "object") else places(kind)[where].library
+    return kind.but.get(where, f"{library} {kind.dtype}")
 
 
-def _output(kind, what):
+def outputs(kind: Kind) -> list[str]:
+    """What `set_output` is asked for, for rows of a kind."""
+    return ["default", "pandas", "polars", *(["cudf"] if kind.needs_gpu else [])]
+
+
+def expected_of_output(kind: Kind, what: str) -> str:
+    """What it has to make of results: frames have names, and those of the kind of X its index."""
+    if what == "default":
+        return f"{kind.library} {kind.dtype}"
+    has_index = kind.name.lower() == what != "polars"
+    return f"{what}, names of columns" + (", index" if has_index else "")
+
+
+def outcome_of_output(kind: Kind, what: str) -> str:
+    """What `set_output` makes of results."""
     from gpuml.decomposition import PCA
     from gpuml.preprocessing import StandardScaler
 
@@ -251,39 +299,3 @@ def _cudf(x):
     import cudf
 
     return cudf.DataFrame(_cupy(x), columns=NAMES)
-
-
-# ---------------------------------------------------------------- outcomes in a file
-
-TABLES = {
-    "rows": outcomes_of_rows,
-    "targets": outcomes_of_target,
-    "outputs": outcomes_of_output,
-}
-
-
-def stored() -> dict[str, Any]:
-    """The outcomes of the last runs."""
-    return json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
-
-
-def run_all(kinds_of: dict[str, list[Kind]]) -> None:
-    """Run what can be run here, and keep the outcomes beside those of other machines."""
-    found = stored()
-    for table, kinds in kinds_of.items():
-        old = found.get(table, {})
-        found[table] = {
-            kind.name: old.get(kind.name) if kind.missing() else TABLES[table](kind)
-            for kind in kinds
-        }
-    if _sees_gpu():
-        found["gpu"] = _machine()
-    found.setdefault("gpu", None)
-    OUTCOMES.write_text(json.dumps(found, indent=1) + "\n")
-
-
-def _machine():
-    import cupy
-
-    name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return f"{datetime.date.today().isoformat()}, {name}, CuPy {cupy.__version__}"
