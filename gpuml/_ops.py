@@ -176,7 +176,8 @@ def along_rows(reduce: Callable[..., Array], x: Array, xp: Any, **options: Any) 
 def column_sums(x: Array, xp: Any) -> Array:
     """Float64 sums of the columns of a matrix (n, p)."""
     block = max(ROWS_OF_BLOCK, math.isqrt(x.shape[0]))
-    if x.shape[0] < 2 * block or not type(x).__module__.startswith("cupy"):
+    is_cupy = type(x).__module__.startswith("cupy")
+    if x.shape[0] < 2 * block or x.shape[1] == 0 or not is_cupy:
         return xp.sum(x, axis=0, dtype=xp.float64)
     return _sums_of_blocks(x, block, xp)
 

@@ -88,7 +88,8 @@ def _sparse_in_kind(value, kind, dtype):
         return value
     import cupyx.scipy.sparse
 
-    return cupyx.scipy.sparse.csr_matrix(value)
+    # Which has no integers: of paths through trees, say.
+    return cupyx.scipy.sparse.csr_matrix(value.astype(float) if value.dtype.kind in "iu" else value)
 
 
 def labels_in_kind(codes: Any, classes: Any, kind: Kind) -> Any:

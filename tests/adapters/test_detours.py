@@ -57,6 +57,8 @@ TOLD = {
     "RandomForestRegressor": {"apply", "decision_path"},
     "UMAP": {"update"},
 }
+# What cuML itself does on the CPU, as the page of adapters says: it triangulates the embedding there.
+CUML_READS = {"UMAP": {"inverse_transform"}}
 
 
 class World:
@@ -167,7 +169,8 @@ def detours(world, path):
         elif name in TOLD.get(row.name, ()):
             as_asked = len(watch.told) == 1 and f"{row.name}.{name} runs" in watch.told[0]
         else:
-            as_asked = not watch.told and not watch.ran and watch.to_host <= nbytes(X) // 4
+            few = watch.to_host <= nbytes(X) // 4 or name in CUML_READS.get(row.name, ())
+            as_asked = not watch.told and not watch.ran and few
         if not as_asked:
             found.append((name, watch.told, sorted(watch.ran), watch.to_host))
     return found

@@ -155,8 +155,15 @@ def test_at_condition_1e8_as_accurate_as_sklearn(library, rng, solver):
 
     ours = worst(PCA, library.asarray, library.to_numpy)
     theirs = worst(sk.PCA, np.asarray, np.asarray)
-    for own, other in zip(ours, theirs, strict=True):
-        assert (own <= 10 * other + 1e-13).all() or own.max() <= 10 * other.max()
+    # What rounding of a covariance matrix alone may do to an eigenvector, whoever finds it: eps over
+    # the distance to its neighbours. Those of the last ones are all rounding.
+    squares = np.geomspace(1, 1e-16, 10)
+    gaps = np.abs(np.diff(squares))
+    rounding = np.finfo(float).eps / np.minimum(np.r_[1, gaps], np.r_[gaps, 1])
+    bounds = (0.0, 10 * rounding if solver == "covariance_eigh" else 0.0)
+    for own, other, bound in zip(ours, theirs, bounds, strict=True):
+        near = own <= np.maximum(10 * other + 1e-13, bound)
+        assert near.all() or own.max() <= 10 * other.max()
     if solver == "full":
         assert ours[0].max() <= 1e-6
         X = problems[0][0]

@@ -25,6 +25,8 @@ def test_reductions_in_parts_are_reductions(library, rng, monkeypatch, n_columns
 @pytest.mark.parametrize("n_rows", [1, 50, 2047, 2048, 5000])
 def test_sums_of_columns(library, rng, n_rows):
     numbers = rng.normal(1.0, size=(n_rows, 3)).astype("float32")
+    none = library.asarray(numbers[:, :0])
+    assert _ops.column_sums(none, namespace(none)).shape == (0,)
     x = library.asarray(numbers)
     for sums in (_ops.column_sums, lambda x, xp: _ops._sums_of_blocks(x, min(n_rows, 16), xp)):
         found = library.to_numpy(sums(x, namespace(x)))
