@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import Array
+from gpuml._host_rows import naming_columns
 from gpuml._validation import check_finite
 
 NUMBERS = "fiub"
@@ -43,7 +44,8 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
     """
     if sparse.issparse(X):
         dtype = [np.float64, np.float32] if floats else "numeric"
-        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+        with naming_columns(estimator, X):
+            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
     return _check_cupyx(estimator, X, reset, floats)
 
 

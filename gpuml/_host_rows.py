@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 FLOATS = [np.float64, np.float32]
 MOST_NAMED = 5
@@ -12,7 +13,7 @@ MOST_NAMED = 5
 
 @contextmanager
 def naming_columns(estimator: Any, X: Any) -> Iterator[None]:
-    """Errors about rows that have to be numbers name the columns of a frame.
+    """Errors about rows that have to be finite numbers name the columns that are not.
 
     Raises
     ------
@@ -65,18 +66,35 @@ def _may_hold_dates(X):
 
 
 def blame(X: Any, error: Exception) -> str:
-    """Which columns of a frame an error is about, in words; "" for none.
+    """Which columns an error is about, in words, by name or by number; "" for none.
 
-    Asked after an error only, as it reads the frame.
+    Asked after an error only, as it reads the rows.
     """
     columns = list(_columns(X))
     odd = [name for name, dtype in columns if not _holds_numbers(X, name, dtype)]
     if odd:
         return f"{_named(odd, 'holds', 'hold')} no numbers."
-    if "NaN" not in str(error):
-        return ""
-    missing = [name for name, _ in columns if _lacks_values(X, name)]
-    return f"{_named(missing, 'lacks', 'lack')} values." if missing else ""
+    if "NaN" in str(error):
+        found = _faulty_columns(X, columns, np.isnan)
+        return f"{_named(found, 'lacks', 'lack')} values." if found else ""
+    if "X contains infinity" in str(error):
+        found = _faulty_columns(X, columns, np.isinf)
+        return f"{_named(found, 'holds', 'hold')} infinity." if found else ""
+    return ""
+
+
+def _faulty_columns(X, columns, is_faulty):
+    """Names of a frame's columns, or numbers of an array's, with a value that is faulty."""
+    if columns:
+        return [name for name, _ in columns if _is_faulty(X, name, is_faulty)]
+    if sparse.issparse(X):
+        X = X.tocoo()
+        return np.unique(X.col[is_faulty(X.data)]).tolist()
+    try:
+        X = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):  # None among numbers, say
+        return []
+    return np.flatnonzero(is_faulty(X).any(axis=0)).tolist() if X.ndim == 2 else []
 
 
 def _columns(X):
@@ -103,13 +121,13 @@ def _holds_numbers(X, name, dtype):
     return True
 
 
-def _lacks_values(X, name):
+def _is_faulty(X, name, is_faulty):
     import narwhals.stable.v2 as nw
 
     column = nw.from_native(X).get_column(name)
-    if column.null_count() > 0:
+    if is_faulty is np.isnan and column.null_count() > 0:
         return True
-    return column.dtype.is_float() and bool(column.is_nan().any())
+    return column.dtype.is_float() and bool(is_faulty(column.drop_nulls().to_numpy()).any())
 
 
 def _named(names, one, several):

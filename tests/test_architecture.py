@@ -88,7 +88,8 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
-        *("gpuml._csr", "gpuml._cuml", "gpuml._small_arrays", "gpuml._travel", "gpuml.resampling"),
+        *("gpuml._csr", "gpuml._cuml", "gpuml._host_rows", "gpuml._small_arrays", "gpuml._travel"),
+        *("gpuml.resampling",),
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
@@ -122,7 +123,7 @@ RULES = {
     "gpuml.decomposition": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml._output", "gpuml._progress", "gpuml._travel", "gpuml.reading", "gpuml.solvers"),
-        *("gpuml._cuml", "sklearn"),
+        *("gpuml._cuml", "gpuml._host_rows", "sklearn"),
     ),
     "gpuml.preprocessing": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
@@ -136,7 +137,7 @@ RULES = {
         *("gpuml._gathered", "gpuml.exceptions"),
         *("gpuml.metrics", "sklearn"),
     ),
-    "gpuml._csr": ("gpuml._arrays", "gpuml._validation", "sklearn.utils"),
+    "gpuml._csr": ("gpuml._arrays", "gpuml._host_rows", "gpuml._validation", "sklearn.utils"),
     "gpuml.naive_bayes": (
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._labels", "gpuml._travel"),
         *("gpuml._validation", "gpuml.data", "gpuml.metrics", "sklearn"),

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from gpuml._arrays import Array, as_array, is_numpy
 from gpuml._config import current_settings
+from gpuml._host_rows import naming_columns
 from gpuml._validation import (
     FLOATS,
     check_finite,
@@ -115,7 +116,9 @@ def check_seen(estimator: Any, X: Any) -> Any:
     if is_cupyx_sparse(X):
         return check_cupyx(estimator, X, reset=False)
     if sparse.issparse(X):
-        return validate_data(estimator, X, dtype=FLOATS, accept_sparse=("csr", "csc"), reset=False)
+        accepted = ("csr", "csc")
+        with naming_columns(estimator, X):
+            return validate_data(estimator, X, dtype=FLOATS, accept_sparse=accepted, reset=False)
     return check_seen_dense(estimator, X)
 
 

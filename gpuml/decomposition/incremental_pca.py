@@ -19,6 +19,7 @@ from gpuml._arrays import (
     place_of,
 )
 from gpuml._config import current_settings
+from gpuml._host_rows import naming_columns
 from gpuml._validation import FLOATS, check_rows, unchanged_on_error
 from gpuml.decomposition._input import demand_array, is_cupyx_sparse
 from gpuml.decomposition._principal import covariance, or_nan, precision
@@ -168,7 +169,9 @@ class IncrementalPCA(Projection, SklearnIncrementalPCA):
         demand_array(self, X)
         if not sparse.issparse(X):
             return check_rows(self, X, reset=True)
-        return validate_data(self, X, accept_sparse=["csr", "csc", "lil"], dtype=FLOATS).tocsr()
+        accepted = ["csr", "csc", "lil"]
+        with naming_columns(self, X):
+            return validate_data(self, X, accept_sparse=accepted, dtype=FLOATS).tocsr()
 
     def _number_to_keep(self, shape, before):
         """Components to keep after a batch of a shape, where `before` were kept (None: the first).

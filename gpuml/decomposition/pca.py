@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, move, namespace, place_of
 from gpuml._config import current_settings
+from gpuml._host_rows import naming_columns
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
@@ -242,7 +243,8 @@ class PCA(Projection, SklearnPCA):
                 "on the host: use svd_solver='auto', or pass NumPy arrays (cupy.asnumpy(X), "
                 "X.cpu().numpy())."
             )
-        result = fit(self, X)
+        with naming_columns(self, X):
+            result = fit(self, X)
         self.n_components_ = self.components_.shape[0]
         return result
 

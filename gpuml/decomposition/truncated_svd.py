@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from gpuml._arrays import Array, as_array, namespace, place_of
 from gpuml._config import current_settings
+from gpuml._host_rows import naming_columns
 from gpuml._ops import all_finite, constant
 from gpuml._validation import check_finite, is_foreign, unchanged_on_error
 from gpuml.data import Batch
@@ -156,7 +157,7 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             X = opened(X)
             if self._needs_host(X):
                 # Its fit is a call of fit_transform, which here is ours.
-                SklearnTruncatedSVD.fit_transform(self, X)
+                self._fit_on_host(X)
             else:
                 self._find(X)
         return self
@@ -179,9 +180,13 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
             self.__dict__.pop("_fill", None)
             X = opened(X)
             if self._needs_host(X):
-                return SklearnTruncatedSVD.fit_transform(self, X)
+                return self._fit_on_host(X)
             rows, home = self._find(X)
             return as_asked(self, project(self, rows), home)
+
+    def _fit_on_host(self, X):
+        with naming_columns(self, X):
+            return SklearnTruncatedSVD.fit_transform(self, X)
 
     def _needs_host(self, X):
         """Whether scikit-learn does it: sparse host data, and ARPACK."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of
 from gpuml._config import current_settings
+from gpuml._host_rows import naming_columns
 from gpuml._travel import Travels
 from gpuml._validation import FitData, check_fit, check_predict, check_rows_finite
 from gpuml.data import Batch, Folds, resident
@@ -65,7 +66,8 @@ class LinearPredictor(Travels, OnePass):
         # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
         check_same_namespace(X, self, attribute="coef_", method="predict")
         if sparse.issparse(X):
-            return super().predict(X)
+            with naming_columns(self, X):
+                return super().predict(X)
         X = check_predict(self, X)
         return _linear(X, *_model_in_place_of(X, self.coef_, self.intercept_))
 

@@ -7,6 +7,7 @@ from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._host_rows import naming_columns
 from gpuml._travel import Travels
 from gpuml._validation import check_predict
 from gpuml.metrics.classification import accuracy_score
@@ -42,7 +43,8 @@ class LinearClassifier(Travels):
         X = as_array(X)
         check_same_namespace(X, self, attribute="coef_", method="decision_function")
         if sparse.issparse(X):
-            return super().decision_function(X)
+            with naming_columns(self, X):
+                return super().decision_function(X)
         X = check_predict(self, X)
         place = place_of(X)
         xp = place.xp

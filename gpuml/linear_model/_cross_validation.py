@@ -1,6 +1,7 @@
 """Splits and scores for estimators that choose their penalty by cross-validation."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -9,6 +10,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_scalar
 
 from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._host_rows import naming_columns
 from gpuml._validation import is_foreign
 from gpuml.data import Batch, Folds, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
@@ -141,12 +143,17 @@ def _predict(stack, batch: Batch, rows, split: int, candidates: slice) -> Array:
     return blocks[0] if len(blocks) == 1 else batch.work.xp.concat(blocks, axis=1)
 
 
-def host_targets(estimator: Any, reason: str, X: Any, y: Any, sample_weight: Any):
-    """`y` and `sample_weight` on the host, where X must be already."""
+@contextmanager
+def host_targets(
+    estimator: Any, reason: str, X: Any, y: Any, sample_weight: Any
+) -> Iterator[tuple[Any, Any]]:
+    """`y` and `sample_weight` on the host, where X must be already, for a fit by scikit-learn."""
     if is_foreign(X):
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
             f"host data, and got X in {place_of(X)}. Pass NumPy arrays (cupy.asnumpy(X), "
             "X.cpu().numpy()), or other parameters."
         )
-    return (to_host(a) if is_foreign(a) else a for a in (as_array(y), as_array(sample_weight)))
+    y, sample_weight = as_array(y), as_array(sample_weight)
+    with naming_columns(estimator, X):
+        yield tuple(to_host(a) if is_foreign(a) else a for a in (y, sample_weight))

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, to_host
 from gpuml._cuml import import_cuml
+from gpuml._host_rows import naming_columns
 from gpuml._validation import check_classify, check_fit, is_foreign
 
 # gpuml's name -> cuML's
@@ -54,7 +55,8 @@ def fit_on_host(
     model = rival(**estimator.get_params(deep=False))
     if getattr(estimator, "warm_start", False):
         vars(model).update({n: v for n, v in vars(estimator).items() if n.endswith("_")})
-    model.fit(X, y, sample_weight=sample_weight)
+    with naming_columns(estimator, X):
+        model.fit(X, y, sample_weight=sample_weight)
     fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
     fitted.pop("n_iter_" if fitted.get("n_iter_", 0) is None else "", None)
     vars(estimator).update({"n_iter_": 1, **fitted})

@@ -26,8 +26,8 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
             X = as_array(X)
             reason = needs_host(self, X)
             if reason is not None:
-                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
-                theirs(X, y, sample_weight=sample_weight, check_input=check_input)
+                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+                    theirs(X, y, sample_weight=weight, check_input=check_input)
                 return self
             start = self._start() if self.warm_start else None
             batch = self.multifit_batch(X, y, sample_weight)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpuml._arrays import as_array, free_bytes, move, namespace, to_host
 from gpuml._config import current_settings
 from gpuml._csr import is_sparse
+from gpuml._host_rows import naming_columns
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
@@ -168,7 +169,8 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
             X = as_array(X)
             reason = needs_host(self, X)
             if reason == CALLBACKS and not is_foreign(X):
-                return super().fit(X, y, sample_weight)
+                with naming_columns(self, X):
+                    return super().fit(X, y, sample_weight)
             if reason is not None:
                 refuse_device_sparse(self, X, reason, INSTEAD)
                 fit_on_host(self, sk.LogisticRegression, reason, X, y, sample_weight, INSTEAD)

@@ -196,8 +196,8 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         return self
 
     def _fit_on_host(self, reason, X, y, sample_weight, params):
-        y, sample_weight = host_targets(self, reason, X, y, sample_weight)
-        return super().fit(X, y, sample_weight=sample_weight, **params)
+        with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+            return super().fit(X, y, sample_weight=weight, **params)
 
     def _needs_host(self, X):
         """Why scikit-learn has to do this fit, as far as is known without the labels."""

@@ -41,8 +41,8 @@ class _SparseCV(LinearPredictor):
             X = as_array(X)
             reason = needs_host(self, X) or ("metadata routing" if _routing_enabled() else None)
             if reason is not None:
-                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
-                theirs(X, y, sample_weight=sample_weight, **params)
+                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+                    theirs(X, y, sample_weight=weight, **params)
                 return self
             y = _one_target(self, as_array(y))
             weight = None if isinstance(sample_weight, Real) else sample_weight

@@ -162,8 +162,8 @@ class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
             X, y = as_array(X), as_array(y)
             reason = "several labels per row" if _is_table(y) else needs_host(self, X)
             if reason is not None:
-                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
-                super().fit(X, y, sample_weight)
+                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+                    super().fit(X, y, weight)
                 fitted = self.__dict__
                 fitted["n_iter_"] = 1 if fitted["n_iter_"] is None else fitted["n_iter_"]
                 fitted.pop("status_", None)  # of a fit by us

@@ -117,8 +117,8 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
             X = as_array(X)
             reason = self._needs_host(X)
             if reason is not None:
-                y, sample_weight = host_targets(self, reason, X, y, sample_weight)
-                super().fit(X, y, sample_weight=sample_weight, **params)
+                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+                    super().fit(X, y, sample_weight=weight, **params)
                 return self
             alphas = self._checked_alphas()
             batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
