@@ -1,7 +1,7 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -26,6 +26,25 @@ from gpuml._labels import Encoded
 
 class NeedsAllRows(ValueError):
     """What was asked for is no sum over rows, and the rows are divided over several holders."""
+
+
+class UnfittableSplits(ValueError):
+    """Some splits have no models, for `reasons` by their numbers; others have theirs.
+
+    `together` says that it is only together with the others that they have none.
+    """
+
+    def __init__(self, reasons: Mapping[int, str], *, together: bool = False):
+        super().__init__(reasons)
+        self.together = together
+
+    @property
+    def reasons(self) -> Mapping[int, str]:
+        return self.args[0]
+
+    def __str__(self) -> str:
+        split, why = next(iter(self.reasons.items()))
+        return f"The training part of split {split} cannot be fitted: {why}"
 
 
 @dataclass(frozen=True)

@@ -358,23 +358,24 @@ class PCA(Projection, SklearnPCA):
 
         Raises
         ------
-        ValueError
-            As `fit`, for a number of components that some part cannot have.
+        UnfittableSplits
+            For a number of components that some part cannot have, by the numbers of the parts.
         """
         models = [clone(self).set_params(**candidate) for candidate in candidates]
         for model in models:
             model._validate_params()
         solvers = [self._exact_solver(n, parts.n_features) for n in parts.n_rows]
-        wanted = [
-            tuple(
-                check_n_components(model.n_components, n, parts.n_features, solver)
-                for n, solver in zip(parts.n_rows, solvers, strict=True)
-            )
-            for model in models
-        ]
-        found = _components_of(parts, solvers, [k for ks in wanted for k in ks])
+        by_part = parts.each(
+            lambda s: [
+                check_n_components(
+                    model.n_components, parts.n_rows[s], parts.n_features, solvers[s]
+                )
+                for model in models
+            ]
+        )
+        found = _components_of(parts, solvers, [k for ks in by_part for k in ks])
         steps = []
-        for model, ks in zip(models, wanted, strict=True):
+        for model, ks in zip(models, zip(*by_part, strict=True), strict=True):
             counts = kept_counts(found, ks, parts.n_rows)
             principal = Principal(found, counts, parts.n_rows, model.whiten, parts.batch)
             steps.append(_step(principal, solvers))

@@ -281,14 +281,16 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
 
         Raises
         ------
-        ValueError
-            As `fit`, for a number of components that some part cannot have.
+        UnfittableSplits
+            For a number of components that some part cannot have, by the numbers of the parts.
         """
         models = [clone(self).set_params(**candidate) for candidate in candidates]
         for model in models:
             model._validate_params()
-        shapes = [(n, parts.n_features) for n in parts.n_rows]
-        counts = [tuple(model._count(shape) for shape in shapes) for model in models]
+        by_part = parts.each(
+            lambda s: [model._count((parts.n_rows[s], parts.n_features)) for model in models]
+        )
+        counts = list(zip(*by_part, strict=True))
         most = max(map(max, counts))
         found = _from_moments(parts.moments, most, parts.n_rows, parts.batch, parts.stacked)
         return [_step(found, kept) for kept in counts]

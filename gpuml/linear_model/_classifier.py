@@ -1,9 +1,12 @@
 """What the linear classifiers share: decision values and labels where X is."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 from sklearn.utils._array_api import check_same_namespace
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
@@ -92,6 +95,23 @@ class LinearClassifier(Travels):
         score : float
         """
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+
+
+def weights_of_classes(class_weight: Mapping, classes: np.ndarray) -> np.ndarray:
+    """Weights (k,), float64, of classes; 1 for those that a dict says nothing of.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, nan or infinite, or a key is no class.
+    """
+    weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), float)
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ValueError(
+            f"class_weight must not be negative, nan or infinite, got {class_weight}. Use 0 for "
+            "classes that are not to count."
+        )
+    return weights
 
 
 def softmax(scores: Array, xp: Any) -> Array:

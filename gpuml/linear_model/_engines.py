@@ -9,6 +9,7 @@ from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, t
 from gpuml._cuml import import_cuml
 from gpuml._host_rows import naming_columns
 from gpuml._validation import check_classify, check_fit, is_foreign
+from gpuml.linear_model._classifier import weights_of_classes
 
 # gpuml's name -> cuML's
 CUML_SOLVERS = {"eig": "eig", "lsmr": "lsmr", "cuml-svd": "svd"}
@@ -141,8 +142,7 @@ def fit_cuml_logistic(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dic
 def _by_code(class_weight, labels):
     if not isinstance(class_weight, dict):
         return class_weight
-    classes = labels.host_classes.tolist()
-    return {code: class_weight.get(label, 1.0) for code, label in enumerate(classes)}
+    return dict(enumerate(weights_of_classes(class_weight, labels.host_classes).tolist()))
 
 
 def _check_gpu(solver, instead):

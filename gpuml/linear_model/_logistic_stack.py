@@ -6,14 +6,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
 
 from gpuml._arrays import Array, device_of, itemsize, move, namespace, to_host
 from gpuml._ops import constant
 from gpuml.data import Folds, Frame, split_weights, whole
+from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._responses import Logits
 from gpuml.linear_model._stack import at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
+from gpuml.resampling.stand_ins import no_weight, refuse
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
@@ -148,22 +150,16 @@ def fit_logistic(
 
     Raises
     ------
-    ValueError
-        If the training part of a split lacks a class.
+    UnfittableSplits
+        If the training part of a split lacks a class, or weighs nothing.
     """
     batch = folds.batch
     xp = batch.work.xp
-    counts = class_counts(folds)
-    factors = None if class_weight is None else _class_factors(class_weight, folds)
+    counts = class_counts(folds, fewest=2)
+    factors = class_factors(class_weight, folds)
     data = _loss_rows(folds, factors, _frame(folds), options.block_bytes, advance)
     total = data.total_weights()
-    per_unit = 1.0 / total[None, :]
-    l2, l1 = (
-        constant([[getattr(s, name)] for s in strengths], like=total, xp=xp) * per_unit
-        for name in ("l2", "l1")
-    )
-    intercept = constant([float(s.fit_intercept) for s in strengths], like=total, xp=xp)
-    penalties = Penalties(l2, l1, intercept, folds.n_features)
+    penalties = penalties_of(strengths, total, folds.n_features, class_weight)
     if start is None:
         shape = (len(strengths), folds.n_splits, data.n_vectors, folds.n_features + 1)
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))
@@ -230,23 +226,31 @@ class _OfAll:
         return self.frame.of(None)
 
 
-def class_counts(folds: Folds) -> np.ndarray:
+def class_counts(folds: Folds, fewest: int = 1) -> np.ndarray:
     """Rows of each class in the training part of each split, (S, k) on the host.
+
+    Parameters
+    ----------
+    folds : Folds
+    fewest : int, default=1
+        Classes that a model needs by itself; together with others it needs all.
 
     Raises
     ------
-    ValueError
+    UnfittableSplits
         If the training part of a split lacks a class.
     """
     counts = to_host(_total(folds, _counts_of_classes))
-    if (counts == 0).any():
-        split, missing = np.argwhere(counts == 0)[0]
-        label = to_host(folds.batch.classes)[missing]
-        raise ValueError(
-            f"The training part of split {split} has no row of class {label!r}. Use a stratified "
-            "splitter, or fewer folds."
-        )
+    n_classes = (counts > 0).sum(axis=1)
+    for least, together in ((min(fewest, counts.shape[1]), False), (counts.shape[1], True)):
+        lacking = np.flatnonzero(n_classes < least).tolist()
+        refuse({s: _lacks(counts[s], folds) for s in lacking}, len(counts), together=together)
     return counts
+
+
+def _lacks(counts, folds):
+    label = to_host(folds.batch.classes).tolist()[np.argmin(counts)]
+    return f"it has no row of class {label!r}. Use a stratified splitter, or fewer folds."
 
 
 def _total(folds, function):
@@ -300,14 +304,65 @@ def _per_class(weights, batch):
     return xp.stack(sums, axis=-1)
 
 
-def _class_factors(class_weight, folds):
-    """Weight (S, k) of each class in each split, float64."""
+def class_factors(class_weight: Any, folds: Folds) -> Array | None:
+    """Weight (S, k) of each class in each split, float64; None where classes have none.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, nan or infinite.
+    UnfittableSplits
+        If balanced weights are wanted of a class that weighs nothing in a training part.
+    """
+    if class_weight is None:
+        return None
     batch = folds.batch
-    xp = batch.work.xp
-    if isinstance(class_weight, str):
-        totals = xp.astype(_total(folds, _weights_of_classes), xp.float64)
-        return xp.sum(totals, axis=-1, keepdims=True) / (totals.shape[-1] * totals)
     classes = to_host(batch.classes)
-    factors = compute_class_weight(class_weight, classes=classes, y=classes)
-    factors = np.tile(np.asarray(factors, dtype=np.float64), (folds.n_splits, 1))
-    return move(factors, batch.work)
+    labels = classes.tolist()
+    if not isinstance(class_weight, str):
+        factors = weights_of_classes(class_weight, classes)
+        return move(np.tile(factors, (folds.n_splits, 1)), batch.work)
+    xp = batch.work.xp
+    totals = xp.astype(_total(folds, _weights_of_classes), xp.float64)
+    weightless = {
+        s: f"class_weight='balanced' has no weight for class {labels[c]!r}: those of its rows are "
+        "all 0."
+        for s, c in reversed(np.argwhere(to_host(totals) == 0).tolist())
+    }
+    refuse(weightless, folds.n_splits)
+    return xp.sum(totals, axis=-1, keepdims=True) / (totals.shape[-1] * totals)
+
+
+def penalties_of(
+    strengths: Sequence[Strength], total: Array, n_features: int, class_weight: Any
+) -> Penalties:
+    """Penalties in units of the mean loss, for sums (S,) of the weights of training parts.
+
+    Raises
+    ------
+    UnfittableSplits
+        If rows weigh nothing, or so little that penalties overflow.
+    """
+    xp = namespace(total)
+    intercept = constant([float(s.fit_intercept) for s in strengths], like=total, xp=xp)
+    weighs = (total > 0) & xp.isfinite(total)
+    with quiet():
+        per_unit = 1.0 / xp.where(weighs, total, xp.ones_like(total))[None, :]
+        l2, l1 = (
+            constant([[getattr(s, name)] for s in strengths], like=total, xp=xp) * per_unit
+            for name in ("l2", "l1")
+        )
+    fine = weighs & xp.all(xp.isfinite(l2 + l1), axis=0)
+    unfit = np.flatnonzero(~to_host(fine)).tolist()
+    sums = to_host(total).tolist()
+    refuse({s: _why_unfit(sums[s], class_weight) for s in unfit}, len(sums))
+    return Penalties(l2, l1, intercept, n_features)
+
+
+def _why_unfit(total, class_weight):
+    if total == 0:
+        return no_weight(class_weight)
+    return (
+        f"Sample weights sum to {total:.3g}, and the penalty 1/C over that sum is no number. "
+        "Multiply them by a power of ten, or choose another C."
+    )

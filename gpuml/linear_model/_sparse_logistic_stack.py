@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
-from gpuml._ops import constant
 from gpuml.data import Folds, whole
 from gpuml.linear_model._classifier import softmax, two_class_probability
 from gpuml.linear_model._logistic_stack import (
     LogisticModels,
     Strength,
-    _class_factors,
     _reported,
     class_counts,
+    class_factors,
+    penalties_of,
     row_weights,
 )
 from gpuml.linear_model._stack import at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.solvers._sparse_ops import spread_columns, times
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.logistic import Options, Penalties, solve
+from gpuml.solvers.logistic import Options, solve
 from gpuml.solvers.sparse_rows import (
     DenseBlocks,
     SparseLossRows,
@@ -98,21 +98,16 @@ def fit_sparse_logistic(
 
     Raises
     ------
-    ValueError
-        If the training part of a split lacks a class.
+    UnfittableSplits
+        If the training part of a split lacks a class, or weighs nothing.
     """
     xp = folds.batch.work.xp
     bare = folds_without_rows(folds)
-    counts = class_counts(bare)
-    factors = None if class_weight is None else _class_factors(class_weight, bare)
+    counts = class_counts(bare, fewest=2)
+    factors = class_factors(class_weight, bare)
     data = _loss_rows(folds, row_weights(bare, factors), options.block_bytes, advance)
     total = data.total_weights()
-    l2, l1 = (
-        constant([[getattr(s, name)] for s in strengths], like=total, xp=xp) / total[None, :]
-        for name in ("l2", "l1")
-    )
-    intercept = constant([float(s.fit_intercept) for s in strengths], like=total, xp=xp)
-    penalties = Penalties(l2, l1, intercept, data.n_features)
+    penalties = penalties_of(strengths, total, data.n_features, class_weight)
     if start is None:
         shape = (len(strengths), folds.n_splits, data.n_vectors, data.n_features + 1)
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))

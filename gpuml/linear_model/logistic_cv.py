@@ -12,14 +12,14 @@ from sklearn.base import _fit_context
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 
-from gpuml._arrays import Array, as_array, move, namespace, to_host
+from gpuml._arrays import Array, as_array, namespace, to_host
 from gpuml._config import current_settings
 from gpuml._validation import ClassData, check_classify, unchanged_on_error
-from gpuml.data import Batch, Folds, resident_classes, take
+from gpuml.data import Batch, Folds, resident_classes, take, whole
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._cross_validation import checked_folds, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
-from gpuml.linear_model._logistic_stack import LogisticStack, class_counts
+from gpuml.linear_model._logistic_stack import LogisticStack, class_counts, class_factors
 from gpuml.linear_model._stack import at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
 from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
@@ -237,7 +237,8 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         batched = batch_scorer(_with_options(scorer, _positive_class(scorer, classes)))
         if isinstance(batched, ClassBatchScorer):
             scores = ClassScores(stack, folds, "test", weighted=data.weight is not None)
-            table = np.array(to_host(scores.of({"score": batched})["score"]))
+            everything = range(folds.n_splits)
+            table = np.array(to_host(scores.of({"score": batched}, everything)["score"]))
         # Scorers without a batched form, and splits that hold out no row of some class.
         options = _positive_class(scorer, classes)
         if "labels" in _metric_parameters(scorer):
@@ -327,14 +328,8 @@ def _class_weights(class_weight: Any, batch: Batch) -> dict | None:
                 f"{classes} but key={class_weight.keys()}"
             )
         return class_weight
-    xp = batch.work.xp
-    weight = xp.ones((1,), dtype=xp.float64, device=batch.work.device)
-    if batch.weight is not None:
-        weight = xp.astype(move(batch.weight, batch.work), xp.float64)
-    zero = xp.zeros_like(weight)
-    sums = [xp.sum(xp.where(batch.codes == c, weight, zero)) for c in range(len(classes))]
-    totals = to_host(xp.stack(sums))
-    return dict(zip(classes.tolist(), totals.sum() / (len(classes) * totals), strict=True))
+    factors = to_host(class_factors(class_weight, whole(batch)))[0]
+    return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
 def _metric_parameters(scorer: Any) -> Any:

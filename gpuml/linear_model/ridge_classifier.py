@@ -10,7 +10,6 @@ from sklearn import linear_model as sk
 from sklearn.base import _fit_context
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 
 from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
 from gpuml._config import current_settings
@@ -26,13 +25,14 @@ from gpuml.data import (
     whole,
 )
 from gpuml.linear_model._base import OnePass
-from gpuml.linear_model._classifier import LinearClassifier
+from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
 from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
 from gpuml.linear_model._logistic_stack import class_counts
 from gpuml.linear_model._responses import Indications
 from gpuml.linear_model._stack import LeastSquaresStack
 from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge
+from gpuml.resampling.stand_ins import check_weights
 
 # Moments of the atoms of all classes may take so much; with more, models are fitted one by one.
 CLASS_MOMENT_BYTES = 2**30
@@ -333,7 +333,9 @@ def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
     Raises
     ------
     ValueError
-        If a training part lacks a class, or a weight is negative.
+        If a weight is negative, nan or infinite.
+    UnfittableSplits
+        If a training part lacks a class, or weighs nothing.
     """
     counts = class_counts(folds)  # and the error
     if not class_weight:
@@ -346,19 +348,12 @@ def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
         factors = _balanced(totals)[0]
         corrections = _balanced(counts) / factors
     else:
-        classes = to_host(batch.classes)
-        factors = compute_class_weight(class_weight, classes=classes, y=classes)
+        factors = weights_of_classes(class_weight, to_host(batch.classes))
         corrections = np.ones(counts.shape)
-    if not (factors >= 0).all():
-        raise ValueError(f"class_weight must not be negative, got {class_weight}.")
     weight = _per_row(factors, batch)
     weight = weight if batch.weight is None else weight * batch.weight
-    if (factors == 0).any() and not bool(namespace(weight).any(weight > 0)):
-        raise ValueError(
-            "Sample weights must contain at least one non-zero number, which those of classes "
-            f"leave none of: class_weight={class_weight}."
-        )
     batch = replace(batch, weight=weight)
+    check_weights(replace(folds, batch=batch), class_weight)
 
     def divide(batch, splits):
         if (corrections == 1).all():

@@ -10,6 +10,7 @@ import numpy as np
 ALONE = "one by one"
 ON_EACH_FOLD = "candidates together on each fold"
 TOGETHER = "all candidates together"
+NOT_FITTED = "not fitted"
 # What fits have in common.
 STEPS = "steps in common fitted once per fold"
 STEPS_OF_TASKS = "steps in common fitted once per task"

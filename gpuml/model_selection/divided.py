@@ -7,10 +7,14 @@ from sklearn.base import clone
 
 from gpuml.data import AnySplit, NeedsAllRows, whole
 from gpuml.divided import SEEN, DividedRows
-from gpuml.model_selection.evaluate import Evaluator, Job, Known, fit_weight, kind_of
+from gpuml.model_selection.at_once import fit_weight, kind_of
+from gpuml.model_selection.candidates import NOT_FITTED, Made
+from gpuml.model_selection.evaluate import Evaluator, Job, Known
+from gpuml.model_selection.one_by_one import failed_fit
 from gpuml.pipeline._affine import is_affine
 from gpuml.pipeline._alone import AffineAlone
 from gpuml.resampling.multifit import offers_multifit
+from gpuml.resampling.stand_ins import check_sizes
 
 
 class DividedEvaluator(Evaluator):
@@ -23,15 +27,30 @@ class DividedEvaluator(Evaluator):
     def __init__(self, job: Job):
         super().__init__(job)
 
-    def _folds_for(self, estimator):
+    def _folds_for(self, estimator, refused):
         job, kind = self.job, kind_of(estimator)
-        if kind not in self._folds:
+        splits, key = refused.splits(), (kind, refused.key)
+        check_sizes(splits)
+        if key not in self._folds:
             weighted = fit_weight(estimator, job.task) is not None
-            folds = job.X.folds(estimator, job.splits, weighted=weighted)
+            folds = job.X.folds(estimator, splits, weighted=weighted)
             seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
-            self._known[kind], self._folds[kind] = Known(folds.batch, seen), folds
+            self._known[kind], self._folds[key] = Known(folds.batch, seen), folds
         vars(estimator).update(self._known[kind].seen)
-        return self._folds[kind]
+        return self._folds[key]
+
+    def _refuse(self, refused, error):
+        if error.together:
+            raise NeedsAllRows(f"{error} Models are fitted one by one there.") from error
+        super()._refuse(refused, error)
+
+    def _fit_refused(self, split, why, group):
+        # Nobody has the rows in one place to ask the estimator, and why it would refuse is known.
+        task = self.job.task
+        if task.error_score == "raise":
+            raise ValueError(why)
+        result = failed_fit(f"ValueError: {why}", self.job.splits[split].n_test, task)
+        return [{**result, "made": Made(NOT_FITTED, 0)} for _ in group.varying]
 
     def with_splits(self, splits: Sequence[AnySplit]) -> Any:
         """An evaluator of the same rows in other splits."""

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
-from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
-from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.parallel import Parallel
+from sklearn.utils.validation import _num_samples
 
 from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
-from gpuml.data import AnySplit, Batch, Folds, whole
+from gpuml.data import AnySplit, Batch, Folds, UnfittableSplits, whole
+from gpuml.model_selection.at_once import at_once, check_values, fit_weight, kind_of, with_params
 from gpuml.model_selection.candidates import (
     TOGETHER,
     Group,
@@ -40,10 +39,9 @@ from gpuml.model_selection.routes import chunk_order, fit_fold, fit_splits, way_
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
-from gpuml.pipeline._affine import AffinePipeline, affine_pipeline
-from gpuml.pipeline._alone import AffineAlone, affine_alone
-from gpuml.resampling.multifit import MultifitEstimator, Stack, materialise, offers_multifit
+from gpuml.resampling.multifit import Stack, materialise
 from gpuml.resampling.split import make_folds
+from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
 Results = list[dict[str, Any]]
 # What a group that cannot be fitted at once raises.
@@ -108,7 +106,7 @@ class Evaluator:
         self.refusals: list[str] = []
         self.steps: list[Step] = []
         self._known: dict[type, Known] = {}
-        self._folds: dict[type, Folds] = {}
+        self._folds: dict[tuple, Folds] = {}
         self._shared: list[tuple[int, _Shared]] = []
         self.n_done = 0
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
@@ -195,14 +193,12 @@ class Evaluator:
     def _fits_at_once(self, group):
         """What fits a group at once, or None; raises what its parameters raise."""
         job = self.job
-        estimator = at_once(_with_params(job.estimator, group.shared), job.task)
+        estimator = at_once(with_params(job.estimator, group.shared), job.task)
         if estimator is None:
             return None
         for varying in group.varying:
-            _check_values(estimator, varying)
-        if not estimator.multifit_ready(job.X) or any(map(_has_empty_part, job.splits)):
-            return None
-        return estimator
+            check_values(estimator, varying)
+        return estimator if estimator.multifit_ready(job.X) else None
 
     def fit_group(self, group: Group) -> list[tuple[int, Results]]:
         """Position and results of each candidate of the group; none if they can't share a pass."""
@@ -212,13 +208,10 @@ class Evaluator:
             estimator = self._fits_at_once(group)
             if estimator is None:
                 return []
-            folds = self._folds_for(estimator)
-            with self._bar(estimator.multifit_rows(folds), len(group.varying)) as bar:
-                stack = estimator.multifit(folds, group.varying, bar.advance)
+            stack, folds, refused = self._fit_together(estimator, group)
             fitted = time.perf_counter()
-            scored = score_stack(
-                stack, folds, self._model_scores(estimator, group, stack), job.task
-            )
+            score_model = self._model_scores(estimator, group, stack)
+            scored = score_stack(stack, folds, score_model, job.task, without=refused)
         except REFUSALS as error:
             # One model at a time tells which of them fails, and how.
             self.refusals.append(f"{type(error).__name__}: {error}")
@@ -227,24 +220,48 @@ class Evaluator:
         known = self._known[kind_of(estimator)].batch
         all_rows = None if folds.batch.n_rows == known.n_rows else known
         self._shared.append((self.n_done, _Shared(estimator, group, stack, all_rows)))
-        n_fits = len(group.varying) * len(job.splits)
+        n_fits = len(group.varying) * (len(job.splits) - len(refused))
         place = str(folds.batch.work)
         self.steps.append(Step(n_fits, stack.n_passes, place, TOGETHER))
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
-        return self._results(group, stack, estimator, scored, times)
+        alone = {split: self._fit_refused(split, why, group) for split, why in refused.items()}
+        self.steps += steps_of([r for each in alone.values() for r in each], place, _on(alone))
+        return self._results(group, stack, estimator, scored, times, alone)
 
-    def _folds_for(self, estimator):
+    def _fit_together(self, estimator, group):
+        """All models of a group, in folds where others stand for splits that cannot be fitted."""
+        refused = Refused(self.job.splits, _num_samples(self.job.X))
+        while True:
+            try:
+                folds = self._folds_for(estimator, refused)
+                check_weights(folds)
+                with self._bar(estimator.multifit_rows(folds), len(group.varying)) as bar:
+                    stack = estimator.multifit(folds, group.varying, bar.advance)
+                return stack, folds, refused.reasons
+            except UnfittableSplits as error:
+                self._refuse(refused, error)
+
+    def _refuse(self, refused, error):
+        refused.add(error)
+
+    def _fit_refused(self, split, why, group):
+        """Results of a group on a split that was refused: by themselves models say what is so."""
+        return self.fit_split(split, [{**group.shared, **varying} for varying in group.varying])
+
+    def _folds_for(self, estimator, refused):
         """The resident rows; brought there by the first group that can use them."""
         job, kind = self.job, kind_of(estimator)
+        splits = refused.splits()
+        check_sizes(splits)
         if kind not in self._known:
             batch = estimator.multifit_batch(job.X, job.y, fit_weight(estimator, job.task))
             seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
             self._known[kind] = Known(batch, seen)
         known = self._known[kind]
-        if kind not in self._folds:
-            self._folds[kind] = make_folds(*used_rows(known.batch, job.splits))
+        if (kind, refused.key) not in self._folds:
+            self._folds[kind, refused.key] = make_folds(*used_rows(known.batch, splits))
         vars(estimator).update(known.seen)
-        return self._folds[kind]
+        return self._folds[kind, refused.key]
 
     def _bar(self, total, n_candidates):
         text = f"{n_candidates} candidates x {len(self.job.splits)} splits"
@@ -266,12 +283,15 @@ class Evaluator:
 
         return score
 
-    def _results(self, group, stack, estimator, scored: Scored, times):
+    def _results(self, group, stack, estimator, scored: Scored, times, alone):
         job, rows = self.job, []
         for c, varying in enumerate(group.varying):
             params = {**group.shared, **varying}
             results = []
             for s in range(len(job.splits)):
+                if s in alone:
+                    results.append(alone[s][c])
+                    continue
                 result = {"fit_error": None, **scored.of(c, s), **times}
                 if job.task.return_estimator:
                     result["estimator"] = materialise(estimator, params, stack.pick(c, s))
@@ -357,83 +377,9 @@ class Evaluator:
         return self._rows.of(configured(self.job.estimator, params)).place
 
 
-def kind_of(estimator: Any) -> type:
-    """Of estimators of one kind, what one has looked at serves all."""
-    # Classifiers and regressors look at y in different ways.
-    return type(getattr(estimator, "last", estimator))
-
-
-def _with_params(estimator, params):
-    out = clone(estimator).set_params(**clone(params, safe=False))
-    if hasattr(out, "_parameter_constraints"):
-        out._validate_params()
-    return out
-
-
-def _has_empty_part(split):
-    return split.n_train == 0 or split.n_test == 0
-
-
-def _check_values(estimator, params):
-    """Values of parameters against an estimator's constraints, if it has any."""
-    if isinstance(estimator, AffinePipeline | AffineAlone):
-        estimator.check(params)
-        return
-    constraints = getattr(estimator, "_parameter_constraints", {})
-    known = {name: constraints[name] for name in params if name in constraints}
-    validate_parameter_constraints(known, {n: params[n] for n in known}, type(estimator).__name__)
-
-
-def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
-    """What fits all candidates of an estimator at once; None where nothing does."""
-    made = affine_pipeline(estimator, task.fit_params) or affine_alone(estimator, task.fit_params)
-    found: Any = made or estimator
-    if made is None and not offers_multifit(found):
-        return None
-    if made is None and task.fit_params.keys() - {"sample_weight"}:
-        return None
-    alike = _scored_alike(task, fit_weight(found, task)) and _last_step_scores(estimator, task)
-    return found if alike else None
-
-
-def fit_weight(estimator: Any, task: Task) -> Any:
-    """The sample weights of the fits."""
-    if isinstance(estimator, AffinePipeline | AffineAlone):
-        return estimator.weight
-    return task.fit_params.get("sample_weight")
-
-
-def _scored_alike(task: Task, fit_weight: Any) -> bool:
-    """Whether scores have the weights of the fits, or none, and nothing else goes with the rows."""
-    score = dict(task.score_params)
-    weight = score.pop("sample_weight", None)
-    several = isinstance(task.scorer, _MultimetricScorer)
-    if several and weight is not None and _routing_enabled():
-        return False
-    return not score and (weight is None or weight is fit_weight)
-
-
-def _last_step_scores(estimator: Any, task: Task) -> bool:
-    """Whether the `score` of a pipeline gives what it is given to that of its last step alone.
-
-    What routing does not let it give to anybody is an error of each model, found one by one.
-    """
-    own = isinstance(task.scorer, _PassthroughScorer) and isinstance(estimator, Pipeline)
-    if not (own and _routing_enabled()):
-        return True
-    try:
-        # As `Pipeline.score` asks: for weights, even where there are none.
-        routed = process_routing(estimator, "score", **{"sample_weight": None, **task.score_params})
-    except (TypeError, ValueError):
-        return False
-    last = estimator.steps[-1][0]
-    given = {
-        (step, method)
-        for step, calls in routed.items()
-        for method, params in calls.items()
-        if any(value is not None for value in params.values())
-    }
-    return given <= {(last, "score")}
+def _on(splits):
+    """Splits by their numbers, in words."""
+    return f"on split{'s' if len(splits) > 1 else ''} {', '.join(map(str, sorted(splits)))}"
 
 
 def _takes_weights(scorer):

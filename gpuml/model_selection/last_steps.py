@@ -30,7 +30,7 @@ from gpuml.model_selection.one_by_one import (
     Task,
     announce_end,
     announce_start,
-    failed_scores,
+    failed_fit,
     is_foreign,
     score_model,
 )
@@ -150,15 +150,7 @@ def failed_result(
     model: Any, error: str, fold: Fold, task: Task, fit_seconds: float
 ) -> dict[str, Any]:
     """The result of a candidate whose fit failed."""
-    result = {
-        "fit_error": error,
-        "test_scores": failed_scores(task),
-        "n_test_samples": fold.n_test,
-        "fit_time": fit_seconds,
-        "score_time": 0.0,
-    }
-    if task.return_train_score:
-        result["train_scores"] = failed_scores(task)
+    result = failed_fit(error, fold.n_test, task, fit_seconds)
     if task.return_estimator:
         result["estimator"] = deepcopy(model)
     return result

@@ -234,6 +234,18 @@ def _params_of(X, params, part):
     return out
 
 
+def failed_fit(error: str, n_test: int, task: Task, seconds: float = 0.0) -> dict[str, Any]:
+    """The result of a fit that failed, without an estimator."""
+    result = {
+        "fit_error": error,
+        "test_scores": failed_scores(task),
+        "n_test_samples": n_test,
+        "fit_time": seconds,
+        "score_time": 0.0,
+    }
+    return result | ({"train_scores": failed_scores(task)} if task.return_train_score else {})
+
+
 def failed_scores(task: Task) -> Any:
     """The scores of a fit that failed."""
     if isinstance(task.scorer, _MultimetricScorer):

@@ -1,6 +1,6 @@
 """Scores of all models of a stack: on the device, and down to the host in one copy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,23 +39,33 @@ class Scored:
         return out
 
 
-def score_stack(stack: Stack, folds: Folds, score_model: ScoreModel, task: Task) -> Scored:
-    """Score every model of a stack on its held-out (and training) rows."""
+def score_stack(
+    stack: Stack,
+    folds: Folds,
+    score_model: ScoreModel,
+    task: Task,
+    without: Collection[int] = (),
+) -> Scored:
+    """Score every model of a stack on its held-out (and training) rows.
+
+    The scores of splits in `without` are anything: nobody is going to look at them.
+    """
     several = isinstance(task.scorer, _MultimetricScorer)
     scorers = task.scorer._scorers if several else {"score": task.scorer}
     if folds.batch.holders is not None:
         return Scored(_divided(stack, folds, scorers, task), _test_sizes(folds), several)
     parts = ("test", "train") if task.return_train_score else ("test",)
     batched = {name: batch_scorer(scorer) for name, scorer in scorers.items()}
-    scoring = _Scoring(stack, folds, score_model, task)
+    scored = [split for split in range(folds.n_splits) if split not in without]
+    scoring = _Scoring(stack, folds, score_model, task, scored)
     found = {
         (part, name): scoring.batched(part, b) for part in parts for name, b in batched.items()
     }
     classes = {n: b for n, b in batched.items() if isinstance(b, ClassBatchScorer)}
     if classes and isinstance(stack, ClassStack):
         for part in parts:
-            scored = ClassScores(stack, folds, part, weighted=scoring.weighted).of(classes)
-            found.update({(part, name): table for name, table in scored.items()})
+            tables = ClassScores(stack, folds, part, weighted=scoring.weighted).of(classes, scored)
+            found.update({(part, name): table for name, table in tables.items()})
     known = _to_host({key: value for key, value in found.items() if value is not None})
     by_part: dict[str, dict[str, np.ndarray]] = {part: {} for part in parts}
     for part, name in found:
@@ -105,6 +115,7 @@ class _Scoring:
     folds: Folds
     score_model: ScoreModel
     task: Task
+    scored: Sequence[int]
 
     @property
     def weighted(self) -> bool:
@@ -122,10 +133,13 @@ class _Scoring:
 
     def _from_predictions(self, part, scorer, splits):
         try:
-            columns = [self._split_scores(part, scorer, s) for s in splits]
+            found = {s: self._split_scores(part, scorer, s) for s in splits if s in self.scored}
         except (ValueError, ZeroDivisionError):
             return None  # such as logarithms of negative predictions: models fail one by one
-        return namespace(*columns).stack(columns, axis=1)
+        columns = list(found.values())
+        xp = namespace(*columns)
+        unknown = xp.full_like(columns[0], np.nan)
+        return xp.stack([found.get(s, unknown) for s in splits], axis=1)
 
     def _split_scores(self, part, scorer, split):
         """Scores (C,) of one split, from predictions of some candidates at a time."""
@@ -166,7 +180,7 @@ class _Scoring:
         """Replace what is nan by scores of single splits or models; what stays nan is the score."""
         if table is None:
             return self.model_by_model(part, scorer, range(self.folds.n_splits))
-        splits = np.flatnonzero(np.isnan(table).any(axis=0))
+        splits = [s for s in np.flatnonzero(np.isnan(table).any(axis=0)) if s in self.scored]
         if len(splits) == 0:
             return table
         table = table.copy()
@@ -187,12 +201,14 @@ class _Scoring:
     def model_by_model(self, part: str, scorer: Any, splits: Any) -> np.ndarray:
         """Scores (C, number of splits) of a scorer that has no batched form."""
         task = replace(self.task, scorer=scorer)
-        out = np.empty((self.stack.n_candidates, len(splits)), dtype=object)
+        out = np.full((self.stack.n_candidates, len(splits)), np.nan, dtype=object)
         for c in range(self.stack.n_candidates):
             for i, s in enumerate(splits):
-                out[c, i] = self.score_model(c, int(s), part, scorer, task)
+                if s in self.scored:
+                    out[c, i] = self.score_model(c, int(s), part, scorer, task)
         # A user's callable may give a dict of scores for each model.
-        return out if isinstance(out.flat[0], dict) else out.astype(np.float64)
+        several = any(isinstance(scores, dict) for scores in out.flat)
+        return out if several else out.astype(np.float64)
 
 
 def _to_host(tables: dict) -> dict:

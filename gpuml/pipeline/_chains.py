@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from gpuml._arrays import Array, namespace
-from gpuml.data import Folds
+from gpuml.data import Folds, UnfittableSplits
+from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.affine import Affine, AffineStep, FittedStep, Parts
 from gpuml.solvers.described import (
     Described,
@@ -124,7 +125,13 @@ class Chains:
         key = None if training.splits is None else training.splits.start
         if key not in self.fitted:
             found: dict[int, Chain] = {}
-            self._grow(0, list(range(len(self.settings))), self.rows.parts(training), (), found)
+            leaves = list(range(len(self.settings)))
+            try:
+                self._grow(0, leaves, self.rows.parts(training), (), found)
+            except UnfittableSplits as error:
+                # Steps know the parts of one partition.
+                reasons = {(key or 0) + part: why for part, why in error.reasons.items()}
+                refuse(reasons, 1 if key is None else self.folds.n_splits)
             self.fitted[key] = [found[leaf] for leaf in range(len(self.settings))]
         return self.fitted[key]
 

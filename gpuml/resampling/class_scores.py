@@ -1,6 +1,6 @@
 """Scores of all classifiers of a stack, from one reading of the rows of each split."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,17 +28,22 @@ class ClassScores:
     part: str
     weighted: bool
 
-    def of(self, scorers: Mapping[str, ClassBatchScorer]) -> dict[str, Array]:
-        """Scores (C, S) by name, on the device.
+    def of(
+        self, scorers: Mapping[str, ClassBatchScorer], splits: Collection[int]
+    ) -> dict[str, Array]:
+        """Scores (C, S) by name, on the device, of some splits.
 
-        nan where a split lacks some class or a metric refuses: model by model, scikit-learn then
-        says what a score is, or that there is none.
+        nan for other splits, and where a split lacks some class or a metric refuses: model by
+        model, scikit-learn then says what a score is, or that there is none.
         """
-        columns: dict[str, list[Array]] = {name: [] for name in scorers}
-        for split in range(self.folds.n_splits):
-            for name, scores in self._split_scores(scorers, split).items():
-                columns[name].append(scores)
-        return {name: namespace(*items).stack(items, axis=1) for name, items in columns.items()}
+        found = {split: self._split_scores(scorers, split) for split in splits}
+        return {name: self._table(name, found) for name in scorers}
+
+    def _table(self, name, found):
+        columns = {split: scores[name] for split, scores in found.items()}
+        xp = namespace(*columns.values())
+        unknown = xp.full_like(next(iter(columns.values())), np.nan)
+        return xp.stack([columns.get(s, unknown) for s in range(self.folds.n_splits)], axis=1)
 
     def _split_scores(self, scorers, split):
         batch = self.folds.batch

@@ -24,6 +24,7 @@ from gpuml.data import (
     Batch,
     FoldLabels,
     Folds,
+    LabelledSplit,
     Partition,
     Rows,
     Split,
@@ -135,9 +136,13 @@ def _divide_rows(batch, splits):
     q = batch.n_features + batch.y.shape[1] + 1
     budget = max(MIN_MOMENT_BYTES, nbytes(batch.X) // 4)
     most = min(MAX_ATOMS, max(FEW_ATOMS, batch.n_rows // (2 * q)), budget // (8 * q * q))
-    if shared_labels(splits) is not None and len(splits) <= max(most, 3):
-        held_out = np.eye(len(splits), dtype=int)
-        return (Partition(0, tuple(s.test for s in splits), 1 - held_out, held_out),)
+    labels = shared_labels(splits)
+    if labels is not None and len(labels.counts) <= max(most, 3):
+        labelled = [split for split in splits if isinstance(split, LabelledSplit)]
+        # One split may stand for another: all folds are atoms, whoever holds them out.
+        own = {split.fold: split for split in [*labels.splits(), *labelled]}
+        held_out = np.eye(len(own), dtype=int)[[split.fold for split in labelled]]
+        return (Partition(0, tuple(each.test for each in own.values()), 1 - held_out, held_out),)
     plain = [Split(*map(_on_host, (split.train, split.test))) for split in splits]
     return tuple(_partitions(plain, batch.n_rows, most))
 

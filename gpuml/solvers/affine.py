@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from gpuml._arrays import Array, namespace
-from gpuml.data import Batch
+from gpuml.data import Batch, UnfittableSplits
 from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.factors import Stacked
 from gpuml.solvers.moments import Moments
@@ -78,6 +78,24 @@ class Parts:
     @property
     def n_features(self) -> int:
         return self.moments.n_features
+
+    def each(self, function: Callable[[int], Any]) -> list[Any]:
+        """What a function makes of the number of each part.
+
+        Raises
+        ------
+        UnfittableSplits
+            Where it raises a ValueError, by the numbers of the parts.
+        """
+        found, reasons = [], {}
+        for s in range(len(self.n_rows)):
+            try:
+                found.append(function(s))
+            except ValueError as error:
+                reasons[s] = str(error)
+        if reasons:
+            raise UnfittableSplits(reasons)
+        return found
 
     def through(self, step: Affine) -> "Parts":
         """The same parts after one more step."""

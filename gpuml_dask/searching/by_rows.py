@@ -14,9 +14,10 @@ from sklearn.utils.validation import _num_samples
 
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.metrics.scorer import batch_scorer
+from gpuml.model_selection.at_once import at_once, fit_weight
 from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.divided import DividedEvaluator
-from gpuml.model_selection.evaluate import Job, at_once, fit_weight
+from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.plan import (

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from gpuml.model_selection.candidates import TOGETHER, Group, Step, groups_together
 from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.one_by_one import Progress, announce_end, failed_scores
+from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.words import number
@@ -205,14 +205,7 @@ class Round:
         )
         if task.error_score == "raise":
             raise ClusterError(f"{text.removeprefix('ClusterError: ')}. Look at the workers' logs.")
-        result = {
-            "fit_error": text,
-            "test_scores": failed_scores(task),
-            "n_test_samples": self.job.splits[split].n_test,
-            "fit_time": 0.0,
-            "score_time": 0.0,
-        }
-        return result | ({"train_scores": failed_scores(task)} if task.return_train_score else {})
+        return failed_fit(text, self.job.splits[split].n_test, task)
 
     def take_divided(self, groups: Sequence[Group], found: Found, workers: str) -> list[Group]:
         """Enter results of groups that were fitted with the rows divided; those that were not."""

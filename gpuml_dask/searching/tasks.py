@@ -191,10 +191,11 @@ class GroupUnit:
         """Fit and score on a worker; no results where it can't be done at once."""
         evaluator = kept.evaluator
         with kept.lock:
+            n_before = len(evaluator.steps)
             found = evaluator.fit_group(self.group)
             if not found:
                 return None, [Step(0, 0, place_name(evaluator.job.X), "")]
-            return _by_split(found), evaluator.steps[-1:]
+            return _by_split(found), evaluator.steps[n_before:]
 
 
 @dataclass(frozen=True)

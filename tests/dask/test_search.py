@@ -7,6 +7,7 @@ import time
 import warnings
 from itertools import pairwise
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -286,6 +287,41 @@ def test_a_fit_that_raises_gets_error_score(client, rows):
         strict.fit(X, y)
     assert not hasattr(strict, "cv_results_")
     assert not hasattr(strict, "_session")
+
+
+@pytest.mark.parametrize("plan", ["whole", "rows"])
+@pytest.mark.parametrize(
+    ("estimator", "grid", "target"),
+    [
+        (Ridge(), {"alpha": ALPHAS}, regression),
+        (LogisticRegression(class_weight="balanced"), {"C": ALPHAS}, classification),
+    ],
+)
+def test_a_split_that_cannot_be_fitted_fails_by_itself(client, rows, plan, estimator, grid, target):
+    """The worker, or who has the sums, finds it; no other number changes."""
+    X, y = target(*rows)
+    weight = np.where(np.arange(N_ROWS) < 200, 1.0 + np.arange(N_ROWS) % 3, 0.0)
+    cv = list(KFold(4).split(X[:200]))
+    unfit = [*cv[:2], (np.arange(200, N_ROWS), cv[2][1]), cv[3]]
+    given = {"client": client, "error_score": -7.0, "return_train_score": True}
+    with dask.config.set({"gpuml.plan": plan, "gpuml.piece-bytes": "4 kB"}):
+        good = GridSearchCV(estimator, grid, cv=cv, **given).fit(X, y, sample_weight=weight)
+        search = GridSearchCV(estimator, grid, cv=unfit, **given)
+        with pytest.warns(FitFailedWarning, match="3 fits failed out of a total of 12"):
+            search.fit(X, y, sample_weight=weight)
+        strict = GridSearchCV(estimator, grid, cv=unfit, client=client, error_score="raise")
+        with pytest.raises(ValueError, match="at least one non-zero number"):
+            strict.fit(X, y, sample_weight=weight)
+    assert ("not fitted" if plan == "rows" else "one by one") + ", on split 2" in str(search.plan_)
+    assert ("rows divided" in str(search.plan_)) == (plan == "rows")
+    for split in range(4):
+        for part in ("test", "train"):
+            name = f"split{split}_{part}_score"
+            found = search.cv_results_[name]
+            if split == 2:
+                assert (found == -7.0).all()
+            else:
+                np.testing.assert_array_equal(found, good.cv_results_[name])
 
 
 def test_settings_reach_the_workers(client, rows):

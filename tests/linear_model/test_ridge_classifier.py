@@ -313,10 +313,13 @@ def test_a_training_part_that_lacks_a_class(rng):
     X, y = X[order], y[order]
     ours = GridSearchCV(RidgeClassifier(), GRID, cv=KFold(3)).fit(X, y)
     theirs = SkGridSearchCV(sk.RidgeClassifier(), GRID, cv=KFold(3)).fit(X, y)
-    np.testing.assert_array_equal(
-        ours.cv_results_["split0_test_score"], theirs.cv_results_["split0_test_score"]
-    )
-    assert ours.plan_.steps[0].why == "one by one, folds gathered once each"
+    for split in range(3):
+        name = f"split{split}_test_score"
+        np.testing.assert_array_equal(ours.cv_results_[name], theirs.cv_results_[name])
+    alone = [s for s, (train, _) in enumerate(KFold(3).split(X)) if len(np.unique(y[train])) < 3]
+    assert alone == [2]
+    together = ["all candidates together", "one by one, on split 2"]
+    assert [step.why for step in ours.plan_.steps] == together
 
 
 def test_a_search_with_one_class_or_several_labels(rng):
