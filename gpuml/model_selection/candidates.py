@@ -190,5 +190,5 @@ def _same(a, b):
         return np.array_equal(a, b)
     try:
         return type(a) is type(b) and bool(a == b)
-    except (TypeError, ValueError):  # arrays of other libraries, objects that do not compare
+    except Exception:  # arrays of other libraries, objects that do not compare
         return False

@@ -22,10 +22,17 @@ class DividedEvaluator(Evaluator):
 
     A group that needs the rows in one place is refused as others are that can't share a pass:
     `fit_group` gives no results.
+
+    Parameters
+    ----------
+    job : Job
+    faults : tuple of exception types, default=()
+        Errors of those who have the rows, which are no candidate's.
     """
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, faults: tuple[type[Exception], ...] = ()):
         super().__init__(job)
+        self._faults = faults
 
     def _folds_for(self, estimator, refused):
         job, kind = self.job, kind_of(estimator)
@@ -38,6 +45,9 @@ class DividedEvaluator(Evaluator):
             self._known[kind], self._folds[key] = Known(folds.batch, seen), folds
         vars(estimator).update(self._known[kind].seen)
         return self._folds[key]
+
+    def _may_refuse(self, error):
+        return not isinstance(error, self._faults) and super()._may_refuse(error)
 
     def _refuse(self, refused, error):
         if error.together:

@@ -1,13 +1,13 @@
 """Fit and score candidates on splits: all of a group at once where the estimator can."""
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
-import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel
@@ -44,8 +44,8 @@ from gpuml.resampling.split import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
 Results = list[dict[str, Any]]
-# What a group that cannot be fitted at once raises.
-REFUSALS = ValueError, TypeError, np.linalg.LinAlgError
+# What parameters and rows are refused with, if not with an error of somebody's own.
+REFUSALS = ValueError, TypeError, ArithmeticError
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Evaluator:
         """The plan before it is carried out, in a line."""
         ready = []
         for group in groups:
-            with suppress(*REFUSALS):  # its fits tell what is wrong
+            with suppress(Exception):  # its fits tell what is wrong
                 ready += [] if self._fits_at_once(group) is None else [group]
         together = {position for group in ready for position in group.positions}
         left = [params for i, params in enumerate(candidates) if i not in together]
@@ -212,9 +212,11 @@ class Evaluator:
             fitted = time.perf_counter()
             score_model = self._model_scores(estimator, group, stack)
             scored = score_stack(stack, folds, score_model, job.task, without=refused)
-        except REFUSALS as error:
+        except Exception as error:
+            if not self._may_refuse(error):
+                raise
             # One model at a time tells which of them fails, and how.
-            self.refusals.append(f"{type(error).__name__}: {error}")
+            self._note_refusal(f"{type(error).__name__}: {error}", error)
             return []
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
         known = self._known[kind_of(estimator)].batch
@@ -227,6 +229,22 @@ class Evaluator:
         alone = {split: self._fit_refused(split, why, group) for split, why in refused.items()}
         self.steps += steps_of([r for each in alone.values() for r in each], place, _on(alone))
         return self._results(group, stack, estimator, scored, times, alone)
+
+    def _may_refuse(self, error):
+        """Whether an error may be of a candidate, which the others are to do without."""
+        if isinstance(error, MemoryError):
+            return False  # it says what to set, so that all fit at once
+        return isinstance(error, REFUSALS) or self.job.task.error_score != "raise"
+
+    def _note_refusal(self, text, error):
+        self.refusals.append(text)
+        if not isinstance(error, REFUSALS):
+            warnings.warn(
+                f"Fitting all candidates together raised {text}. They are fitted one by one, which "
+                "takes longer.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _fit_together(self, estimator, group):
         """All models of a group, in folds where others stand for splits that cannot be fitted."""

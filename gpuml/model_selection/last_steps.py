@@ -346,7 +346,7 @@ class _Work:
                 return self._score(members[c], model_of(c), part, replace(task, scorer=scorer))
 
             scored = score_stack(stack, folds, score_one, self.task) if rows.split else None
-        except (ValueError, TypeError, np.linalg.LinAlgError):
+        except Exception:
             return  # one by one tells which of them fails, and how
         for member in members:
             announce_start(member.params, member.where, self.task)

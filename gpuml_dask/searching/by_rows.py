@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from gpuml.model_selection.candidates import Group, Step
 from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
+from gpuml_dask.errors import NO_ANSWER, ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.plan import (
     Chunks,
@@ -36,6 +38,7 @@ from gpuml_dask.searching.sent import Remote
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, piece_bytes
+from gpuml_dask.sums.holders import Lost
 
 Results = list[dict[str, Any]]
 Facts = Mapping[str, Mapping[str, Any]] | None
@@ -49,6 +52,8 @@ DIVIDED_FROM_BYTES = 2**26
 USUAL_ROUNDS = 30
 # Of a GPU that does not say.
 GPU_BYTES = 16 * 2**30
+# What sums over rows raise that no candidate is to blame for.
+FAULTS = (ClusterError, Lost, CancelledError, *NO_ANSWER)
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,8 @@ def _portable(task: Task) -> Task:
 
 def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters) -> Found:
     """Fit groups where sums over all rows come together."""
-    evaluator = DividedEvaluator(Job(spec.estimator, rows, None, spec.splits, spec.task))
+    job = Job(spec.estimator, rows, None, spec.splits, spec.task)
+    evaluator = DividedEvaluator(job, FAULTS)
     results: dict[int, Results] = {}
     with recorded(filters) as warned:
         for group in groups:

@@ -289,6 +289,46 @@ def test_a_fit_that_raises_gets_error_score(client, rows):
     assert not hasattr(strict, "_session")
 
 
+class OwnError(Exception):
+    """An exception that does not take what it is made of, so that nobody can send it."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} of {other}")
+
+
+class RaisesTogether(Ridge):
+    def multifit(self, folds, candidates, advance=None):
+        if any(each.get("alpha", self.alpha) == 7 for each in candidates):
+            raise OwnError(1, 2)
+        return super().multifit(folds, candidates, advance)
+
+
+@pytest.mark.parametrize("plan", ["whole", "rows"])
+@pytest.mark.parametrize(
+    ("estimator", "grid", "words"),
+    [
+        (RaisesTogether(), {"alpha": [1.0, 7]}, "1 of 2"),
+        (Ridge(), {"alpha": [1.0, 10**400]}, "OverflowError: int too large"),
+        (make_pipeline(PolynomialFeatures(2), Ridge()), {"ridge__alpha": [1.0, 10**400]}, "int"),
+    ],
+)
+def test_any_error_becomes_the_error_score(client, rows, plan, estimator, grid, words):
+    X, y, _ = rows
+    with dask.config.set({"gpuml.plan": plan, "gpuml.piece-bytes": "4 kB"}):
+        search = GridSearchCV(estimator, grid, cv=3, client=client, error_score=-7.0)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Fitting all candidates together", RuntimeWarning)
+            with pytest.warns(FitFailedWarning, match=f"3 fits failed out of a total of 6|{words}"):
+                search.fit(X, y)
+        strict = GridSearchCV(estimator, grid, cv=3, client=client, error_score="raise")
+        with pytest.raises(Exception, match=words.removeprefix("OverflowError: ")) as raised:
+            strict.fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] > 0.5
+    assert scores[1] == -7.0
+    assert type(raised.value).__name__ in ("OwnError", "OverflowError")
+
+
 @pytest.mark.parametrize("plan", ["whole", "rows"])
 @pytest.mark.parametrize(
     ("estimator", "grid", "target"),
