@@ -56,9 +56,9 @@ class Moments:
         total = replace(self, gram=xp.reshape(flat, (counts.shape[0], q, q)))
         if self.shift.ndim == 1:
             return total
-        shift = mean_shift(counts * self.gram[:, -1, -1], self.shift, xp)
         if n_atoms == 1:
-            return replace(total, shift=shift)
+            return replace(total, shift=xp.broadcast_to(self.shift, (counts.shape[0], q - 1)))
+        shift = mean_shift(counts * self.gram[:, -1, -1], self.shift, xp)
         # With e = c_a - c, z becomes z + [e, 0], so that M_a grows by u [e, 0]' + [e, 0] u', where
         # u is the last column of M_a, which are sums of z, and w [e, 0] / 2.
         apart = self.shift[None, ...] - shift[:, None, :]  # (S, A, q - 1)
