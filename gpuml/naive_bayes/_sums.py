@@ -132,44 +132,41 @@ def class_sums(rows: ClassRows, values: Callable[[Any], Any] = lambda X: X) -> t
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Of each class: weight (k,), mean (k, p) and ``sum w (x - mean)^2`` (k, p), float64.
+    """Of each class: weight (k,), mean (k, p) and variance (k, p), float64.
 
-    The mean is 0 where nothing has weight.
+    Mean and variance are 0 where nothing has weight. They know shares of weights alone, so that no
+    weight is too large or too small for them.
     """
 
     count: Array
     mean: Array
-    squares: Array
+    variance: Array
 
     def merged(self, other: "ClassMoments") -> "ClassMoments":
         """Moments of the rows of both."""
         count = self.count + other.count
         share = (other.count / _or_one(count))[:, None]
         step = other.mean - self.mean
+        variance = (1 - share) * self.variance + share * other.variance
         return ClassMoments(
-            count,
-            self.mean + share * step,
-            self.squares + other.squares + self.count[:, None] * share * step**2,
+            count, self.mean + share * step, variance + share * (1 - share) * step**2
         )
-
-    def variance(self) -> Array:
-        """``squares / count``; 0 where nothing has weight."""
-        return self.squares / _or_one(self.count)[:, None]
 
     def pooled(self) -> "ClassMoments":
         """Moments of all rows as one class."""
         xp = namespace(self.count)
         count = xp.sum(self.count, keepdims=True)
-        mean = xp.sum(self.count[:, None] * self.mean, axis=0, keepdims=True) / count[:, None]
-        squares = self.squares + self.count[:, None] * (self.mean - mean) ** 2
-        return ClassMoments(count, mean, xp.sum(squares, axis=0, keepdims=True))
+        share = (self.count / count)[:, None]
+        mean = xp.sum(share * self.mean, axis=0, keepdims=True)
+        variance = share * (self.variance + (self.mean - mean) ** 2)
+        return ClassMoments(count, mean, xp.sum(variance, axis=0, keepdims=True))
 
 
 def class_moments(rows: ClassRows) -> ClassMoments:
     """Moments of dense rows: one reading of them."""
     total: Any = None
     for X, codes, Y in rows.blocks(3 * rows.X.shape[1]):
-        found = _moments(X, codes, Y)
+        found = _moments(X, codes, Y, weighted=rows.weight is not None)
         total = found if total is None else total.merged(found)
     return total
 
@@ -179,16 +176,22 @@ def column_moments(rows: ClassRows) -> ClassMoments:
     return class_moments(replace(rows, codes=0 * rows.codes, weight=None, n_classes=1))
 
 
-def _moments(X, codes, Y):
+def _moments(X, codes, Y, *, weighted):
     xp = namespace(Y)
     X = xp.astype(X, xp.float64, copy=False)
+    unit = xp.ones_like(Y[0, :])
+    if weighted:
+        # Of the largest weight of each class: products with weights neither overflow nor vanish.
+        unit = _or_one(xp.max(Y, axis=0))
+        Y = Y / unit
     turned = xp.matrix_transpose(Y)
     count = xp.sum(Y, axis=0)
     divisor = _or_one(count)[:, None]
     mean = (turned @ X) / divisor
     Z = X - xp.take(mean, codes, axis=0)
-    rest = turned @ Z  # 0 but for the rounding of the mean
-    return ClassMoments(count, mean + rest / divisor, turned @ (Z * Z) - rest**2 / divisor)
+    rest = (turned @ Z) / divisor  # 0 but for the rounding of the mean
+    variance = (turned @ (Z * Z)) / divisor - rest**2
+    return ClassMoments(unit * count, mean + rest, variance)
 
 
 def _or_one(count):

@@ -147,12 +147,13 @@ class GaussianNB(Posterior, sk.GaussianNB):
         home = place_of(data.X)
         codes = move(codes_among(data.labels, self.classes_), home)
         rows = ClassRows(data.X, codes, data.weight, self.classes_.shape[0])
-        found = class_moments(rows)
-        whole = found.pooled() if data.weight is None else column_moments(rows)
-        epsilon = self.var_smoothing * _largest(whole.variance())
-        if not first:
-            found = _before(self, work_place(data.X)).merged(found)
-        self._keep(found, epsilon, home, result_dtype(data.X))
+        with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
+            found = class_moments(rows)
+            whole = found.pooled() if data.weight is None else column_moments(rows)
+            epsilon = self.var_smoothing * _largest(whole.variance)
+            if not first:
+                found = _before(self, work_place(data.X)).merged(found)
+            self._keep(found, epsilon, home, result_dtype(data.X))
 
     def _keep(self, found: ClassMoments, epsilon: float, home: Place, dtype: Any) -> None:
         xp = home.xp
@@ -161,8 +162,9 @@ class GaussianNB(Posterior, sk.GaussianNB):
             return xp.astype(move(values, home), dtype, copy=False)
 
         self.class_count_ = kept(found.count)
+        _check_counts(found.count, self.class_count_)
         self.theta_ = kept(found.mean)
-        self.var_ = kept(found.variance() + epsilon)
+        self.var_ = kept(found.variance + epsilon)
         scalar = xp.asarray(epsilon, dtype=dtype, device=home.device)
         self.epsilon_ = scalar[()] if home.kind == "numpy" else scalar
         if self.priors is None:
@@ -196,6 +198,16 @@ def _largest(values: Array) -> float:
     return float(namespace(values).max(values))
 
 
+def _check_counts(found: Array, kept: Array) -> None:
+    """Raise if sums of weights, or all together, are no numbers of the dtype they are kept in."""
+    total, held = to_host(found), to_host(kept)
+    if not np.isfinite(held.sum()) or ((held == 0) & (total > 0)).any():
+        raise ValueError(
+            f"Sample weights of the classes sum to {total}, which {held.dtype} has no numbers for. "
+            "Multiply them by a power of ten, or pass X in float64."
+        )
+
+
 def _checked_priors(priors: Any, like: Array) -> np.ndarray:
     priors = as_array(priors)
     priors = np.asarray(to_host(priors) if is_array(priors) else priors, dtype=np.float64)
@@ -218,4 +230,4 @@ def _before(model: GaussianNB, place: Place) -> ClassMoments:
     variance = variance - float(model.epsilon_)
     # float32 attributes may round the variance to less than was added to it.
     variance = xp.where(variance > 0, variance, xp.zeros_like(variance))
-    return ClassMoments(count, mean, variance * count[:, None])
+    return ClassMoments(count, mean, variance)
