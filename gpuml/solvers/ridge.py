@@ -17,7 +17,7 @@ Technometrics 12 (1970). N. J. Higham, "Accuracy and stability of numerical algo
 (2002), chapters 10 and 20.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -125,17 +125,30 @@ def _solve_parts(described, parts, alphas, fit_intercept, rcond):
 
 def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     """Coefficients (U, S, t, p), means (S, p) and (S, t), estimated errors (U, S) on the host."""
+    most = _largest_number(described)
     if described.kernel is not None:
-        return _solve_kernel(described, parts, alphas, fit_intercept)
+        return _solve_kernel(described, parts, alphas, fit_intercept, most)
     normal = normal_equations(described.combined(parts), fit_intercept)
     by_eigen = rcond is not None or len(alphas) >= EIGEN_FROM_ALPHAS
     coef, error = (_solve_eigen if by_eigen else _solve_cholesky)(normal, alphas, rcond)
-    error = to_host(error)
+    error = _held(coef, error, most)
     if by_eigen and rcond is None and not (error <= described.precision).all():
         # Scaling to a unit diagonal helps Cholesky where features differ in scale.
         coef, error = _solve_cholesky(normal, alphas, None)
-        error = to_host(error)
+        error = _held(coef, error, most)
     return coef, normal.x_mean, normal.y_mean, error
+
+
+def _largest_number(described):
+    """The largest coefficient that a model can have, in the dtype of the rows."""
+    return float(np.finfo(str(described.folds.batch.X.dtype).rpartition(".")[2]).max)
+
+
+def _held(coef, error, most):
+    """Estimated errors (U, S) on the host; inf where a coefficient (U, S, t, p) is too large."""
+    xp = namespace(coef)
+    held = xp.all(xp.abs(coef) <= most, axis=(-2, -1))
+    return to_host(xp.where(held, error, xp.full_like(error, float("inf"))))
 
 
 def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
@@ -173,19 +186,20 @@ def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
     return xp.matrix_transpose(coef), error
 
 
-def _solve_kernel(described, parts, alphas, fit_intercept):
+def _solve_kernel(described, parts, alphas, fit_intercept, most):
     batch, partition = described.folds.batch, described.folds.partitions[parts.index]
     kernel = described.kernel
     row_counts = _counts_of_rows(partition, parts.counts, batch.n_rows)
     far = far_splits(kernel, row_counts, fit_intercept)
     if not far.any():
-        return _solve_dual(kernel, row_counts, alphas, fit_intercept)
+        return _solve_dual(kernel, row_counts, alphas, fit_intercept, most)
     solved = [
         _solve_dual(
             row_kernel(batch, counts, at_mean=fit_intercept) if own else kernel,
             counts[None, :],
             alphas,
             fit_intercept,
+            most,
         )
         for own, counts in zip(far, row_counts, strict=True)
     ]
@@ -195,7 +209,7 @@ def _solve_kernel(described, parts, alphas, fit_intercept):
     return xp.concat(coef, axis=1), *means, np.concatenate(error, axis=1)
 
 
-def _solve_dual(kernel, row_counts, alphas, fit_intercept):
+def _solve_dual(kernel, row_counts, alphas, fit_intercept, most):
     dual = centred_kernel(kernel, row_counts, fit_intercept)
     xp = namespace(dual.K)
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
@@ -210,7 +224,7 @@ def _solve_dual(kernel, row_counts, alphas, fit_intercept):
     damped = xp.max(xp.abs(dual.K), axis=(-1, -2)) + alpha[:, :, 0, 0]
     inf = xp.full_like(condition, float("inf"))
     error = xp.where(damped > LEAST_SQUARE, EPS * condition, inf)
-    return coef, dual.x_mean, dual.y_mean, to_host(error)
+    return coef, dual.x_mean, dual.y_mean, _held(coef, error, most)
 
 
 def _counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndarray:
@@ -233,8 +247,33 @@ class _Redo:
     def solve(self, split, hard):
         stacked = self.described.stacked(self.parts.part(split))
         problem = centred_rows(stacked, self.fit_intercept)
+        most = _largest_number(self.described)
         with threads_for_order(stacked.n_features):
-            return solve_rows(problem, self.alphas[hard], self.rcond)
+            return _solve_held(problem, self.alphas[hard], self.rcond, most)
+
+
+def _solve_held(problem, alphas, rcond, most):
+    """As `solve_rows`; features whose coefficients would be larger than `most` have 0.
+
+    Their values are so small that they cannot tell anything. As where rounding has made a
+    direction, the others explain what they can.
+    """
+    with quiet():
+        coef, unique = solve_rows(problem, alphas, rcond)
+    xp = namespace(coef)
+    held = xp.abs(coef) <= most  # (U, t, p)
+    if bool(xp.all(held)):
+        return coef, unique
+    found = []
+    for i, own in enumerate(to_host(xp.all(held, axis=(-2, -1)))):
+        if own:
+            found.append(coef[i : i + 1, ...])
+            continue
+        left = xp.astype(xp.all(held[i, ...], axis=0), problem.A.dtype)
+        rest = replace(problem, A=problem.A * left)
+        found.append(_solve_held(rest, alphas[i : i + 1], rcond, most)[0])
+        unique[i] = False
+    return xp.concat(found), unique
 
 
 def _redo_carefully(redo, coef, poor):

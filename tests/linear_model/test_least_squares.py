@@ -414,6 +414,41 @@ def test_scores_of_searches_where_squares_vanish(rng, scale):
     )
 
 
+# Of values smaller than these, coefficients would be larger than any number of the dtype.
+TOO_SMALL = {"float64": 1e-310, "float32": 1e-42}
+
+
+@pytest.mark.parametrize("n_rows", [60, 4])
+@pytest.mark.parametrize("dtype", TOO_SMALL)
+@pytest.mark.parametrize("model", [LinearRegression(), Ridge(alpha=0.0)], ids=["ols", "ridge"])
+def test_values_that_no_coefficient_is_large_enough_for(library, rng, model, dtype, n_rows):
+    """They explain nothing, as in scikit-learn's Ridge; the others explain what they can."""
+    X, y = of_unit_size(rng, n_rows)
+    scale = TOO_SMALL[dtype] * np.array([1.0, 1e8, 1.0, 1e5, 1.0])
+    for chosen in ([], [1], [1, 3]):
+        small = (X * np.where(np.isin(np.arange(5), chosen), scale, TOO_SMALL[dtype])).astype(dtype)
+        found = clone(model).fit(library.asarray(small), library.asarray(y.astype(dtype)))
+        coef = library.to_numpy(found.coef_)
+        predicted = library.to_numpy(found.predict(library.asarray(small)))
+        assert found.status_ is Status.MINIMUM_NORM
+        assert np.isfinite(coef).all()
+        expected = np.full(n_rows, y.mean())
+        if chosen:
+            expected = clone(model).fit(X[:, chosen], y).predict(X[:, chosen])
+        np.testing.assert_allclose(predicted, expected, rtol=1e-2 if dtype == "float32" else 1e-4)
+
+
+def test_searches_over_values_that_no_coefficient_is_large_enough_for(rng):
+    X, y = of_unit_size(rng)
+    pair = np.stack([X[:, 0], 1e-310 * X[:, 1]], axis=1)
+    for grid in ({"alpha": [0.0, 1.0]}, {"alpha": [0.0, 1e-300, 1.0], "fit_intercept": [False]}):
+        whole, one = (GridSearchCV(Ridge(), grid).fit(Z, y) for Z in (pair, pair[:, :1]))
+        for name in ("mean_test_score", "split0_test_score"):
+            np.testing.assert_allclose(whole.cv_results_[name], one.cv_results_[name], rtol=1e-9)
+    alone = GridSearchCV(Ridge(), {"alpha": [0.0, 1e-300, 1.0]}).fit(1e-310 * X, y)
+    assert np.isfinite(alone.cv_results_["mean_test_score"]).all()
+
+
 # ---------------------------------------------------------------- targets that are no numbers
 
 
