@@ -2,8 +2,9 @@
 
 With more features than rows, a guess of signs is seldom right, and a path from zero has as many
 corners as features come and go. Coordinate descent on the few coordinates that matter finds the
-signs; systems on them then give the solution to rounding. NumPy only: each step is one coordinate
-of one model, which a device would be slow at.
+signs; systems on them then give the solution to rounding. Where less will do, as for a step of
+Newton's method that is not the last, the descent alone is a small part of that. NumPy only: each
+step is one coordinate of one model, which a device would be slow at.
 
 References
 ----------
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuml._ops import EPS
+from gpuml.penalties import violation
 from gpuml.solvers._coordinates import descend_gram
 from gpuml.solvers._patterns import Quadratic, solve_one
 
@@ -78,6 +80,62 @@ def solve_by_sweeps(
         if found is not None:
             v[i, j], n_sweeps[i, j] = found, count
     return v, n_sweeps
+
+
+def approach(
+    H: np.ndarray,
+    g: np.ndarray,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    start: np.ndarray,
+    *,
+    allowed: float,
+    max_sweeps: int,
+) -> np.ndarray:
+    """Go towards the minimum over v of ``v'Hv/2 - g'v + sum_j (l1_j |v_j| + l2_j v_j^2 / 2)``.
+
+    Parameters
+    ----------
+    H : ndarray (p, p), float64
+        Symmetric positive semidefinite. A coordinate with a zero diagonal stays where it is.
+    g, l1, l2, start : ndarrays (p,), float64
+        Those without an l1 part are few, or all.
+    allowed : float
+        When to stop: where no condition of optimality is violated by more.
+    max_sweeps : int
+        Bound on the sweeps.
+
+    Returns
+    -------
+    v : ndarray (p,)
+    """
+    v = start.copy()
+    live = np.diagonal(H) + l2 > 0
+    penalised, free = live & (l1 > 0), np.flatnonzero(live & (l1 == 0))
+    inverse = None
+    for _ in range(0, max_sweeps, SWEEPS):
+        some = np.flatnonzero(v)
+        slope = v[some] @ H[some] + l2 * v - g
+        wrong = violation(v, slope, l1, np) * live
+        if wrong.max() <= allowed:
+            break
+        if not penalised.any():
+            v[free], _ = solve_one(H, free, l2[free], g[free])
+            break
+        if inverse is None:
+            # Intercepts of several classes have a direction that changes nothing.
+            square = H[np.ix_(free, free)] + np.diag(l2[free])
+            inverse = np.linalg.pinv(square, 1e-8, hermitian=True)
+        missing = np.flatnonzero(penalised & (v == 0) & (wrong > allowed))
+        active = _with_worst(np.flatnonzero(penalised & (v != 0)), missing, wrong)
+        # Coordinates without an l1 part follow the others, whose problem is left.
+        cross = H[np.ix_(free, active)]
+        if len(active):
+            Q = H[np.ix_(active, active)] - cross.T @ inverse @ cross
+            vectors = g[active] - cross.T @ (inverse @ g[free]), *(x[active] for x in (v, l1, l2))
+            v[active] = descend_gram(Q, *vectors, tol=SWEPT, max_iter=SWEEPS)
+        v[free] = inverse @ (g[free] - cross @ v[active])
+    return v
 
 
 def _solve(model, v, tol, max_sweeps):
@@ -146,10 +204,13 @@ def _joined(model, v, tol):
     """Coordinates that are not zero, and the worst of those that want to leave it."""
     excess = _excess(model, v)
     missing = np.flatnonzero(excess > model.slack(v, tol))
-    active = np.flatnonzero(v)
+    return _with_worst(np.flatnonzero(v), missing, excess)
+
+
+def _with_worst(active, missing, excess):
+    """Active coordinates, and those of the missing ones whose excess is largest."""
     room = max(len(active), FIRST_ACTIVE)
-    worst = missing[np.argsort(-excess[missing], kind="stable")[:room]]
-    return np.union1d(active, worst)
+    return np.union1d(active, missing[np.argsort(-excess[missing], kind="stable")[:room]])
 
 
 def _is_solved(model, v, tol):

@@ -275,7 +275,7 @@ def solve_sparse(
     problem = SparseProblem(
         data, data.total_weights(), penalties.ridge, penalties.lasso, penalties.used
     )
-    refresh = Refresh(data, start.shape, options.memory, at_once=True)
+    refresh = Refresh(data, start.shape, options.memory, proximal=True)
     if start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS:
         solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
     else:
@@ -328,7 +328,7 @@ class Refresh:
     """
 
     def __init__(
-        self, data: AnyLossRows, shape: tuple[int, ...], memory: int, *, at_once: bool = False
+        self, data: AnyLossRows, shape: tuple[int, ...], memory: int, *, proximal: bool = False
     ):
         _, self.n_splits, k, q = shape
         self.data = data
@@ -341,7 +341,9 @@ class Refresh:
             self.square = float(k * (data.n_features + 1)) ** 2
         self.most_matrices //= self.copies
         self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
-        self.at_once = at_once
+        # Proximal steps need second derivatives from the first on; on a CPU nobody inverts them.
+        self.at_once = proximal
+        self.inverse = 0.0 if proximal and data.place.is_host else self.costs.one_inverse
         self.fewest_rows = min(data.n_rows, _sample_size(data))
         self.earned = 0.0
         self.passes = 0
@@ -387,5 +389,5 @@ class Refresh:
         return 4.0 * unit * n * p * models + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows):
-        inverse = self.costs.one_inverse * float(self.order) ** 3 * self.copies
+        inverse = self.inverse * float(self.order) ** 3 * self.copies
         return n_matrices * (n_rows * self.square + inverse + self.costs.one_matrix)

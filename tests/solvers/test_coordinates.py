@@ -12,6 +12,7 @@ from gpuml.data import whole
 from gpuml.linear_model import ElasticNet
 from gpuml.penalties import violation
 from gpuml.solvers._coordinates import descend_gram, descend_rows
+from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lasso import Penalties
 from gpuml.solvers.row_descent import guess_models, may_descend
 
@@ -101,3 +102,37 @@ def test_only_rows_of_numpy_are_descended(library, rng):
     X, y = rows(rng)
     batch = ElasticNet().multifit_batch(library.asarray(X), library.asarray(y))
     assert may_descend(batch) == library.name.startswith("numpy")
+
+
+def quadratic(rng, n_free, n_dead=2, p=150):
+    """A problem whose last coordinates have no l1 part, and some of whose first nobody sees."""
+    X = rng.normal(size=(100, p))
+    X[:, :n_dead] = 0.0
+    if 1 < n_free < p:  # a direction of them changes nothing, as intercepts of classes have one
+        X[:, -n_free:] -= X[:, -n_free:].mean(axis=1, keepdims=True)
+    l1 = np.where(np.arange(p) < p - n_free, 5.0, 0.0)
+    return X.T @ X, X.T @ rng.normal(size=100), l1, rng.uniform(0, 1, size=p) * (l1 > 0)
+
+
+@pytest.mark.parametrize("n_free", [0, 1, 10, 148, 150])
+@pytest.mark.parametrize("share", [0.1, 1e-6])
+def test_a_minimum_is_approached_as_far_as_is_asked(rng, n_free, share):
+    H, g, l1, l2 = quadratic(rng, n_free)
+    start = rng.normal(size=len(g)) * (rng.random(len(g)) < 0.5) * (np.diagonal(H) > 0)
+    before = start.copy()
+
+    def violated(v):
+        return violation(v, H @ v + l2 * v - g, l1, np)[2:].max()
+
+    def value(v):
+        return v @ H @ v / 2 - g @ v + np.sum(l1 * np.abs(v) + l2 * v**2 / 2)
+
+    allowed = share * violated(start)
+    v = approach(H, g, l1, l2, start, allowed=allowed, max_sweeps=10_000)
+    assert violated(v) <= allowed
+    assert value(v) < value(start)
+    few = approach(H, g, l1, l2, start, allowed=allowed, max_sweeps=10)
+    assert value(v) - 1e-9 * abs(value(v)) <= value(few) < value(start)
+    stays = approach(H, g, l1, l2, start, allowed=np.inf, max_sweeps=10)
+    np.testing.assert_array_equal(start, before)
+    np.testing.assert_array_equal(stays, start)
