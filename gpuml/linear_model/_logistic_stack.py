@@ -20,7 +20,11 @@ from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.logistic import Options, Penalties, solve
-from gpuml.solvers.loss_rows import DividedLossRows, LossRows
+from gpuml.solvers.loss_rows import AnyLossRows, DividedLossRows, LossRows
+from gpuml.solvers.newton import check_squares
+
+# Squares of larger values, summed over many rows, may overflow.
+LARGEST_VALUE = 1e150
 
 
 @dataclass(frozen=True)
@@ -163,8 +167,35 @@ def fit_logistic(
     if start is None:
         shape = (len(strengths), folds.n_splits, data.n_vectors, folds.n_features + 1)
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))
+    return solve_grid(data, penalties, start, options, strengths, int(counts.min()))
+
+
+def solve_grid(
+    data: AnyLossRows,
+    penalties: Penalties,
+    start: Array,
+    options: Options,
+    strengths: Sequence[Strength],
+    rarest: int,
+) -> Solved:
+    """What `solve` gives for some candidates.
+
+    Raises
+    ------
+    UnfittableSplits
+        If squares of the values that splits train on overflow.
+    """
     has_l1 = any(s.l1 > 0 for s in strengths)
-    return solve(data, penalties, start, options, has_l1=has_l1, rarest=int(counts.min()))
+    try:
+        found = solve(data, penalties, start, options, has_l1=has_l1, rarest=rarest)
+        with quiet():
+            check_squares(found.violation**2, np)  # of models that took no step, too
+        return found
+    except OverflowError as error:
+        largest = to_host(data.largest_values())
+        unfit = np.flatnonzero(largest > LARGEST_VALUE).tolist()
+        refuse(dict.fromkeys(unfit, str(error)), len(largest))
+        raise ValueError(str(error)) from error
 
 
 def _loss_rows(folds, factors, frame, block_bytes, advance):

@@ -17,12 +17,13 @@ from gpuml.linear_model._logistic_stack import (
     class_factors,
     penalties_of,
     row_weights,
+    solve_grid,
 )
 from gpuml.linear_model._stack import at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.solvers._sparse_ops import spread_columns, times
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.logistic import Options, solve
+from gpuml.solvers.logistic import Options
 from gpuml.solvers.sparse_rows import (
     DenseBlocks,
     SparseLossRows,
@@ -111,8 +112,7 @@ def fit_sparse_logistic(
     if start is None:
         shape = (len(strengths), folds.n_splits, data.n_vectors, data.n_features + 1)
         start = xp.zeros(shape, dtype=xp.float64, device=device_of(total))
-    has_l1 = any(s.l1 > 0 for s in strengths)
-    return solve(data, penalties, start, options, has_l1=has_l1, rarest=int(counts.min()))
+    return solve_grid(data, penalties, start, options, strengths, int(counts.min()))
 
 
 def _loss_rows(folds, weights, block_bytes, advance):

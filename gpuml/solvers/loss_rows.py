@@ -116,6 +116,19 @@ class LossRows:
             return zeros((self.n_splits,), like=self.weights, xp=xp)
         return xp.astype(along_rows(xp.max, self.weights, xp), xp.float64)
 
+    def largest_values(self) -> Array:
+        """The largest absolute value of X in the rows that a split gives weight, (S,) float64."""
+        xp = self.place.xp
+        like = self.target if self.weights is None else self.weights
+        largest = zeros((self.n_splits,), like=like, xp=xp)
+        for rows in self.blocks(1, slice(0, self.n_rows)):
+            X = move(self.X[rows, ...], self.place)
+            own = xp.astype(xp.max(xp.abs(X), axis=1), xp.float64)[None, :]
+            if self.weights is not None:
+                own = xp.where(self.weights[:, rows] > 0, own, xp.zeros_like(own))
+            largest = xp.maximum(largest, xp.max(own, axis=1))
+        return largest
+
     def every(self, step: int) -> "LossRows":
         """One row in `step`, brought to `place` in float64."""
         xp = self.place.xp
@@ -211,6 +224,10 @@ class DividedLossRows:
     def largest_weights(self) -> Array:
         """The largest weight of a row in each split, (S,) float64."""
         return self.holders.total(LossRows.largest_weights, combine=self.place.xp.maximum)
+
+    def largest_values(self) -> Array:
+        """The largest absolute value of X in the rows that a split gives weight, (S,) float64."""
+        return self.holders.total(LossRows.largest_values, combine=self.place.xp.maximum)
 
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(rows, *args)``: where the rows are if one holder has them all, else here."""

@@ -7,14 +7,16 @@ loss of a row are ``(p_j [j = l] - p_j p_l) [x, 1][x, 1]'``; for two classes and
 
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace
-from gpuml._ops import add_gram, column_sums, full_symmetric, subtract_gram, zeros
+from gpuml._ops import add_gram, all_finite, column_sums, full_symmetric, subtract_gram, zeros
 from gpuml._threads import ordered_map
 from gpuml.data import cut
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import (
     SMALLEST_BLOCK_ROWS,
     THREADED_FROM_PRODUCTS,
@@ -104,12 +106,26 @@ def diagonal_inverse(sample: AnyLossRows, l2: Array, intercept: Array) -> Diagon
 
 def _spread_of_features(sample, xp):
     """Means and variances (1, p) of the features, or (S, p) of what a frame makes of them."""
-    mean = sample.total(_sums_of_features) / sample.n_rows
-    squares = sample.total(_squares_of_features, mean) / sample.n_rows
+    with quiet():
+        mean = sample.total(_sums_of_features) / sample.n_rows
+        squares = sample.total(_squares_of_features, mean) / sample.n_rows
+        check_squares(squares + mean**2 if squares.ndim == 1 else squares, xp)
     if sample.frame is None:
         return mean[None, :], squares[None, :]
     matrix, offset = sample.frame[:, :-1, :-1], sample.frame[:, :-1, -1]  # (S, p', p), (S, p')
     return matrix @ mean + offset, xp.sum((matrix @ squares) * matrix, axis=-1)
+
+
+def check_squares(sums: Array, xp: Any) -> None:
+    """Raise OverflowError if sums of squares of X are not finite: models would stay at their start.
+
+    Those of splits too that do not train on the rows in question, as second derivatives are shared.
+    """
+    if not all_finite(sums, xp):
+        raise OverflowError(
+            "Squares of the values of X overflow float64. Scale the features (StandardScaler, or "
+            "divide by a power of ten)."
+        )
 
 
 def _sums_of_features(sample):
@@ -155,7 +171,10 @@ def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared
 
     Parameters are those of `inverse_curvature`.
     """
-    return data.total(_mean_second_derivatives, W, total, shared)
+    with quiet():
+        H = data.total(_mean_second_derivatives, W, total, shared)
+    check_squares(H, data.place.xp)
+    return H
 
 
 def _mean_second_derivatives(data, W, total, shared):

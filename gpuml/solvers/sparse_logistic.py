@@ -23,10 +23,11 @@ import numpy as np
 
 from gpuml import penalties as penalty
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, to_host
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import AnyLossRows, gradients
-from gpuml.solvers.newton import mean_second_derivatives
+from gpuml.solvers.newton import check_squares, mean_second_derivatives
 from gpuml.solvers.prox import minimise_quadratic
 
 # A step is kept if the slope at its end is at most this share of that at its start.
@@ -221,7 +222,9 @@ def _largest_curvature(problem):
     V = V / V.shape[-1] ** 0.5  # (S or 1, q)
     size = xp.zeros_like(V[:, 0])
     for _ in range(POWER_STEPS):
-        image = data.total(_gram_product, V)
+        with quiet():
+            image = data.total(_gram_product, V)
+        check_squares(image, xp)
         size = xp.sqrt(xp.sum(image * image, axis=-1))
         V = image / xp.where(size > 0, size, xp.ones_like(size))[:, None]
     share = data.largest_weights() / problem.total

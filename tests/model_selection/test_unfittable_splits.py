@@ -326,6 +326,41 @@ def test_weights_that_one_split_holds_out_all(name, cv):
         assert found["test_score"][split] == pytest.approx(score, abs=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("logistic", np.asarray),
+        ("logistic", sparse.csr_array),
+        ("logistic, newton", np.asarray),
+        ("logistic, l1", np.asarray),
+        ("logistic, l1", sparse.csr_array),
+        ("ridge", np.asarray),
+        ("lasso", np.asarray),
+        ("ridge classifier", np.asarray),
+    ],
+)
+def test_values_of_one_split_whose_squares_overflow(name, kind):
+    """Splits share second derivatives; those that do not train on such rows have their models."""
+    estimator, grid, X, y, _, bad = problem(name)
+    usual = GridSearchCV(estimator, grid, cv=splits(), **options(name)).fit(X[USED], y[USED])
+    X[bad["no weight"]] *= 1e200
+    X = kind(X)
+    cv = splits({1: np.r_[splits()[1][0], bad["no weight"]]})
+    given = options(name, refit=False)
+    good = GridSearchCV(estimator, grid, cv=splits(), **given).fit(X, y)
+    search = GridSearchCV(estimator, grid, cv=cv, **given)
+    with pytest.warns(FitFailedWarning, match="Squares of the values of X"):
+        search.fit(X, y)
+    for split in range(N_SPLITS):
+        scores = search.cv_results_[f"split{split}_test_score"]
+        if split == 1:
+            assert (scores == FAILED).all()
+            continue
+        np.testing.assert_array_equal(scores, good.cv_results_[f"split{split}_test_score"])
+        expected = usual.cv_results_[f"split{split}_test_score"]
+        np.testing.assert_allclose(scores, expected, rtol=1e-3)
+
+
 def test_early_rounds_that_lack_a_class(rng):
     """Halving begins with few rows; those of the rare class are in some training parts only."""
     X = rng.normal(size=(600, 4))
