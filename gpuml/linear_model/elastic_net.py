@@ -128,6 +128,8 @@ class ElasticNet(_SparseRegressor):
         the work, with host data.
     max_iter : int, default=1000
         Bound on the iterations; each solves one linear system in the features with a coefficient.
+        One or a few may lead to the solution, where scikit-learn's sweeps over single coefficients
+        take hundreds: such a fit has converged, and does not warn.
     copy_X : bool, default=True
         Only where scikit-learn does the work; ours never writes to X.
     tol : float, default=1e-4
@@ -242,7 +244,8 @@ class Lasso(_SparseRegressor, sk.Lasso):
     copy_X : bool, default=True
         Only where scikit-learn does the work.
     max_iter : int, default=1000
-        Bound on the iterations.
+        Bound on the iterations, which are those of `ElasticNet`: after one, a fit may have
+        converged.
     tol : float, default=1e-4
         A model has converged if its duality gap is at most tol times the mean square of the
         centred y. The solver goes on to rounding.

@@ -1,5 +1,7 @@
 """Laws of Lasso and ElasticNet, and agreement with scikit-learn, over array libraries."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn.linear_model as sk
@@ -242,6 +244,34 @@ def test_too_few_iterations_warn(library, rng):
     X, y, _ = problem(rng, n=30, p=40)
     with pytest.warns(ConvergenceWarning, match="Objective did not converge. You might want to"):
         fitted(library, Lasso(1e-4, max_iter=1), X, y)
+
+
+def duality_gap(model, X, y):
+    """Relative to the square of the centred y, as scikit-learn has it."""
+    n, w = len(y), model.coef_
+    X, y = X - X.mean(axis=0), y - y.mean()
+    share = getattr(model, "l1_ratio", 1.0)
+    l1, l2 = n * model.alpha * share, n * model.alpha * (1 - share)
+    left = y - X @ w
+    largest = np.abs(X.T @ left - l2 * w).max()
+    c = min(1.0, l1 / largest)
+    gap = (1 + c**2) * (left @ left + l2 * (w @ w)) / 2 + l1 * np.abs(w).sum() - c * (left @ y)
+    return gap / (y @ y)
+
+
+@pytest.mark.parametrize("model", [Lasso(0.01), Lasso(3.0), ElasticNet(0.1, l1_ratio=0.3)], ids=str)
+@pytest.mark.parametrize("shape", [(80, 8), (200, 30), (30, 60)])
+def test_a_fit_warns_if_and_only_if_it_has_not_converged(rng, model, shape):
+    """However few iterations were allowed: one may be all that it takes."""
+    X, y, _ = problem(rng, *shape)
+    n_warned = 0
+    for max_iter in (1, 2, 4, 1000):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", ConvergenceWarning)
+            model.set_params(max_iter=max_iter).fit(X, y)
+        assert bool(seen) == (duality_gap(model, X, y) > model.tol), max_iter
+        n_warned += bool(seen)
+    assert n_warned < 4
 
 
 def test_what_max_iter_cut_short_is_better_than_nothing(library, rng):
