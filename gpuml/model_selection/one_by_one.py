@@ -13,6 +13,8 @@ from traceback import format_exc
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
+from joblib._utils import eval_expr
 from joblib.logger import short_format_time
 from sklearn.base import clone
 from sklearn.metrics._scorer import _MultimetricScorer
@@ -259,6 +261,27 @@ def check_error_score(error_score: Any) -> None:
         raise ValueError(
             "error_score must be the string 'raise' or a numeric value. (Hint: if using 'raise', "
             "please make sure that it has been spelled correctly.)"
+        )
+
+
+def check_workers(n_jobs: int | None, pre_dispatch: int | str) -> None:
+    """Raise ValueError for numbers of workers, or of tasks for them, that joblib could not use.
+
+    joblib itself looks when it starts workers, which a search may never do.
+    """
+    n_workers = effective_n_jobs(n_jobs)  # ValueError for 0
+    if pre_dispatch == "all":
+        return
+    try:
+        n_tasks = int(eval_expr(str(pre_dispatch).replace("n_jobs", str(n_workers))))
+    except ValueError:
+        n_tasks = -1
+    # Half as many tasks as workers are none of one worker, who needs none ahead.
+    of_one = n_workers == 1 and isinstance(pre_dispatch, str) and n_tasks == 0
+    if n_tasks < 1 and not of_one:
+        raise ValueError(
+            f"pre_dispatch must be 'all', a positive number of tasks, or such an expression of "
+            f"n_jobs as '2*n_jobs', got {pre_dispatch!r}."
         )
 
 

@@ -7,7 +7,6 @@ from copy import deepcopy
 from inspect import signature
 from typing import Any
 
-from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.metrics._scorer import _MultimetricScorer
@@ -28,7 +27,12 @@ from gpuml.model_selection._html import search_html
 from gpuml.model_selection.candidates import ALONE, Plan, Step
 from gpuml.model_selection.costs import Costs
 from gpuml.model_selection.evaluate import Evaluator, Job
-from gpuml.model_selection.one_by_one import Task, check_error_score, is_foreign
+from gpuml.model_selection.one_by_one import (
+    Task,
+    check_error_score,
+    check_workers,
+    is_foreign,
+)
 from gpuml.model_selection.residence import all_estimators, place_name
 from gpuml.resampling.split import check_splitter, split_rows
 
@@ -126,7 +130,7 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _fit(self, X, y, params):
         scorers, refit_metric = self._get_scorers()
         check_error_score(self.error_score)
-        effective_n_jobs(self.n_jobs)  # ValueError for 0
+        check_workers(self.n_jobs, self.pre_dispatch)
         check_y_is_given(self, y)
         X, y = indexable(X, y)
         params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})

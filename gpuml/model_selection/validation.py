@@ -27,7 +27,7 @@ from gpuml._arrays import as_array
 from gpuml.data import row_indices
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
-from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.one_by_one import Task, check_workers
 from gpuml.resampling.split import check_splitter, split_rows
 
 _CONSTRAINTS: dict = {
@@ -38,7 +38,7 @@ _CONSTRAINTS: dict = {
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
     "params": [dict, None],
-    "pre_dispatch": [Integral, str, None],
+    "pre_dispatch": [Integral, str],
     "error_score": [StrOptions({"raise"}), Real],
 }
 
@@ -113,6 +113,7 @@ def cross_validate(
     ['fit_time', 'score_time', 'test_score']
     """
     _check_groups_routing_disabled(groups)
+    check_workers(n_jobs, pre_dispatch)
     X, y, groups = as_array(X), as_array(y), as_array(groups)
     X, y = indexable(X, y)
     params = {} if params is None else {name: as_array(value) for name, value in params.items()}

@@ -535,3 +535,31 @@ def test_randomized_search_lays_rows_out_once_for_all_rounds(rng):
     )
     search.fit(torch.asarray(X), torch.asarray(y))
     assert len({address(x) for x, *_ in seen.fits}) == 1
+
+
+# ---------------------------------------------------------------- workers
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("pre_dispatch", ["lots", "", "n_jobs +", "1/0", "-n_jobs", 0, -1])
+def test_numbers_of_tasks_that_are_none_are_refused_whichever_way_the_fits_go(n_jobs, pre_dispatch):
+    """scikit-learn refuses them where it starts workers; a search here may never do so."""
+    X, y = np.eye(6), np.arange(6.0)
+    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "cv": 2}
+    for model in (Ridge(), ours_linear.Ridge()):
+        for call in (
+            lambda m: GridSearchCV(m, {"alpha": [1.0, 2.0]}, **options).fit(X, y),
+            lambda m: cross_validate(m, X, y, **options),
+        ):
+            with pytest.raises(ValueError, match=r"pre_dispatch must be .* got "):
+                call(model)
+
+
+@pytest.mark.parametrize("pre_dispatch", ["all", "n_jobs", "n_jobs//2", "1.5*n_jobs", 3])
+def test_numbers_of_tasks_that_joblib_takes_are_taken(pre_dispatch):
+    X, y = np.eye(6), np.arange(6.0)
+    for n_jobs in (None, 2):
+        with parallel_config(backend="threading"):
+            options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "cv": 2}
+            found = GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, **options).fit(X, y)
+        assert len(found.cv_results_["params"]) == 2
