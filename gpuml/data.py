@@ -11,6 +11,7 @@ import numpy as np
 from gpuml._arrays import (
     Array,
     Place,
+    aligned,
     compute_place,
     fits,
     is_array,
@@ -163,8 +164,15 @@ class Holders(Protocol):
         """One piece at one holder: ``build`` of the list of ``function(piece)`` of every piece."""
 
 
+class Aligned:
+    """Records whose arrays are `aligned` where they are unpickled: whole ones, so strides stay."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: aligned(value) for name, value in state.items()})
+
+
 @dataclass(frozen=True)
-class Batch:
+class Batch(Aligned):
     """Rows to fit: features (n, p), targets (n, t), and non-negative weights (n,) or None.
 
     The three live in one place. `work` is where to compute: the same place, or a device that the

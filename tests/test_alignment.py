@@ -9,12 +9,12 @@ import pytest
 from sklearn.dummy import DummyRegressor
 
 from gpuml._arrays import HOST, aligned, as_array, move
-from gpuml.data import whole
 from gpuml.linear_model import Ridge
+from gpuml.losses import BINOMIAL
 from gpuml.model_selection.one_by_one import Task
 from gpuml.reading.sources import source_of
 from gpuml.reading.streams import blocks, parts_of
-from gpuml.solvers._blocks import Blocks
+from gpuml.solvers.loss_rows import LossRows
 from tests.inputs_table import estimators, fitted
 from tests.travelled import travelled
 
@@ -41,13 +41,18 @@ def test_what_has_no_bytes_of_its_own_is_left_alone():
         assert aligned(x) is x
 
 
-def test_blocks_that_solvers_read_are_aligned(rng):
-    # Records of rows travel too: their pickles know nothing of the door.
-    X, y = rng.normal(size=(90, 3)), rng.normal(size=90)
-    folds = travelled(whole(Ridge().multifit_batch(X, y)))
-    assert not folds.batch.X.flags.aligned
-    read = Blocks(folds.batch, 4, block_bytes=400).read(slice(10, 20))
-    assert all(x.flags.aligned for x in read if x is not None)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_records_of_rows_are_aligned_where_they_come_to(rng, order):
+    X = np.asarray(rng.normal(size=(90, 3)), order=order)
+    batch = Ridge().multifit_batch(X, rng.normal(size=90), rng.random(90))
+    rows = LossRows(X, batch.y[:, 0], batch.weight[None, :], BINOMIAL, 1, HOST)
+    for record in (batch, rows):
+        arrived = vars(travelled(record))
+        for name, value in vars(record).items():
+            if isinstance(value, np.ndarray):
+                assert arrived[name].flags.aligned
+                assert arrived[name].flags.f_contiguous == value.flags.f_contiguous
+                np.testing.assert_array_equal(arrived[name], value)
 
 
 @pytest.mark.parametrize("shape", [(90, 7), (7, 90)])

@@ -10,7 +10,7 @@ GPU worker.
 from gpuml._small_arrays import small_arrays
 from gpuml.divided.batch import SEEN, Share, divided_batch
 from gpuml.divided.folds import divided_folds
-from gpuml.divided.holders import HOST, InProcess, Place, aligned, moved, tree
+from gpuml.divided.holders import HOST, InProcess, Place, moved, tree
 from gpuml.divided.rows import DividedRows
 from gpuml.divided.splits import Deal, DealtSplit, divided_splits, located_splits
 
@@ -23,7 +23,6 @@ __all__ = [
     "InProcess",
     "Place",
     "Share",
-    "aligned",
     "divided_batch",
     "divided_folds",
     "divided_splits",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Place, aligned, is_array, move
+from gpuml._arrays import HOST, Place, is_array, move
 
-__all__ = ["HOST", "InProcess", "Place", "aligned", "moved", "tree"]
+__all__ = ["HOST", "InProcess", "Place", "moved", "tree"]
 
 
 def tree(results: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:

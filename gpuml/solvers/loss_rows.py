@@ -17,7 +17,7 @@ import numpy as np
 from gpuml._arrays import Array, Place, is_numpy, itemsize, move, place_of
 from gpuml._ops import along_rows, zeros
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
-from gpuml.data import Holders, spaced
+from gpuml.data import Aligned, Holders, spaced
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import free_memory, is_out_of_memory, quiet
 
@@ -34,7 +34,7 @@ THREADED_FROM_PRODUCTS = 2e7
 
 
 @dataclass(frozen=True)
-class LossRows:
+class LossRows(Aligned):
     """Rows with their targets and the weight of each row in each split.
 
     Attributes

@@ -18,8 +18,8 @@ import sklearn
 from distributed import get_worker
 
 import gpuml
-from gpuml.data import AnySplit
-from gpuml.divided import aligned, located_splits, small_arrays
+from gpuml.data import AnySplit, aligned
+from gpuml.divided import located_splits, small_arrays
 from gpuml.model_selection.candidates import Group, Step, steps_of
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task

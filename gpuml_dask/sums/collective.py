@@ -25,8 +25,8 @@ from dask.typing import Key
 from distributed import Client, Future, KilledWorker, Lock, get_worker
 from distributed.core import Status
 
-from gpuml.data import Place
-from gpuml.divided import aligned, small_arrays
+from gpuml.data import Place, aligned
+from gpuml.divided import small_arrays
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
