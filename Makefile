@@ -3,10 +3,13 @@
 #   make demo     searches over Ridge, LogisticRegression and a pipeline on real data, and on a
 #                 cluster of this machine; components of genotypes; tables on the screen, pictures
 #                 in out/
-#   make test     lint, types, tests and doctests
+#   make test     lint, types, and the tests and doctests that find most: products of parameters
+#                 by pairs of values
+#   make test-all all of them: the other combinations too, whole programs, and make bits
+#   make bits     tests that compare bits, with the kernels that OpenBLAS has for several CPUs
 #   make test-gpu every test that needs a GPU, some processes side by side on one GPU
 #   make lint     ruff and mypy only
-#   make coverage the tests again, with the share of lines that they run
+#   make coverage all tests again, with the share of lines that they run
 #   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
 #                 for their pictures
 #   make bench    this library and its rivals, timed; reports in out/bench (BENCH_ARGS=... for run.py)
@@ -36,7 +39,8 @@ TEST := $(VENV)/.test$(EXTRAS)
 DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint types pytest coverage docs bench bench-compare bench-page clean
+.PHONY: help demo test test-all test-rest test-gpu quick bits lint coverage docs bench \
+	bench-compare bench-page clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -48,7 +52,9 @@ demo: $(EXAMPLES)
 	$(BIN)/python examples/cluster_search.py --output $(OUT)
 	$(BIN)/python examples/population_structure.py --output $(OUT)
 
-test: lint pytest
+test: lint quick
+
+test-all: test test-rest
 
 lint: $(TEST)
 	$(BIN)/ruff check .
@@ -58,13 +64,30 @@ lint: $(TEST)
 # About as many processes as cores (JOBS=0: everything in one process, as a debugger needs it), each
 # with one thread: with more they are slower than a single process. scikit-learn's array-API checks
 # run only if SciPy was told so before its import.
-pytest: export SCIPY_ARRAY_API = 1
-pytest: export OMP_NUM_THREADS = 1
-pytest: export OPENBLAS_NUM_THREADS = 1
-pytest: export MKL_NUM_THREADS = 1
-pytest: $(TEST)
-	$(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal -m "not alone" $(PYTEST_ARGS)
+quick test-rest bits coverage: export SCIPY_ARRAY_API = 1
+quick test-rest bits coverage: export OMP_NUM_THREADS = 1
+quick test-rest bits coverage: export OPENBLAS_NUM_THREADS = 1
+quick test-rest bits coverage: export MKL_NUM_THREADS = 1
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
+
+quick: $(TEST)
+	$(PYTEST) -m "not exhaustive" $(PYTEST_ARGS)
+
+# What `make test` leaves out.
+test-rest: bits
+	$(PYTEST) -m "exhaustive and not alone" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m alone tests/test_architecture.py
+
+# OpenBLAS takes kernels that this CPU has no instructions for, and dies: those are left out.
+bits: $(TEST)
+	@for kernels in Haswell:avx2 SkylakeX:avx512f; do \
+		if grep -qsw "$${kernels#*:}" /proc/cpuinfo; then \
+			echo "bits, with kernels for $${kernels%:*}"; \
+			OPENBLAS_CORETYPE=$${kernels%:*} $(PYTEST) -m bits $(PYTEST_ARGS) || exit 1; \
+		else \
+			echo "bits: left out kernels for $${kernels%:*}, this CPU has no $${kernels#*:}"; \
+		fi; \
+	done
 
 # A test of a GPU waits for Python more than for the GPU: GPU_JOBS processes share it. Each takes about
 # a GB of its memory.
@@ -82,7 +105,7 @@ docs: $(DOCS)
 
 # Takes about twice as long as the tests alone.
 coverage: $(TEST)
-	$(MAKE) pytest PYTEST_ARGS="--cov --cov-report=term $(PYTEST_ARGS)"
+	$(PYTEST) -m "not alone" --cov --cov-report=term $(PYTEST_ARGS)
 
 bench: $(EXAMPLES)
 	$(BIN)/python benchmarks/run.py --out $(OUT)/bench $(BENCH_ARGS)

@@ -9,12 +9,15 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 import gc
 import importlib
 import sys
+from collections import defaultdict
 
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from gpuml.testing import array_libraries
+from tests.pairs import cover
 
 MOST_PROCESSES = 8
 
@@ -26,6 +29,34 @@ def pytest_xdist_auto_num_workers():
     pytest-xdist itself counts cores that this process may not use.
     """
     return min(joblib.cpu_count() + 1, MOST_PROCESSES)
+
+
+def pytest_report_header():
+    """Which kernels BLAS has taken: OPENBLAS_CORETYPE is only a wish."""
+    kernels = {each.get("architecture", each["internal_api"]) for each in threadpool_info()}
+    return f"kernels of BLAS: {', '.join(sorted(kernels))}"
+
+
+STRENGTHS = {"each": 1, "pairwise": 2}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark combinations `exhaustive` that tests marked `pairwise` or `each` do without.
+
+    What needs a GPU is covered by itself: elsewhere it is skipped.
+    """
+    products = defaultdict(list)
+    for item in items:
+        for name, strength in STRENGTHS.items():
+            if item.get_closest_marker(name) is not None:
+                on_gpu = item.get_closest_marker("gpu") is not None
+                products[item.nodeid.partition("[")[0], on_gpu, strength].append(item)
+    for (_, _, strength), product in products.items():
+        # Values need not be hashable, and each is one object in all combinations.
+        rows = [[id(value) for value in item.callspec.params.values()] for item in product]
+        for item in set(product) - {product[i] for i in cover(rows, strength)}:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.hookimpl(trylast=True)

@@ -70,6 +70,7 @@ def test_names_that_scikit_learn_has_later_may_be_asked_for():
 # ---------------------------------------------------------------- pickles and processes
 
 
+@pytest.mark.exhaustive
 def test_pickles_load_without_acceleration(tmp_path):
     with gpuml.accelerate(quiet=True):
         from sklearn.linear_model import Ridge
@@ -117,6 +118,7 @@ CALL = "import gpuml\ngpuml.accelerate('sklearn.linear_model', quiet=True)\n"
 OUR_MODULE, THEIR_MODULE = "gpuml.linear_model.ridge", "sklearn.linear_model._ridge"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("before", "text", "in_new_process"),
     [(["-m", "gpuml", "-q"], WORKERS, THEIR_MODULE), ([], CALL + WORKERS, OUR_MODULE)],
@@ -227,6 +229,7 @@ def test_what_cannot_be_run_is_refused(tmp_path, arguments, code, message):
     assert "Traceback" not in error
 
 
+@pytest.mark.exhaustive
 def test_options_choose_names_and_the_device():
     options = ["--only", "sklearn.linear_model.Ridge,sklearn.pipeline", "--device", "cpu"]
     code = "import gpuml; print(gpuml.get_config()['device'])"
@@ -238,6 +241,7 @@ def test_options_choose_names_and_the_device():
     assert done == (0, "cpu\n", "\n".join([*replaced, ""]))
 
 
+@pytest.mark.exhaustive
 def test_packages_of_a_module_are_imported_after_the_names_are_replaced(tmp_path):
     (tmp_path / "mine").mkdir()
     script(tmp_path / "mine", "from sklearn.impute import SimpleImputer", "__init__.py")
@@ -264,6 +268,7 @@ def test_an_unchanged_script_gives_the_same_results():
         )
 
 
+@pytest.mark.exhaustive
 def test_search_results_are_the_same_to_many_digits(tmp_path):
     text = (
         "import json, numpy as np\n"
@@ -288,6 +293,7 @@ def test_search_results_are_the_same_to_many_digits(tmp_path):
     np.testing.assert_allclose(ours, theirs, rtol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_the_examples_of_the_page_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) >= 3

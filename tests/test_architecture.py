@@ -384,7 +384,7 @@ def test_an_import_loads_no_heavy_package():
     assert [name for name in NOT_IMPORTED_BY_GPUML if name in loaded] == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.alone
 def test_an_import_takes_little_longer_than_that_of_scikit_learn():
     # The garbage collector looks through all modules so far a tenth of a second long, once or twice,

@@ -301,6 +301,7 @@ def test_the_page_shows_every_file_with_its_command(page, results):
         assert f"| {one.label} | {one.report.machine_name} | {one.rival.ratio:.2f} |" in text
 
 
+@pytest.mark.exhaustive
 def test_figures_are_drawn_from_other_results(page, tmp_path):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     module("_plots")  # the page imports it when it draws
@@ -377,6 +378,7 @@ def test_what_fails_or_takes_too_long_is_a_result(small_benchmarks, tmp_path, ca
     assert module("compare").main([str(out), str(out)]) == 0
 
 
+@pytest.mark.exhaustive
 def test_the_runner_runs_a_real_benchmark(tmp_path):
     command = [sys.executable, BENCHMARKS / "run.py", "--scenario", "pca", "--scale", "0.02"]
     options = ["--repeats", "2", "--out", tmp_path]

@@ -98,6 +98,7 @@ def test_neighbouring_rows_are_not_one_season(flights):
         assert abs(flights.target[part].mean() - flights.target.mean()) < 1
 
 
+@pytest.mark.exhaustive
 @needs_flights
 def test_options(flights):
     X, y = load_flights(dtype="float32", return_X_y=True)

@@ -247,6 +247,7 @@ def test_splits_of_pieces_are_those_of_all_rows(rows, rng, splitter, sizes):
         np.testing.assert_array_equal(global_rows(folds, sizes, "test", s), np.sort(test))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("sizes", CUTS, ids=len)
 @pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda cv: type(cv).__name__)
 def test_atoms_of_pieces_add_up_to_parts(rows, rng, splitter, sizes):
@@ -276,6 +277,7 @@ def test_atoms_of_pieces_add_up_to_parts(rows, rng, splitter, sizes):
         assert sum(atom.n_rows for atom in part.atoms) == N_ROWS
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("sizes", CUTS, ids=len)
 @pytest.mark.parametrize("kind", [int, bool, str])
 def test_rows_are_dealt_out_as_scikit_learn_does_it(library, rng, sizes, kind):

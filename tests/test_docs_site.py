@@ -55,6 +55,7 @@ def settings():
 # ------------------------------------------------------------------------------------- pages
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_a_page_run(name, capsys, tmp_path, monkeypatch, settings):
     monkeypatch.chdir(tmp_path)

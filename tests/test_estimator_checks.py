@@ -115,11 +115,20 @@ def expected_failures(estimator):
     return next((found for start, found in EXPECTED.items() if text.startswith(start)), {})
 
 
+EVERY = [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *PIPELINES]
+# One of each class; the others have other parameters.
+FIRST = list({type(estimator): estimator for estimator in reversed(EVERY)}.values())
+OTHERS = [estimator for estimator in EVERY if not any(estimator is one for one in FIRST)]
+
+
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *PIPELINES],
-    expected_failed_checks=expected_failures,
-    xfail_strict=False,
-)
+@parametrize_with_checks(FIRST, expected_failed_checks=expected_failures, xfail_strict=False)
 def test_check_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(OTHERS, expected_failed_checks=expected_failures, xfail_strict=False)
+def test_check_estimator_with_other_parameters(estimator, check):
     check(estimator)

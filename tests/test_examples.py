@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "grid_search_ridge.py"
 CLASSIFICATION = ROOT / "examples" / "classification_search.py"

@@ -401,6 +401,7 @@ def test_on_numpy_displays_are_those_of_scikit_learn(problem, name, kind):
     assert_same_display(ours, theirs, CURVES[name])
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", CURVES)
 def test_of_device_data_only_answers_come_to_the_host(problem, name, library):
     X, y, weight = problem
@@ -500,6 +501,7 @@ def test_models_without_components_have_no_scree(rows):
 # ---------------------------------------------------------------- the page
 
 
+@pytest.mark.exhaustive
 def test_the_blocks_of_the_page_run(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[1] / "docs" / "pictures.md").read_text()
     monkeypatch.chdir(tmp_path)

@@ -9,6 +9,7 @@ from gpuml import _labels
 from gpuml._labels import encode
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("n_classes", [1, 2, 9, 5000])
 def test_labels_counted_at_several_places_are_counted(library, rng, monkeypatch, n_classes):
     """As on a GPU, wherever the labels are."""
@@ -30,6 +31,7 @@ def test_labels_counted_at_several_places_are_counted(library, rng, monkeypatch,
     np.testing.assert_array_equal(found.counts, counts)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(
     "values", [[0], [3], [0, 1], [1, 2], [5, 3], [0, 2, 127], [0, 128], [-1, 0], [70_000, 1]]
 )

@@ -117,6 +117,7 @@ def test_all_vectors_give_all_of_the_matrix(matrix):
     np.testing.assert_allclose((u * s) @ v, matrix, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("q", [0, 1, 2])
 def test_a_step_is_worth_as_much_as_dasks(rng, q):
     da = pytest.importorskip("dask.array")
@@ -311,6 +312,7 @@ def test_a_matrix_of_zeros(library, shape):
     np.testing.assert_array_equal(error.singular_values, 0.0)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(
     ("scale", "dtype", "words"),
@@ -386,6 +388,7 @@ def test_rows_that_come_in_another_shape_are_an_error(matrix):
 # ---------------------------------------------------------------- random numbers and signs
 
 
+@pytest.mark.bits
 def test_the_same_seed_gives_the_same_bits(matrix):
     first = svd_compressed(matrix, K, random_state=3)
     again = svd_compressed(matrix, K, random_state=np.random.RandomState(3))

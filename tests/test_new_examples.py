@@ -11,6 +11,8 @@ import pytest
 
 import gpuml
 
+pytestmark = pytest.mark.exhaustive
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 

@@ -99,6 +99,7 @@ def test_modules_that_the_design_names_exist():
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.exhaustive
 def test_the_python_in_the_readme_runs(capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "population_structure.py"
 BENCHMARK = ROOT / "benchmarks" / "svd.py"

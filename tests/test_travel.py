@@ -158,6 +158,7 @@ def test_every_estimator_travels_and_is_in_the_tables():
         assert issubclass(kind, Travels) or kind.__module__.startswith("sklearn."), name
 
 
+@pytest.mark.each
 @ways
 @named
 def test_a_model_comes_back_as_it_was(name, way, rows, tmp_path):
@@ -179,6 +180,7 @@ def test_the_arrays_of_a_model_come_back_to_their_library(library, way, rows, tm
     assert_same(model, way(model, tmp_path))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ON_DEVICES)
 def test_a_model_of_device_data_says_the_same_when_loaded_anywhere(name, library, rows):
     model = fitted(name, rows, library.asarray, ON_DEVICES)
@@ -232,6 +234,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
+@pytest.mark.exhaustive
 def test_models_load_and_work_where_their_library_is_not(library, rows, tmp_path):
     for name in ON_DEVICES:
         model = fitted(name, rows, library.asarray, ON_DEVICES)
@@ -294,6 +297,7 @@ def test_a_twin_that_is_not_fitted_is_fitted_to_the_same_model(name, rows):
         )
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", sorted(set(ON_DEVICES) & set(WITH_A_TWIN)))
 def test_a_twin_of_a_device_model_works_on_the_host(name, library, rows):
     model = fitted(name, rows, library.asarray, ON_DEVICES)

@@ -13,6 +13,8 @@ import pytest
 
 import gpuml
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("gpuml", "gpuml_dask")
 # Oldest setuptools that pyproject.toml allows.

@@ -18,6 +18,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_squared_distances(library, shape, dtype):
@@ -54,6 +55,7 @@ def test_clusters_that_have_rows(library, labels):
     assert closeness(rows, centres, codes).n_found == len(set(labels))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (1e4, 1.0), (-1e-20, 1e-22)])

@@ -77,6 +77,7 @@ def polars_frame(data):
     return pytest.importorskip("polars").from_pandas(data)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("as_frame", [pd.DataFrame, polars_frame], ids=["pandas", "polars"])
 @pytest.mark.parametrize(
     ("sparse", "output"), [(True, None), (False, None), (False, "pandas"), (False, "polars")]
@@ -142,6 +143,7 @@ COLUMNS = {
 REMAINDERS = {"drop": "drop", "passthrough": "passthrough", "scaled": StandardScaler()}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("remainder", REMAINDERS)
 def test_columns_of_arrays_are_taken_where_they_are(columns, remainder, library, rng):
@@ -285,6 +287,7 @@ def target_models(name):
     )
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("n_targets", [0, 1, 2], ids=["flat", "one", "two"])
 def test_targets_are_transformed_where_rows_are(name, n_targets, library):

@@ -122,6 +122,7 @@ def assert_same_outcome(found, expected):
     assert str(found)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     ("bad_X", "bad_y", "weight"), [case[1:] for case in INPUTS], ids=[case[0] for case in INPUTS]
 )

@@ -66,6 +66,7 @@ def there():
 # ---------------------------------------------------------------- bytes
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("plan", [WHOLE, ROWS], ids=["whole", "rows"])
 @pytest.mark.parametrize("estimator", [Ridge(), LogisticRegression()], ids=["ridge", "logistic"])
 @pytest.mark.parametrize("persisted", [True, False], ids=["persisted", "lazy"])

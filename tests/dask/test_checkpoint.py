@@ -450,6 +450,7 @@ ELSEWHERE = """
 """
 
 
+@pytest.mark.exhaustive
 def test_tokens_are_the_same_in_other_processes():
     """With other hash seeds, other addresses, and NumPy's global generator elsewhere."""
     code = textwrap.dedent(ELSEWHERE).format(tests=os.path.dirname(__file__))

@@ -173,7 +173,7 @@ def test_options_of_a_gpu_cluster(monkeypatch, spill, limit):
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_worker_for_each_gpu():
     pytest.importorskip("dask_cuda")
     if not clusters._n_gpus():
@@ -253,6 +253,7 @@ STARTS = """
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "end", ["pass", "raise ValueError('wrong')", "time.sleep(60)"], ids=["end", "error", "ctrl-c"]
 )
@@ -276,6 +277,7 @@ def test_workers_end_with_a_program_that_is_killed(program):
     assert_gone(workers)
 
 
+@pytest.mark.exhaustive
 def test_a_script_without_a_guard_is_told_so(program):
     script = program(
         """

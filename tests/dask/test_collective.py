@@ -216,6 +216,7 @@ def test_a_rank_with_all_pieces_sends_one_result():
     assert len(fold({(i, i + 1): i for i in range(8, 12)}, 0, 16, operator.add)) == 1
 
 
+@pytest.mark.bits
 @deals
 def test_totals_have_the_same_bits_for_any_deal(ranks, n_ranks, rng):
     pieces = make_pieces(rng)
@@ -617,6 +618,7 @@ def test_ranks_wait_for_workers_that_are_busy(client, collective):
     assert busy.done()
 
 
+@pytest.mark.bits
 def test_two_clients_take_turns(client):
     workers = addresses_of(client)
     with Client(client.scheduler.address, set_as_default=False) as other:
@@ -801,7 +803,7 @@ def test_one_gpu_drives_alone():
 
 
 @on_gpu
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_gpus_sum_together_and_survive_a_loss():
     import cupy
 

@@ -27,7 +27,10 @@ dm = pytest.importorskip("dask_ml.model_selection", reason=MISSING)
 ParallelPostFit = pytest.importorskip("dask_ml.wrappers").ParallelPostFit
 
 # dask-ml is dormant: what it calls may be deprecated any day, and no fault of ours.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:dask_ml")
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:dask_ml"),
+]
 
 RTOL = 1e-10
 # By default dask-ml weights the scores of folds by their rows; scikit-learn does not.

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
@@ -11,6 +12,7 @@ from gpuml.model_selection import GridSearchCV
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 
 
+@pytest.mark.exhaustive
 def test_the_examples_of_the_page_run(client, capsys):
     script, *others = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names = {"__name__": "__main__"}  # the script starts a cluster of its own

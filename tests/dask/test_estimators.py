@@ -110,6 +110,7 @@ def assert_same(model, other, tol=1e-9):
             np.testing.assert_allclose(mine[name], value, rtol=tol, atol=tol, err_msg=name)
 
 
+@pytest.mark.each
 @divided(REGRESSORS)
 def test_regressors_are_those_of_one_device(client, model, parts, regression, weights):
     (X, y), (sizes, piece) = regression, parts
@@ -121,6 +122,7 @@ def test_regressors_are_those_of_one_device(client, model, parts, regression, we
     assert type(model.coef_) is np.ndarray
 
 
+@pytest.mark.each
 @divided(CLASSIFIERS)
 def test_classifiers_are_those_of_one_device(client, model, parts, classes, weights):
     (X, y), (sizes, piece) = classes, parts
@@ -141,6 +143,7 @@ def test_classifiers_are_those_of_one_device(client, model, parts, classes, weig
     assert scores[0] == pytest.approx(scores[1], rel=1e-12)
 
 
+@pytest.mark.each
 @divided(TRANSFORMERS)
 def test_transformers_are_those_of_one_device(client, model, parts, regression):
     (X, _), (sizes, piece) = regression, parts
@@ -166,6 +169,7 @@ def test_a_doubled_row_is_a_doubled_weight(client, regression):
     np.testing.assert_allclose(scaled.var_, weighted.var_, rtol=1e-10)
 
 
+@pytest.mark.bits
 def test_bits_do_not_depend_on_who_has_what(client, regression):
     X, y = regression
     with dask.config.set({"gpuml.piece-bytes": "2 kB"}):

@@ -167,13 +167,14 @@ def quick(estimator):
     return Slow(seconds=0) if isinstance(estimator, Slow) else Ridge()
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("n_kills", [1, 3])
 def test_killed_workers_change_no_score(fragile, client, rows, name, n_kills):
     check_kills(fragile, client, rows, name, n_kills, seed=n_kills)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_kills", [1, 3])
 @pytest.mark.parametrize("seed", seeds(20))
 def test_killed_workers_change_no_score_many_times(fragile, client, rows, n_kills, seed):
@@ -396,6 +397,7 @@ def check_kills_by_rows(cluster, client, rows, expected, name, form, n_kills, se
     assert "rows divided" in str(search.plan_)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(("name", "form", "n_kills"), [
     ("ridge", "local", 1), ("several groups", "local", 3), ("logistic", "dask", 1),
 ])  # fmt: skip
@@ -406,7 +408,7 @@ def test_killed_workers_change_no_score_by_rows(
     check_kills_by_rows(fragile, client, rows, expected, name, form, n_kills, n_kills)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_kills", [1, 3])
 @pytest.mark.parametrize("seed", seeds(6))
 def test_killed_workers_change_no_score_by_rows_many_times(
@@ -455,12 +457,13 @@ def check_estimators(cluster, client, rows, name, n_kills, seed):
     assert np.array_equal(model.intercept_, expected.intercept_)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize(("name", "n_kills"), [("ridge", 1), ("logistic", 3)])
 def test_killed_workers_change_no_model(fragile, client, rows, name, n_kills):
     check_estimators(fragile, client, rows, name, n_kills, n_kills)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", seeds(6))
 def test_killed_workers_change_no_model_many_times(fragile, client, rows, seed):
     name = list(ESTIMATORS)[seed % len(ESTIMATORS)]

@@ -19,6 +19,8 @@ from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask.settings import PLUGIN, share_settings
 
+pytestmark = pytest.mark.exhaustive
+
 RTOL = 1e-10
 ALPHAS = list(np.logspace(-2, 3, 10))
 N_WORKERS = 4

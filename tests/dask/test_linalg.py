@@ -381,6 +381,7 @@ def test_the_orientation_follows_the_shape_alone():
 # ---------------------------------------------------------------- strips of any library
 
 
+@pytest.mark.pairwise
 @shapes
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("codes", [False, True])

@@ -52,6 +52,7 @@ def route(request, monkeypatch):
         collective.close()
 
 
+@pytest.mark.each
 @shapes
 @pytest.mark.parametrize("codes", [False, True])
 def test_computed_at_once_it_is_the_same(client, route, shape, codes, rng):
@@ -79,6 +80,7 @@ def test_rows_that_do_not_fit_are_read_again(client, monkeypatch, rng):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.each
 @pytest.mark.usefixtures("copies_stay")
 @pytest.mark.parametrize("on_top", [False, True])
 def test_chunks_that_are_there_need_no_more_room(client, route, on_top, monkeypatch, rng):
@@ -109,6 +111,7 @@ def test_small_values_take_more_visits(client, route, rng):
     np.testing.assert_allclose(s.compute(), [1.0, 1e-5, 1e-9, 1e-10], rtol=1e-2)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("whole", [True, False])
 def test_ranks_take_large_strips_that_are_whole(client, monkeypatch, whole, rng):
     known, taken = on_ranks(monkeypatch), []

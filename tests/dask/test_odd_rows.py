@@ -28,6 +28,8 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
 
 N, P = 60, 4
+pytestmark = pytest.mark.exhaustive
+
 NAMES = list("abcd")
 
 

@@ -288,6 +288,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_scikit_learn_refuses_is_refused(client, X, case):
     make, message = REFUSED[case]

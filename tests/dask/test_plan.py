@@ -466,6 +466,7 @@ def test_the_reason_names_what_was_compared():
     assert "rows about" in plan.why
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "work",
     [

@@ -149,7 +149,7 @@ def test_a_killed_driver_leaves_what_is_finished(client, tmp_path, name):
     check_killed_driver(client, tmp_path, name, seed=4)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("seed", seeds(4))
 def test_a_killed_driver_leaves_what_is_finished_at_any_moment(client, tmp_path, name, seed):

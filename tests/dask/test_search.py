@@ -112,6 +112,7 @@ def assert_same_search(found, expected):
     assert found.best_index_ == expected.best_index_
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("name", CASES)
 def test_scores_are_those_of_one_device(client, rows, name):
     estimator, grid, kind = CASES[name]
@@ -192,6 +193,7 @@ def remote_forms(client, X, y):
     }
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("form", ["dask arrays", "futures", "delayed"])
 @pytest.mark.parametrize("cv", [3, KFold(3, shuffle=True, random_state=0)], ids=["folds", "KFold"])
 def test_rows_on_workers(client, rows, form, cv):

@@ -39,6 +39,7 @@ def agree(library, ours, theirs, names, rtol=1e-6):
         np.testing.assert_allclose(found, getattr(theirs, name), rtol=rtol, atol=rtol, err_msg=name)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("whiten", [False, True])
@@ -127,6 +128,7 @@ def test_divided_rows_give_the_same(rng, make, cuts):
     assert found["n_features_in_"] == 12
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("make", [pca, truncated])
 def test_the_same_seed_gives_the_same_bits(rng, make):
     X = rows(rng, (200, 12))

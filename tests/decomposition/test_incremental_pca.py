@@ -30,6 +30,7 @@ def agree(library, ours, theirs, rtol=RTOL["float64"]):
     assert ours.n_samples_seen_ == theirs.n_samples_seen_
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("n_components", [None, 2])
 @pytest.mark.parametrize("batch_size", [None, 17])

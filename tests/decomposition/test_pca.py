@@ -36,6 +36,7 @@ def agree(library, ours, theirs, rtol=RTOL["float64"]):
     assert ours.n_samples_ == theirs.n_samples_
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("solver", EXACT)
 @pytest.mark.parametrize("whiten", [False, True])
@@ -81,6 +82,7 @@ def test_covariance_times_precision_is_one(rng):
     np.testing.assert_allclose(model.get_covariance() @ model.get_precision(), np.eye(8), atol=1e-9)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", [(30, 60), (60, 60), (61, 60), (2, 5), (50, 1)])
 @pytest.mark.parametrize("solver", ["full", "covariance_eigh"])
 def test_any_shape(library, rng, shape, solver):
@@ -194,6 +196,7 @@ def test_a_constant_column_has_no_share(library, rng):
         assert variance[-1] <= 1e-14 * variance[0]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
 @pytest.mark.parametrize("solver", [*EXACT, "randomized"])
 def test_what_is_not_finite_is_refused_and_nothing_changes(library, rng, bad, solver):

@@ -78,6 +78,7 @@ PCA_CANDIDATES = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("solver", ["auto", "covariance_eigh", "full"])
 @pytest.mark.parametrize("n", [40, 180])
 def test_pca_at_once_is_pca_one_by_one(library, rng, solver, n):

@@ -92,6 +92,7 @@ def agree(ours, theirs, rtol, names=FITTED):
 # ---------------------------------------------------------------- agreement with scikit-learn
 
 
+@pytest.mark.each
 @kinds
 @shapes
 @pytest.mark.parametrize(  # whitening is of results, which have one dtype
@@ -119,6 +120,7 @@ def test_pca_agrees_with_scikit_learn_s(tmp_path, rng, make, shape, dtype, white
         np.testing.assert_allclose(found, expected, atol=tol)
 
 
+@pytest.mark.pairwise
 @kinds
 @shapes
 @pytest.mark.parametrize("dtype", ["f8", "i1", "i2"])
@@ -136,6 +138,7 @@ def test_truncated_svd_agrees_with_scikit_learn_s(tmp_path, rng, make, shape, dt
         np.testing.assert_allclose(found, expected, atol=1e2 * rtol * abs(expected).max())
 
 
+@pytest.mark.each
 @models
 @shapes
 @pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
@@ -163,6 +166,7 @@ def test_float32_stays_float32(tmp_path, rng, model, make):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.pairwise
 @shapes
 @kinds
 @pytest.mark.parametrize("whiten", [False, True])
@@ -222,6 +226,7 @@ CODES = {
 codes_of = pytest.mark.parametrize("make", CODES.values(), ids=CODES)
 
 
+@pytest.mark.each
 @codes_of
 def test_missing_codes_are_the_mean_of_their_feature(tmp_path, genotypes, make):
     codes, values = genotypes
@@ -272,6 +277,7 @@ def test_codes_give_what_arrays_give_where_none_is_missing(rng):
 # ---------------------------------------------------------------- integers in memory
 
 
+@pytest.mark.pairwise
 @models
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "bool"])
 def test_integers_of_every_library(library, rng, model, dtype):
@@ -305,6 +311,7 @@ def peak(function, *args):
         tracemalloc.stop()
 
 
+@pytest.mark.each
 @models
 @pytest.mark.parametrize("make", [zarr_of, mapped])
 @pytest.mark.parametrize("dtype", ["f4", "i1"])
@@ -326,6 +333,7 @@ def test_memory_is_that_of_blocks(tmp_path, rng, model, make, dtype, shape):
 # ---------------------------------------------------------------- what is wrong
 
 
+@pytest.mark.pairwise
 @models
 @kinds
 @shapes

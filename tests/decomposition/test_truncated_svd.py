@@ -44,6 +44,7 @@ def route(request, monkeypatch):
         monkeypatch.setattr(module, "SMALL_SIDE", 0)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("algorithm", ["randomized", "arpack"])
 @pytest.mark.parametrize("shape", [(90, 9), (12, 40)])
@@ -182,6 +183,7 @@ def agree_with_svd(found, X, dtype):
     np.testing.assert_allclose(found["explained_variance_ratio_"], variance / total, rtol=rtol)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("mean", MEANS)
 def test_a_large_mean_takes_no_digits(library, rng, route, mean, dtype):

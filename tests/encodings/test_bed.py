@@ -71,6 +71,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("rows", KEYS, ids=str)
 @pytest.mark.parametrize("columns", KEYS, ids=str)
 @pytest.mark.parametrize("samples", [13, 16])

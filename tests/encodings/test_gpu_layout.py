@@ -54,6 +54,7 @@ def test_missing_values_count_as_zero(case, rng, gpu):
     laws.missing_values_count_as_zero(case, rng, gpu, np.asarray)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[5]], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_errors_are_within_the_bound(case, dtype, rng, gpu):

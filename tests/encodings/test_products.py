@@ -31,6 +31,7 @@ def close(result, expected, dtype="float64"):
     assert result.shape == expected.shape
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("bits", "missing"), KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -58,6 +59,7 @@ def test_products_are_those_of_the_dense_matrix(rng, bits, missing, shape, dtype
     assert alone.missing is None
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize(("bits", "missing"), KINDS)
 @pytest.mark.parametrize("shape", [*SHAPES, (600, 1030)], ids=str)
 def test_counts_are_exact(rng, bits, missing, shape):
@@ -89,6 +91,8 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(_host, "THREADED_FROM_PRODUCTS", 0)
 
 
+@pytest.mark.bits
+@pytest.mark.each
 @pytest.mark.parametrize("p", [8, 30])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.usefixtures("small_pieces")
@@ -123,6 +127,7 @@ def test_blas_has_its_threads_back_after_an_error(rng, monkeypatch):
         assert blas_threads() == before
 
 
+@pytest.mark.bits
 def test_other_threads_than_the_main_one_get_the_same(rng):
     packed = dense(rng, 20_000, 60, 2, True)[0]
     W = rng.standard_normal((60, 10))

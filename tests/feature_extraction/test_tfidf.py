@@ -33,6 +33,7 @@ def as_numpy(Z, library):
     return library.to_numpy(Z.toarray() if hasattr(Z, "toarray") else Z)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("params", CASES)
 def test_dense_counts_agree_with_sklearn(library, rng, params):
     X = counts(rng)

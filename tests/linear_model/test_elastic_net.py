@@ -44,6 +44,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore:.*l1_ratio:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*l1_reg:UserWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -75,6 +76,7 @@ def test_agrees_with_sklearn(library, rng, dtype, weighted, targets, shape):
         )
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 1.0])
 @pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
@@ -164,6 +166,7 @@ def test_alpha_zero_is_least_squares(library, rng):
     close(coef, sk.LinearRegression().fit(X, y, w).coef_, 1e-8)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_many_features_need_a_working_set(library, rng, fit_intercept):
     X, y, w = problem(rng, n=200, p=6000, mean=1.0)
@@ -183,6 +186,7 @@ def test_many_features_need_a_working_set(library, rng, fit_intercept):
 GRID = {"alpha": [0.5, 0.01, 0.1], "l1_ratio": [0.5, 1.0, 0.2], "fit_intercept": [True, False]}
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("shape", [(80, 8), (40, 60), (60, 300), (60, 1100)])
 def test_a_search_agrees_with_sklearn(library, rng, weighted, shape):
@@ -365,6 +369,7 @@ BAD = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("p", [8, 1100])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_names_the_argument_and_changes_nothing(library, rng, case, p):

@@ -32,6 +32,7 @@ def close(library, a, b, rtol=LAW_RTOL["float64"]):
     np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, np.abs(b).max()))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
@@ -377,6 +378,7 @@ def of_unit_size(rng, n_rows=60):
     return X, X @ np.arange(5.0) + rng.normal(size=n_rows)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("n_rows", [60, 4])
 @pytest.mark.parametrize("scale", SMALL)
 @pytest.mark.parametrize("model", [LinearRegression(), Ridge(alpha=0.0)], ids=["ols", "ridge"])

@@ -87,6 +87,7 @@ def test_the_optimality_conditions_hold(rng, case, k):
     assert of_intercept < 1e-9 or not model.fit_intercept
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize(
     "case", ["plain", "weak", "strong", "no intercept", "balanced", "weights by class"]
@@ -108,6 +109,7 @@ def test_coefficients_are_those_of_scikit_learn(rng, library, case, k):
     np.testing.assert_array_equal(labels, theirs.predict(X))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
 @pytest.mark.parametrize("k", [2, 3])
 def test_sparse_coefficients_are_those_of_scikit_learn(rng, library, l1_ratio, k):
@@ -249,6 +251,7 @@ def test_the_objective_is_at_least_as_good_as_scikit_learns(rng, name):
 # ---------------------------------------------------------------- many models at once
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky", "saga"])
 def test_together_is_as_one_by_one(rng, library, solver, k):

@@ -87,6 +87,7 @@ def assert_same(ours, theirs, library=None, rtol=1e-5):
 # ---------------------------------------------------------------- scikit-learn
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("data", [iris, cancer, digits], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "accuracy"])
 def test_known_data(data, scoring):
@@ -94,6 +95,7 @@ def test_known_data(data, scoring):
     assert_same(*fit_both(X, y, scoring=scoring, cv=3))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("legacy", [True, False])
 @pytest.mark.parametrize("refit", [True, False])
@@ -111,6 +113,7 @@ def test_every_library(library, rng, k, legacy, refit, weighted):
     assert ours.score(there, library.asarray(y)) == pytest.approx(theirs.score(X, y), rel=1e-6)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize(
     "params",
@@ -139,6 +142,7 @@ def test_parameters(rng, k, params):
     assert_same(*fit_both(X, y, weight=w, **params))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("legacy", [True, False])
 @pytest.mark.parametrize("ratios", [(0,), (1,), (0, 0.5, 1)])

@@ -45,6 +45,7 @@ RIDGE = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("shape", [(60, 6, None), (60, 6, 3), (20, 40, None), (20, 40, 2)])
 @pytest.mark.parametrize("params", RIDGE, ids=str)
@@ -133,6 +134,7 @@ SPARSE = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("case", SPARSE, ids=str)
 def test_sparse_agrees_with_sklearn(library, rng, weighted, case):
@@ -225,6 +227,7 @@ def test_splits_without_rows(rng, kind, cv, match):
         kind(cv=cv).fit(X, y)
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("rows", [slice(0, 12), slice(12, 60)])
 def test_folds_without_weight(library, rng, rows):

@@ -45,6 +45,7 @@ def assert_same_model(library, ours, theirs, X, rtol=1e-8):
 # ---------------------------------------------------------------- scikit-learn
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("p", [6, 120])
@@ -201,6 +202,7 @@ SPLITTERS = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("class_weight", [None, {0: 2.0, 1: 1.0, 2: 0.3}, "balanced"])
 @pytest.mark.parametrize("p", [6, 120])
@@ -270,6 +272,7 @@ def assert_same_search(library, ours, theirs, X, y, w=None):
     np.testing.assert_allclose(coef, theirs.best_estimator_.coef_, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 2.0, 1: 1.0}])
 @pytest.mark.parametrize("scoring", SCORING)
@@ -286,6 +289,7 @@ def test_a_search_has_the_scores_of_sklearn(
     assert step.why == "all candidates together"
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "balanced_accuracy", None])
 def test_a_search_over_many_classes(library, rng, fit_once, scoring):
     X, y, _ = problem(rng, n=150, k=4)

@@ -42,6 +42,7 @@ def close(ours, theirs, rtol=1e-6):
 # ---------------------------------------------------------------- ridge
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
@@ -127,6 +128,7 @@ def test_other_solvers_are_those_of_scikit_learn(rng, solver):
 # ---------------------------------------------------------------- logistic
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", [(150, 12), (60, 400)])
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("fit_intercept", [True, False])

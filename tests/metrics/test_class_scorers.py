@@ -138,6 +138,7 @@ def check_agreement(scorer, y, said, classes, weight, asarray):
 # ---------------------------------------------------------------- against scikit-learn
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("kind", CLASSES)
 @pytest.mark.parametrize("name", NAMES)
@@ -148,6 +149,7 @@ def test_names_agree_with_scikit_learn(library, rng, name, kind, weighted):
     check_agreement(sk.get_scorer(name), y, said, classes, weight, library.asarray)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("kind", ["binary", "three"])
 @pytest.mark.parametrize(("name", "options", "response"), OPTIONS)
@@ -184,6 +186,7 @@ def test_the_positive_class_may_be_either_word(rng, name, pos_label):
         assert check_agreement(scorer, y, said, CLASSES["two words"], None, np.asarray)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("zero_division", ["warn", 0, 1, np.nan])
 @pytest.mark.parametrize("average", ["binary", "macro", "micro", "weighted"])
 @pytest.mark.parametrize("name", AVERAGED)
@@ -206,6 +209,7 @@ def test_models_that_predict_one_class(library, rng):
         assert check_agreement(sk.get_scorer(name), y, said, np.arange(3), weight, library.asarray)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", NAMES)
 def test_float32_responses_are_summed_in_float64(library, rng, name):
     y, said = problem(rng, 2 if "_ov" not in name else 3)
@@ -324,6 +328,7 @@ def test_warnings_of_scikit_learn_are_given(rng):
     np.testing.assert_array_equal(found, [-1.0, -1.0])
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -0.1])
 @pytest.mark.parametrize(
     "name", ["neg_log_loss", "neg_brier_score", "roc_auc_ovr", "d2_brier_score"]

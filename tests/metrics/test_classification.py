@@ -99,6 +99,7 @@ def test_functions_are_public_and_look_like_those_of_scikit_learn(name):
     assert str(inspect.signature(ours)) == str(inspect.signature(theirs))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("name", "k", "options"), OF_LABELS)
 def test_metrics_of_labels(library, rng, name, k, options, weighted):
@@ -111,6 +112,7 @@ def test_metrics_of_labels(library, rng, name, k, options, weighted):
         check_same(ours(target, pred, sample_weight=weight, **options), expected, place_of(pred))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("name", "k", "options"), OF_SCORES)
 def test_metrics_of_scores(library, rng, name, k, options, weighted):

@@ -81,6 +81,7 @@ def test_every_regression_metric_of_scikit_learn_is_public():
     assert set(METRICS) == set(regression)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize(("name", "parameters"), CASES)
@@ -99,6 +100,7 @@ def test_metrics_agree_with_scikit_learn(library, rng, name, parameters, weighte
     np.testing.assert_allclose(found, expected, rtol=RTOL[dtype], atol=RTOL[dtype])
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("name", SEVERAL_TARGETS)
 def test_averages_over_targets_agree_with_scikit_learn(library, rng, name, weighted):
@@ -180,6 +182,7 @@ def test_torch_predictions_may_be_part_of_a_graph(rng):
 # ---------------------------------------------------------------- laws
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("n_targets", [None, 1, 3])
 @pytest.mark.parametrize("name", METRICS)
@@ -235,6 +238,7 @@ def test_perfect_predictions_have_the_best_value(rng, name):
     np.testing.assert_allclose(ours(name)(y, y), best, atol=1e-15)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("average", AVERAGES, ids=str)
 @pytest.mark.parametrize("name", MOMENTS)
 def test_moments_say_what_predictions_say(library, rng, name, average):
@@ -312,6 +316,7 @@ def test_a_model_that_predicts_nan_has_no_finite_score_and_spoils_no_other(libra
 # ---------------------------------------------------------------- degenerate rows
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("force_finite", [True, False])
 @pytest.mark.parametrize("name", ["r2_score", "explained_variance_score"])
 @pytest.mark.parametrize("value", [-2.0, 0.1, 1e8 / 3])
@@ -432,6 +437,7 @@ def test_bad_input_raises_what_scikit_learn_raises_and_is_named(case):
         ours("r2_score")(*args, **kwargs)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_bad_values_on_a_device_are_named(library, rng, name, bad):

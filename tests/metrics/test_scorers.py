@@ -127,6 +127,7 @@ def test_regression_scorers_agree_with_scikit_learn(library, rng, name):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_scorers_agree_with_scikit_learn(library, rng, name):
     estimator, X, y = classification(rng, name)
@@ -382,6 +383,7 @@ def test_an_estimator_that_cannot_be_scored_is_named():
 # ---------------------------------------------------------------- many models at once
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("whose", [regression, sk], ids=["ours", "theirs"])

@@ -210,6 +210,7 @@ def data_for(case):
 cases = pytest.mark.parametrize("case", REGRESSORS + CLASSIFIERS, ids=lambda c: name_of(c[0]))
 
 
+@pytest.mark.each
 @cases
 @pytest.mark.parametrize("splitter", SPLITTERS, ids=name_of)
 def test_a_search_on_divided_rows_is_the_search_on_all(case, splitter):
@@ -238,6 +239,7 @@ def test_all_rows_of_a_piece_may_weigh_nothing(case, rng):
     check_search(case, X, y, weight, scoring=scores_of(case), splitter=StratifiedKFold(3))
 
 
+@pytest.mark.each
 @cases
 @pytest.mark.parametrize("sizes", [(90,), (1,) * 90, (1, 88, 1)], ids=len)
 def test_it_does_not_matter_where_the_rows_are_cut(case, sizes):
@@ -258,6 +260,7 @@ def test_pieces_may_lack_classes(case):
         )
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "case",
     [*(REGRESSORS[i] for i in (0, 3, 5)), *(CLASSIFIERS[i] for i in (0, 1, 5, 6))],
@@ -483,6 +486,7 @@ def check_fit(model, X, y, weight, *, sizes=SIZES, library=None):
             np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("model", MODELS + STEPS, ids=name_of)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_fit_of_divided_rows_is_the_fit_of_all(model, weighted, rng):

@@ -122,6 +122,7 @@ def address(x):
     return x.untyped_storage().data_ptr()
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", [*GATHERS_NOTHING, *OTHERS])
 def test_scores_are_those_of_sklearn(library, rng, name):
     cv = {**GATHERS_NOTHING, **OTHERS}[name]
@@ -285,6 +286,7 @@ def test_what_shares_rows_cannot_write_to_them(rng):
 # ---------------------------------------------------------------- estimators that read host arrays
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["shuffled", "stratified", "shuffle split"])
 def test_estimators_of_sklearn_get_host_views_of_rows_on_a_device(library, rng, name):
     cv = {**GATHERS_NOTHING, **OTHERS}[name]

@@ -76,6 +76,7 @@ def assert_same_search(ours, theirs, rtol=1e-6):
     assert ours.best_score_ == pytest.approx(theirs.best_score_, rel=rtol)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_tables_and_winners_are_those_of_scikit_learn(rng, estimator, settings):
@@ -87,6 +88,7 @@ def test_tables_and_winners_are_those_of_scikit_learn(rng, estimator, settings):
     np.testing.assert_allclose(mine.predict(X), other.predict(X), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("min_resources", ["smallest", 40])
 @pytest.mark.parametrize("random_state", [0, 7])
 def test_random_candidates_are_those_of_scikit_learn(rng, min_resources, random_state):
@@ -112,6 +114,7 @@ def test_a_parameter_as_resource_goes_with_the_candidates(rng):
     )
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("classes", [False, True])
 def test_rows_of_any_library_stay_where_they_are(rng, library, classes):
     X, y = data(rng, classes=classes)

@@ -189,6 +189,7 @@ def test_no_figure_stays_open(search):
     assert pyplot.get_fignums() == before
 
 
+@pytest.mark.exhaustive
 def test_a_picture_takes_little_time(search):
     html_of(search)  # what has to be imported is
     times = []

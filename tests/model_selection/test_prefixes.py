@@ -282,6 +282,7 @@ def test_same_scores_as_sklearn(name, calls):
     assert (ours.cv_results_["mean_score_time"] > 0).all()
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["impute, powers, ridge", "words", "a pipeline inside"])
 @pytest.mark.parametrize("cache_bytes", [1, 5000])
 def test_same_scores_where_little_is_kept(name, cache_bytes):
@@ -365,6 +366,7 @@ def test_seconds_are_shared_out():
 # ---------------------------------------------------------------- models of ours
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_last_steps_are_fitted_at_once(monkeypatch, train, weighted):

@@ -109,6 +109,7 @@ def searched(of, model, estimator, scoring, error_score, X, y, w):
     return search.fit(X, y, **({} if w is None else {"sample_weight": w}))
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("model", ["Ridge", "LogisticRegression"])
 @pytest.mark.parametrize("in_pipeline", [True, False])
 @pytest.mark.parametrize("error_score", [np.nan, "raise"])
@@ -126,6 +127,7 @@ def test_a_search_scores_or_fails_as_sklearns(rows, model, in_pipeline, error_sc
         check_same(search, weight)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("in_pipeline", [True, False])
 @pytest.mark.parametrize("fit", REQUESTS)
 @pytest.mark.parametrize("scorer", REQUESTS)
@@ -140,6 +142,7 @@ def test_scorers_have_requests_of_their_own(rows, in_pipeline, fit, scorer):
         check_same(search, score, error_score)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("in_pipeline", [True, False])
 @pytest.mark.parametrize("fit", REQUESTS)
 @pytest.mark.parametrize("score", REQUESTS)

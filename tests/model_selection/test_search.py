@@ -110,6 +110,7 @@ def compare(ours, theirs, atol=1e-8):
     np.testing.assert_allclose(ours.best_score_, theirs.best_score_, rtol=atol)
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore:An ill-conditioned matrix:scipy.linalg.LinAlgWarning")
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_same_scores_as_sklearn(library, rng, problem):
@@ -379,6 +380,7 @@ BAD = {
 }
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore:.*fits failed")
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_names_the_argument_and_changes_nothing(library, rng, case):

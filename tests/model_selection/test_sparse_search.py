@@ -32,6 +32,7 @@ def same_scores(ours, rival, rtol=1e-6):
     assert ours.best_params_ == rival.best_params_
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", [(150, 20), (90, 400)])
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize(
@@ -63,6 +64,7 @@ def test_ridge_with_several_targets(rng):
     assert TOGETHER in str(ours.plan_)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("shape", [(150, 20), (90, 400)])
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("cv", [3, StratifiedKFold(4, shuffle=True, random_state=0)])
@@ -130,6 +132,7 @@ class Counting(HashingVectorizer):
         return super().transform(X)
 
 
+@pytest.mark.exhaustive
 def test_text_search_is_that_of_scikit_learn_and_shares_what_is_common():
     texts, labels = make_texts(240, n_classes=4, n_words=2000, random_state=1)
     values = np.array(["a", "b", "c", "d"])[labels]

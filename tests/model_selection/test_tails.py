@@ -182,6 +182,7 @@ def calls(monkeypatch):
     return found
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_same_scores_as_sklearn(name, train):
@@ -195,6 +196,7 @@ def test_same_scores_as_sklearn(name, train):
         assert (ours.cv_results_[column] > 0).all()
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("cache_bytes", [1, None])
 def test_same_scores_in_pieces(n_jobs, cache_bytes):

@@ -83,6 +83,7 @@ def assert_same_answers(library, one, X_one, two, X_two, rtol):
 # ---------------------------------------------------------------- agreement
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("cls", "params"), CASES)
 def test_agrees_with_sklearn(library, rng, cls, params, weighted):
@@ -171,6 +172,7 @@ def test_row_of_no_weight_is_no_row(library, rng, cls):
     assert_same_model(library, one, two, 1e-10)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("cls", CLASSES)
 def test_parts_in_turn_give_what_all_rows_give(library, rng, cls, weighted):
@@ -261,6 +263,7 @@ def test_float32_stays_float32(library, rng, cls):
     assert library.to_numpy(table).dtype == wanted
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, bool])
 @pytest.mark.parametrize("cls", CLASSES)
 def test_integers_and_bools_are_numbers(library, rng, cls, dtype):
@@ -286,6 +289,7 @@ def test_memory_order_does_not_matter(rng, cls):
 # ---------------------------------------------------------------- labels, names, places
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("labels", [["ant", "bee", "cat"], [10, 20, 40], [-1.0, 2.0, 3.0]])
 @pytest.mark.parametrize("cls", CLASSES)
 def test_labels_of_all_kinds(library, rng, cls, labels):
@@ -301,6 +305,7 @@ def test_labels_of_all_kinds(library, rng, cls, labels):
     np.testing.assert_array_equal(library.to_numpy(part.classes_), labels)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", [np.uint8, bool])
 @pytest.mark.parametrize("cls", CLASSES)
 def test_labels_of_few_bits(library, rng, cls, dtype):

@@ -265,6 +265,7 @@ def test_any_splitter_of_classes(cv):
 # ------------------------------------------------------------------ array libraries
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["scale-pca-ridge", "minmax-pca-elasticnet", "scale-pca-logistic"])
 def test_every_array_library(library, name):
     X, y = PIPELINES[name][2]()

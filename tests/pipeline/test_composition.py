@@ -338,6 +338,7 @@ def test_weights_are_routed_through_compositions(name, rng):
         compare(ROUTED[name], diabetes, {"sample_weight": weight})
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ROUTED)
 def test_weights_are_routed_on_every_library(name, library, rng):
     X, y = diabetes()

@@ -50,6 +50,7 @@ def rows(rng, dtype):
     return X.astype(dtype)
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore:invalid value encountered in sqrt:RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("weighted", [False, True])

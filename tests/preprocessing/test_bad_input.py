@@ -151,6 +151,7 @@ def fitted(cls, asarray=np.asarray):
     return getattr(OURS, cls)(**CLASSES[cls]).fit(asarray(ROWS))
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("cls", CLASSES)
@@ -260,6 +261,7 @@ def our_fitted_search(name, library):
     return search(OURS, name).fit(library.asarray(ROWS), library.asarray(TARGET))
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bad", sorted({*ARRAYS} - {"no axis", "other columns", "three axes"}))
 @pytest.mark.parametrize("name", SEARCHES)
@@ -275,6 +277,7 @@ def test_bad_rows_of_searches_raise_the_errors_of_scikit_learn(name, bad, librar
         assert vars(ours) == before
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("bad", TARGETS)
 @pytest.mark.parametrize("name", SEARCHES)
@@ -287,6 +290,7 @@ def test_bad_targets_of_searches_raise_the_errors_of_scikit_learn(name, bad, lib
         assert agrees(found, expected), (found, expected)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("bad", ["other columns", "nan", "inf", "one axis", "no rows", "complex"])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_bad_rows_to_predict_raise_the_errors_of_scikit_learn(name, bad, library):

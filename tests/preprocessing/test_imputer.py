@@ -26,6 +26,7 @@ def numbers(x):
     return np.asarray(x, dtype=float)
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings(SKIPS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("strategy", STRATEGIES)

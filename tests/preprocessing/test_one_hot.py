@@ -19,6 +19,7 @@ def dense(**params):
     return {"sparse_output": False, **params}
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("drop", DROPS)
 @pytest.mark.parametrize("out", ["float64", "float32", "int8"])

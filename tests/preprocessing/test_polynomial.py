@@ -10,6 +10,7 @@ from gpuml.testing import RTOL
 DEGREES = [0, 1, 2, 3, (0, 2), (1, 1), (2, 2), (2, 4), (3, 5), 7]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("degree", DEGREES, ids=str)
 @pytest.mark.parametrize("interaction_only", [False, True])

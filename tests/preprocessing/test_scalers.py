@@ -60,6 +60,7 @@ def assert_same(library, ours, other, rtol):
         np.testing.assert_allclose(found, library.to_numpy(value), rtol=rtol, atol=rtol)
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore:All-NaN:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -102,6 +103,7 @@ def test_weights_agree_with_sklearn(library, rng, params, holes):
     assert_same(library, ours, sk.StandardScaler(**params).fit(X, sample_weight=w), 1e-9)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize(("cls", "params"), CASES)
 def test_parts_in_turn_give_what_all_rows_give(library, rng, cls, params, holes):
@@ -227,6 +229,7 @@ def test_data_frames_come_where_they_are_asked_for(library, rng, cls):
     np.testing.assert_allclose(image, theirs(cls()).fit_transform(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("cls", [StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer])
 @pytest.mark.parametrize("wrong", ["inf", "columns", "axes", "empty", "complex"])
 def test_bad_rows_are_refused_and_leave_the_model_as_it_was(library, rng, cls, wrong):

@@ -41,6 +41,7 @@ def dense(C):
     return C.toarray() if sparse.issparse(C) else C
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(("cls", "params"), CASES)
 def test_agrees_with_sklearn(library, rng, cls, params):
     X = rng.normal(size=(N, P))

@@ -85,6 +85,7 @@ KINDS = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("kind", [*KINDS, "memory map", "packed map"])
 @pytest.mark.parametrize("rows", [1, 7, 40])
 def test_work_sees_every_block(kind, rows, memory, rng, tmp_path):

@@ -52,6 +52,7 @@ def whole(batch):
     return (slice(0, batch.n_rows),)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("shape", [(200, 12), (15, 12), (12, 15), (8, 40)])
 def test_known_components_are_found(library, rng, shape):
     n, p = shape

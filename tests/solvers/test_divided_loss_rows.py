@@ -84,6 +84,7 @@ def sums(data, W):
     }
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("sizes", CUTS, ids=len)
 @pytest.mark.parametrize(("step", "gathered"), [(1, True), (13, True), (13, False), (40, False)])
 @pytest.mark.parametrize(

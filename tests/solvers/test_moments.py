@@ -70,6 +70,7 @@ def test_block_size_does_not_change_the_sums(library, rng):
         np.testing.assert_allclose(blocks, whole, rtol=1e-12, atol=1e-10)
 
 
+@pytest.mark.bits
 def test_threads_do_not_change_a_bit(rng, monkeypatch):
     from gpuml.testing import array_libraries
 

@@ -31,6 +31,7 @@ def solve(library, H, g, l1, l2=0.0, start=None, **options):
     return library.to_numpy(v), library.to_numpy(violated), n_iter
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("share", [1e-3, 0.1, 0.9])
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("mix", [0.0, 0.9])

@@ -1,0 +1,80 @@
+"""The combinations that `make test` runs have every pair of values, and are few."""
+
+from itertools import combinations, product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tests.conftest import pytest_collection_modifyitems
+from tests.pairs import cover
+
+SIZES = [(2, 2, 2), (4, 3, 2, 2), (5, 4, 3, 2, 2, 2), (32, 5, 4, 2), (7, 7, 7)]
+
+
+def pairs(rows):
+    return {pair for row in rows for pair in combinations(enumerate(row), 2)}
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_every_pair_of_a_product_is_there_and_few_more(sizes):
+    rows = list(product(*map(range, sizes)))
+    chosen = [rows[i] for i in cover(rows)]
+    assert pairs(chosen) == pairs(rows)
+    largest = np.prod(sorted(sizes)[-2:])  # no fewer have all pairs of these two
+    assert largest <= len(chosen) <= 1.7 * largest
+
+
+def test_combinations_need_be_no_product(rng):
+    rows = list(dict.fromkeys(map(tuple, rng.integers(0, 4, (60, 4)).tolist())))
+    kept = cover(rows)
+    assert pairs([rows[i] for i in kept]) == pairs(rows)
+    assert kept == sorted(set(kept))
+    assert kept == cover(rows)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (1,), (5,), (3, 4), (1, 1, 1)], ids=str)
+def test_of_one_or_two_parameters_nothing_is_left_out(sizes):
+    rows = list(product(*map(range, sizes)))
+    assert cover(rows) == list(range(len(rows)))
+
+
+def test_every_value_may_be_enough():
+    rows = list(product(range(4), range(30)))
+    chosen = [rows[i] for i in cover(rows, 1)]
+    assert [set(column) for column in zip(*chosen, strict=True)] == [set(range(4)), set(range(30))]
+    assert len(chosen) == 30
+
+
+def test_combinations_are_of_the_same_parameters():
+    with pytest.raises(ValueError, match="same parameters"):
+        cover([(1, 2), (1,)])
+
+
+class Item:
+    """What is looked at of a test of pytest's."""
+
+    def __init__(self, function, params, *marks):
+        self.nodeid = f"tests/test_a.py::{function}[{params}]"
+        self.callspec = SimpleNamespace(params=dict(enumerate(params)))
+        self.marks = list(marks)
+
+    def get_closest_marker(self, name):
+        return name if name in self.marks else None
+
+    def add_marker(self, mark):
+        self.marks.append(mark.name)
+
+
+@pytest.mark.parametrize(("mark", "strength"), [("pairwise", 2), ("each", 1)])
+def test_the_others_are_marked_unless_their_function_is_not(mark, strength):
+    rows = list(product([[0.0], [1.0], [2.0]], repeat=4))  # values need not be hashable
+    plain = [Item("plain", row) for row in rows]
+    marked = [Item("marked", row, mark) for row in rows]
+    on_gpu = [Item("marked", row, mark, "gpu") for row in rows]
+    pytest_collection_modifyitems([*plain, *marked, *on_gpu])
+    assert not any("exhaustive" in item.marks for item in plain)
+    for items in (marked, on_gpu):  # each covered by itself
+        kept = [i for i, item in enumerate(items) if "exhaustive" not in item.marks]
+        assert kept == cover([tuple(map(id, row)) for row in rows], strength)
+        assert len(kept) < len(rows) / 4
