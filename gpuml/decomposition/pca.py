@@ -224,7 +224,10 @@ class PCA(Projection, SklearnPCA):
             rows = check_streamed(self, X, reset=True, min_rows=2)
             self._take(*fit_dense(self, rows))
             return rows, rows.home
-        batch = batch_of(check_fit_rows(self, X, min_rows=2, keep_dtype=self.fits_batches))
+        # Of one row scikit-learn knows the mean, and a component that it does not vary along.
+        least = 2 if self.fits_batches else 1
+        rows = check_fit_rows(self, X, min_rows=least, keep_dtype=self.fits_batches)
+        batch = batch_of(rows)
         self._take(*fit_dense(self, batch))
         return batch.X, batch.home
 
