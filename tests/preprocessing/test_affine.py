@@ -82,6 +82,19 @@ def test_batched_is_one_by_one(library, rng, dtype, weighted, cls):
             )
 
 
+@pytest.mark.parametrize("value", [0.0, 3.3, 1e5])
+def test_what_varies_in_held_out_rows_alone_is_constant(library, rng, value):
+    X = rng.normal(size=(1350, 3))
+    X[:, 1] = value
+    X[-2:, 1] += 1.0
+    parts, _ = parts_of(library, X, None)
+    (step,) = StandardScaler().multi_affine(parts, [{}])
+    scale = [library.to_numpy(step.pick(s)["scale_"])[1] for s in range(3)]
+    # A factor of 1e9 or so, of what rounding leaves of the variance, would reach held-out scores.
+    assert scale[2] == 1.0
+    np.testing.assert_allclose(scale[:2], X[450:, 1].std(), rtol=1e-6)
+
+
 def test_images_under_a_step_before(library, rng):
     # Centred and scaled rows have mean 0 and scale 1, so the second scaler finds the identity.
     parts, _ = parts_of(library, rows(rng, "float64")[:, :2], None)
