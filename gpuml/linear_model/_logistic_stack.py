@@ -385,8 +385,7 @@ def penalties_of(
         )
     fine = weighs & xp.all(xp.isfinite(l2 + l1), axis=0)
     unfit = np.flatnonzero(~to_host(fine)).tolist()
-    sums = to_host(total).tolist()
-    refuse({s: _why_unfit(sums[s], class_weight) for s in unfit}, len(sums))
+    refuse({s: _why_unfit(float(total[s]), class_weight) for s in unfit}, total.shape[0])
     return Penalties(l2, l1, intercept, n_features)
 
 

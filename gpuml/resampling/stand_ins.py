@@ -5,7 +5,8 @@ what all splits treat alike, and steps of iterative solvers are taken together. 
 training part cannot be fitted is neither left out nor tried. It keeps its held-out part and trains
 on other rows instead, and nobody looks at its models. These are all rows that it does not hold out,
 as in most splitters: then the models of the other splits are, to the last bit, those that they are
-where it can be fitted. Among folds it holds out the one that nobody else does.
+where it can be fitted. Among folds it holds out the one that nobody else does, and among splits
+that train on what was before, so does it.
 """
 
 from collections import Counter
@@ -77,8 +78,18 @@ def _with_the_rest(split, others, n_rows):
     is_fold = times.max() == 1 and (times == 0)[used].any()
     if is_fold and times[own].any():
         own = used & (times == 0)
-    train, test = (as_rows(np.flatnonzero(rows), n_rows) for rows in (used & ~own, own))
+    rest = used & ~own
+    before = rest & (np.arange(n_rows) < np.flatnonzero(own)[0])
+    if before.any() and all(map(_looks_back, others)):
+        rest = before
+    train, test = (as_rows(np.flatnonzero(rows), n_rows) for rows in (rest, own))
     return Split(train, test) if count_rows(train) else None
+
+
+def _looks_back(split):
+    """Whether a split trains on rows before those that it holds out."""
+    train, test = row_indices(split.train), row_indices(split.test)
+    return min(train.size, test.size) > 0 and train.max() < test.min()
 
 
 def _marks(rows, n_rows):

@@ -8,7 +8,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import KFold, ParameterGrid, StratifiedKFold
+from sklearn.model_selection import (
+    KFold,
+    ParameterGrid,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
 
 from gpuml import get_config
 from gpuml._arrays import HOST
@@ -154,6 +161,32 @@ def test_the_others_stay_as_they_are(name, why):
         assert together.why == "all candidates together"
         assert one_by_one.why.startswith(f"one by one, on {alone}")
         assert search.plan_.n_fits == N_SPLITS * len(ParameterGrid(grid))
+
+
+@pytest.mark.parametrize("name", ["logistic", "ridge classifier", "lasso", "scaler, pca, ridge"])
+@pytest.mark.parametrize(
+    "cv",
+    [
+        KFold(2),
+        RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
+        ShuffleSplit(4, random_state=0),
+        TimeSeriesSplit(4),
+    ],
+    ids=lambda cv: type(cv).__name__,
+)
+def test_the_others_stay_as_they_are_in_splits_of_any_kind(name, cv):
+    estimator, grid, X, y, _, bad = problem(name)
+    pairs = list(cv.split(USED))
+    good = GridSearchCV(estimator, grid, cv=pairs, **options(name)).fit(X, y)
+    for failed in {0, len(pairs) - 1}:
+        replaced = [*pairs[:failed], (bad["no rows"], pairs[failed][1]), *pairs[failed + 1 :]]
+        search = GridSearchCV(estimator, grid, cv=replaced, **options(name))
+        with pytest.warns(FitFailedWarning):
+            search.fit(X, y)
+        for split in range(len(pairs)):
+            own = search.cv_results_[f"split{split}_test_score"]
+            expected = good.cv_results_[f"split{split}_test_score"]
+            np.testing.assert_array_equal(own, FAILED if split == failed else expected)
 
 
 @pytest.mark.parametrize(("name", "why"), CASES)
