@@ -146,6 +146,12 @@ def in_words(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
+HINTS_OF_CUPTI = {
+    "gpu-cu12": "That of CUDA 12 cannot be installed beside RAPIDS; copies by gpuml are counted.",
+    "gpu-cu13": "pip install 'gpuml[gpu-cu13]', to count copies",
+}
+
+
 def _findings() -> Iterator[Finding]:
     version = driver_version()
     yield _driver(version)
@@ -157,7 +163,7 @@ def _findings() -> Iterator[Finding]:
         ("CuPy memory", _allocator, ""),
         ("cuML", _cuml, f"pip install 'gpuml[{extra}]'"),
         ("cuDF", _module("cudf"), f"pip install 'gpuml[{extra}]'"),
-        ("CUPTI", _module("cupti"), f"pip install 'gpuml[{extra}]', to count copies"),
+        ("CUPTI", _module("cupti"), HINTS_OF_CUPTI[extra]),
         ("NCCL", _nccl, f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]'"),
     ):
         yield _looked_at(part, look, hint if has_driver else "")

@@ -204,7 +204,8 @@ def _started_cupti():
     except Exception as error:
         _warn_once(
             f"CUPTI does not work here ({error}), so count_transfers counts only the moves that "
-            "gpuml itself makes. To count every copy of the process: pip install cupti-python"
+            "gpuml itself makes. To count every copy of the process: pip install cupti-python "
+            "(with CUDA 13; that of CUDA 12 cannot be installed beside RAPIDS)"
         )
         return None
 

@@ -240,7 +240,8 @@ def count_transfers(
     """Count the bytes that cross between the host and devices inside a ``with`` block.
 
     With a GPU and the package ``cupti-python``, every copy made in this process counts, by
-    whichever library and thread: gpuml, CuPy, cuML, cuDF, torch. Otherwise the moves that gpuml
+    whichever library and thread: gpuml, CuPy, cuML, cuDF, torch. (The extra ``gpu-cu13`` brings it;
+    that of CUDA 12 cannot be installed beside RAPIDS.) Otherwise the moves that gpuml
     itself makes count. Copies within a device and between devices do not, nor do pages of managed
     memory that migrate.
 

@@ -1,6 +1,7 @@
 """`show_versions` and `doctor`: what is there, what is not, and what to type."""
 
 import platform
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 
 import gpuml
 from gpuml import _diagnosis
+from tests.test_packaging import requirements_of
 
 
 def by_part(findings):
@@ -88,6 +90,29 @@ def test_with_a_driver_the_extra_of_its_cuda_is_advised(monkeypatch, version, wo
     assert found["driver"].found == words
     assert found["CuPy"].advice == f"pip install 'gpuml[{extra}]'"
     assert extra.replace("gpu", "dask") in found["dask-cuda"].advice
+
+
+PACKAGES = {
+    "CuPy": "cupy-cuda",
+    "cuML": "cuml-cu",
+    "cuDF": "cudf-cu",
+    "CUPTI": "cupti-python",
+    "Dask": "dask",
+    "dask-cuda": "dask-cuda",
+    "UCX": "distributed-ucxx",
+}
+
+
+@pytest.mark.parametrize("version", [12_040, 13_010])
+def test_an_extra_that_is_advised_brings_what_is_missing(monkeypatch, version):
+    monkeypatch.setattr(_diagnosis, "driver_version", lambda: version)
+    monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: None)
+    found = by_part(gpuml.doctor())
+    for part, package in PACKAGES.items():
+        advice = found[part].advice
+        assert advice, part
+        for extra in re.findall(r"gpuml\[([^]]*)\]", advice):
+            assert any(line.startswith(package) for line in requirements_of(extra)), part
 
 
 def test_what_is_installed_and_fails_is_broken_and_says_how(monkeypatch):

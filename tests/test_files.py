@@ -86,6 +86,7 @@ def state(folder):
 
 @pytest.mark.pairwise
 @posix
+@pytest.mark.pairwise
 @pytest.mark.parametrize("umask", [0o022, 0o077], ids=oct)
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("writer", WRITERS)

@@ -3,6 +3,7 @@
 import ast
 import importlib.metadata
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -78,6 +79,53 @@ def test_the_extras_are_there_and_bounded_below():
     assert set(EXTRAS) <= set(extras)
     for line in (line for name in EXTRAS for line in extras[name]):
         assert line.startswith("gpuml[") or ">=" in line or "==" in line, line
+
+
+def requirements_of(*extras):
+    """What extras ask for, those that they name included."""
+    found = {}
+    for extra in extras:
+        for line in PROJECT["optional-dependencies"][extra]:
+            named = re.fullmatch(r"gpuml\[(.*)\]", line)
+            inner = requirements_of(*named.group(1).split(",")) if named else [line]
+            found.update(dict.fromkeys(inner))
+    return list(found)
+
+
+def pip(*arguments):
+    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def index():
+    """Skips where pip finds no index, or nothing there."""
+    look = ("install", "--dry-run", "--ignore-installed", "--no-deps", "--retries=1")
+    if pip(*look, "cloudpickle").returncode != 0:
+        pytest.skip("pip reaches no package index")
+
+
+# What can be installed together can be in parts: dask-cu12 has gpu-cu12 and dask in it.
+SETS = {
+    "CUDA 12": {"dask-cu12"},
+    "CUDA 13": {"dask-cu13"},
+    "no CUDA": {extra for extra in EXTRAS if not re.search(r"-cu1\d", extra)},
+}
+
+
+def test_every_extra_is_in_a_set_that_is_resolved():
+    for extra in PROJECT["optional-dependencies"]:
+        asked = set(requirements_of(extra))
+        assert any(asked <= set(requirements_of(*extras)) for extras in SETS.values()), extra
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(sys.platform != "linux", reason="RAPIDS has wheels for Linux alone")
+@pytest.mark.parametrize("name", SETS)
+def test_extras_can_be_installed(name, index):
+    asked = [*PROJECT["dependencies"], *requirements_of(*sorted(SETS[name]))]
+    found = pip("install", "--dry-run", "--ignore-installed", *asked)
+    assert found.returncode == 0, found.stderr[-3000:]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import textwrap
 import time
+import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
-from distributed import Client
+from distributed import Client, performance_report
 
 from gpuml_dask import cluster as clusters
 from gpuml_dask.cluster import local_client, make_cluster, the_client
@@ -114,6 +115,16 @@ def test_the_scheduler_listens_on_this_machine_only():
         assert cluster.scheduler_address.startswith("tcp://127.0.0.1:")
         assert "127.0.0.1" in cluster.dashboard_link
         assert {address.ip for address in _listening() - before} <= {"127.0.0.1", "::1"}
+
+
+def test_the_dashboard_has_pages_and_reports(tmp_path):
+    with make_cluster(1, device="cpu") as cluster, Client(cluster) as client:
+        with urllib.request.urlopen(client.dashboard_link) as page:
+            assert "needs bokeh" not in (text := page.read().decode())
+            assert "bokeh" in text
+        with performance_report(filename=str(tmp_path / "report.html")):
+            assert client.submit(sum, [1, 2]).result() == 3
+    assert "bokeh" in (tmp_path / "report.html").read_text()
 
 
 def test_without_a_dashboard_its_usual_port_is_left_alone():

@@ -42,6 +42,7 @@ LAST = {
 }
 
 
+@pytest.mark.pairwise
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("step", STEPS)
