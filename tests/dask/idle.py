@@ -28,4 +28,5 @@ def _wait_until_alone(client):
 
 
 def _clients_of(dask_scheduler):
-    return set(dask_scheduler.clients)
+    # Workers keep the clients that tasks have asked for.
+    return {name for name in dask_scheduler.clients if not name.startswith("Client-worker-")}
