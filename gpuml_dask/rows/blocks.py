@@ -7,6 +7,7 @@ or whatever a user's own task returned that holds rows. The client does the same
 import hashlib
 import sys
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,17 +189,31 @@ def _upload(rows):
     """A host array of numbers on the GPU; labels that are text stay on the host."""
     if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
         return rows
-    import cupy
-
+    with _asked_for("cupy", "array.backend", "numpy"):
+        import cupy
     return cupy.asarray(rows)
+
+
+@contextmanager
+def _asked_for(library, setting, other):
+    """Say who wants a library, where a worker does not have it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"Rows are to be in GPU memory, but a worker cannot import {library} ({error}). Dask's "
+            f"setting {setting!r} is {library!r}, or rows there are asked for: start workers with "
+            f"GPUs, gpuml_dask.local_client(device='cuda'), or set "
+            f"dask.config.set({{{setting!r}: {other!r}}})."
+        ) from error
 
 
 def upload(block: Any) -> Any:
     """A host block on the GPU of this worker: pandas becomes cuDF, NumPy becomes CuPy."""
     if _library(block) != "pandas":
         return _upload(block)
-    import cudf
-
+    with _asked_for("cudf", "dataframe.backend", "pandas"):
+        import cudf
     return cudf.DataFrame.from_pandas(block)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -631,6 +632,16 @@ def test_rows_here_follow_the_configured_backend(setting, given, expected):
         labels = inputs.read_column(["a", "b", "c"], "y")
     assert (rows.facts.on_gpu, rows.is_uploaded) == (expected, expected)
     assert not labels.facts.on_gpu
+
+
+@pytest.mark.parametrize(
+    ("library", "block", "setting"),
+    [("cupy", np.eye(3), "array.backend"), ("cudf", frame(np.eye(3)), "dataframe.backend")],
+)
+def test_a_worker_without_the_library_says_who_asks_for_it(monkeypatch, library, block, setting):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=f"'{setting}' is '{library}'.*local_client"):
+        blocks.upload(block)
 
 
 class ClientOfFakes:
