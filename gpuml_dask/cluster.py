@@ -6,10 +6,10 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
+from functools import cache
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any
 
 import dask
 from dask.system import cpu_count
@@ -21,10 +21,11 @@ from distributed.diagnostics import nvml
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.on_start import import_on_workers
 
-AnyCluster = TypeVar("AnyCluster", bound=Cluster)
 DEVICES = ("auto", "cpu", "cuda")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SECONDS_TO_CLOSE = 20
+# Until Dask looks whether a worker that died has come back; then it brings it back no more.
+LOST_WORKER = "60s"
 RMM_POOL = 0.5
 # A thread of UCX moves messages, and tells event loops of those that have come.
 UCX_WITHOUT_SPINNING = {"UCXPY_PROGRESS_MODE": "thread", "UCXPY_ENABLE_PYTHON_FUTURE": "1"}
@@ -110,11 +111,17 @@ def make_cluster(
     TypeError
         If such a number is no integer.
     RuntimeError
-        If GPUs are asked for and there are none, or workers cannot be started, for example by a
-        script without ``if __name__ == "__main__":``.
+        If GPUs are asked for and there are none, if `protocol` is "ucx" and its package is missing,
+        or if workers cannot be started, for example by a script without
+        ``if __name__ == "__main__":``.
 
     Notes
     -----
+    A worker that dies is started anew. Some time after a death Dask looks, and gives up a worker
+    that has just died again: 15 s, which suits jobs of a queue. This function makes "60s" the
+    default of that setting, ``distributed.deploy.lost-worker-timeout``, in this process. After that
+    time ``cluster.scale(n)`` also replaces a worker that was retired (``client.retire_workers``).
+
     No CUDA context is made in this process. Managed memory is not used: pages that migrate
     between host and device are slower than either.
 
@@ -130,6 +137,9 @@ def make_cluster(
         raise ValueError(f"device must be one of {DEVICES}, got {device!r}.")
     _check_count("n_workers", n_workers, 0)
     _check_count("threads_per_worker", threads_per_worker, 1)
+    if protocol is not None and protocol.startswith("ucx"):
+        _check_for_ucx(protocol)
+    _let_workers_come_back()
     options = {"protocol": protocol, "dashboard_address": dashboard_address, **kwargs}
     if dashboard_address is None:
         # Given None, Dask opens the port 8787 all the same, and warns if it is taken.
@@ -146,9 +156,10 @@ def make_cluster(
     blas_threads = max(1, cpu_count() // max(1, sizes["n_workers"] * sizes["threads_per_worker"]))
     with _environment_of_workers(blas_threads):
         try:
-            return brings_workers_back(make(**sizes, **options))
+            return make(**sizes, **options)
         except RuntimeError as error:
-            if not _runs_a_script():
+            # Where the scheduler fails, Dask says why, and no worker was started.
+            if not (_runs_a_script() and "Nanny failed" in str(error)):
                 raise
             raise RuntimeError(f"The workers could not be started. {HOW_TO_GUARD}") from error
 
@@ -320,6 +331,14 @@ def _wants_gpus(device):
     )
 
 
+def _check_for_ucx(protocol):
+    if importlib.util.find_spec("distributed_ucxx") is None:
+        raise RuntimeError(
+            f"protocol={protocol!r} needs the package distributed-ucxx: install "
+            "gpuml[dask-cu13] (or dask-cu12), or leave protocol= out."
+        )
+
+
 def _n_gpus():
     """GPUs that this process may see, by the driver's own account: needs no CUDA context."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -352,19 +371,10 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
     return LocalCUDACluster, sizes
 
 
-def brings_workers_back(cluster: AnyCluster) -> AnyCluster:
-    """The cluster, whose nannies start workers anew however often these die."""
-    # 15 s after a death Dask closes the nanny for good if it has no worker just then: also if that
-    # had come back, and died again. It is meant for jobs of a queue, which nobody starts anew.
-    status: Any = cluster
-    status._update_worker_status = partial(_note_worker, cluster)
-    return cluster
-
-
-def _note_worker(cluster, op, message):
-    """What a cluster does when a worker comes or goes; the class of this one does more."""
-    with suppress(KeyError):  # one that went before the cluster had heard of it
-        Cluster._update_worker_status(cluster, op, message)
+@cache  # each call leaves its defaults with Dask
+def _let_workers_come_back():
+    """Make another default of what Dask takes for a worker that is lost; a user's setting stays."""
+    dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": LOST_WORKER}}})
 
 
 def _sizes_on_cpu(n_workers, threads_per_worker):

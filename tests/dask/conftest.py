@@ -45,7 +45,7 @@ def quick_workers(importable):
         "distributed.worker.multiprocessing-method": "forkserver",
         "distributed.worker.preload": ["gpuml_dask.on_start"],
         # Or Dask closes those for good that it does not find some time after a death, because they
-        # have just died again, as they do in tests; `make_cluster` does not let it.
+        # have just died again, as they do in tests; `make_cluster` lets it look later.
         "distributed.deploy.lost-worker-timeout": "1 hour",
     }
     with dask.config.set(settings):

@@ -25,7 +25,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from gpuml import model_selection as one_device
 from gpuml.linear_model import LogisticRegression, Ridge
-from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.searching import round_evaluator
 from gpuml_dask.searching.adaptive import (
@@ -296,15 +295,13 @@ def test_a_model_that_raises_gets_the_error_score(client, rows):
 def fragile(tmp_path_factory):
     """A cluster whose workers are killed and come back."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    with brings_workers_back(
-        LocalCluster(
-            n_workers=3,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            local_directory=str(tmp_path_factory.mktemp("fragile")),
-            env=threads,
-        )
+    with LocalCluster(
+        n_workers=3,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        local_directory=str(tmp_path_factory.mktemp("fragile")),
+        env=threads,
     ) as cluster:
         yield cluster
 

@@ -208,14 +208,57 @@ def _sum_on_gpu(n):
     return int(values.sum())
 
 
-def test_a_worker_comes_back_that_is_away_when_dask_looks_for_it():
+def test_dask_looks_late_whether_a_worker_is_back_but_when_the_user_says():
+    key = "distributed.deploy.lost-worker-timeout"
+    code = (
+        f"import dask, gpuml_dask as g; g.make_cluster(0).close(); print(dask.config.get({key!r}))"
+    )
+    own = {"DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "7s"}
+    for variables, expected in (({}, "60s"), (own, "7s")):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+        out = subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert out.stdout.split() == [expected]
+
+
+def test_a_worker_that_was_retired_is_replaced_when_the_cluster_is_scaled():
     with (
-        clusters.dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
-        local_client(1, device="cpu", dashboard_address=None) as client,
+        clusters.dask.config.set({"distributed.deploy.lost-worker-timeout": "200ms"}),
+        local_client(2, device="cpu", dashboard_address=None) as client,
     ):
+        first, second = client.nthreads()
+        client.retire_workers([first])
+        deadline = time.monotonic() + 60
+        while len(client.nthreads()) < 2:
+            assert time.monotonic() < deadline
+            client.cluster.scale(2)
+            time.sleep(0.1)
+        assert second in client.nthreads()
+
+
+def test_a_worker_that_dies_comes_back():
+    with local_client(1, device="cpu", dashboard_address=None) as client:
         (pid,) = client.run(os.getpid).values()
         os.kill(pid, signal.SIGKILL)
         assert client.submit(os.getpid, pure=False).result(timeout=60) != pid
+
+
+@pytest.mark.parametrize("protocol", ["ucx", "ucxx"])
+def test_a_protocol_without_its_package_is_named(monkeypatch, protocol):
+    monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"distributed-ucxx.*gpuml\[dask-cu13\]"):
+        make_cluster(1, protocol=protocol, device="cpu")
+
+
+def test_a_scheduler_that_cannot_start_is_not_blamed_on_the_script(monkeypatch):
+    monkeypatch.setattr(clusters, "_runs_a_script", lambda: True)
+    with pytest.raises(RuntimeError, match="'nosuch' is not a valid network interface"):
+        make_cluster(1, interface="nosuch", device="cpu")
 
 
 # ---------------------------------------------------------------- programs that end

@@ -22,7 +22,6 @@ from distributed import Client, LocalCluster, wait
 from gpuml import divided
 from gpuml.data import place_of
 from gpuml.testing import array_libraries
-from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.sums import _frames
 from gpuml_dask.sums._frames import FramedTransport
 from gpuml_dask.sums._messages import Alone, Message, RankLost, decode, encode
@@ -666,14 +665,12 @@ def test_a_collective_is_kept_for_the_life_of_its_client(client):
 def mortal(tmp_path_factory):
     """A cluster whose workers may be killed; nannies start them again."""
     with (
-        brings_workers_back(
-            LocalCluster(
-                n_workers=4,
-                threads_per_worker=1,
-                dashboard_address=":0",
-                local_directory=str(tmp_path_factory.mktemp("mortal")),
-                env=dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
-            )
+        LocalCluster(
+            n_workers=4,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            local_directory=str(tmp_path_factory.mktemp("mortal")),
+            env=dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
         ) as cluster,
         Client(cluster) as client,
     ):

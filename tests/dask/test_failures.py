@@ -23,7 +23,6 @@ from sklearn.linear_model import SGDRegressor
 import gpuml_dask.linear_model
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
-from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.rows.placement import place
@@ -40,15 +39,13 @@ THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THR
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory):
     """A cluster whose workers are killed and come back."""
-    with brings_workers_back(
-        LocalCluster(
-            n_workers=N_WORKERS,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            local_directory=str(tmp_path_factory.mktemp("fragile")),
-            env=THREADS,
-        )
+    with LocalCluster(
+        n_workers=N_WORKERS,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        local_directory=str(tmp_path_factory.mktemp("fragile")),
+        env=THREADS,
     ) as cluster:
         yield cluster
 
@@ -652,8 +649,8 @@ def bare_workers(spawned):
 
 def test_workers_that_join_have_imported_the_package_before_they_get_tasks(bare_workers, rows):
     with (
-        brings_workers_back(
-            LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS)
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", env=THREADS
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -15,7 +15,6 @@ from distributed import Client, LocalCluster, futures_of, wait
 from gpuml import linalg as one_device
 from gpuml.encodings import pack
 from gpuml.testing import array_libraries
-from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.linalg import door, now, ranks, svd_compressed
 from gpuml_dask.sums.collective import Collective, in_order
@@ -153,8 +152,8 @@ def test_a_worker_that_dies_does_not_take_the_result(route, rng):
     a = chunked(x, (50, -1)).map_blocks(slow, 0.03, meta=np.empty((0, 0)))
     expected = one_device.svd_compressed(x, 2, n_power_iter, random_state=0)
     with (
-        brings_workers_back(
-            LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0", processes=True)
+        LocalCluster(
+            n_workers=3, threads_per_worker=1, dashboard_address=":0", processes=True
         ) as cluster,
         Client(cluster) as client,
     ):

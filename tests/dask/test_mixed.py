@@ -32,7 +32,6 @@ import gpuml
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.preprocessing import StandardScaler
-from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.model_selection import GridSearchCV, HalvingGridSearchCV, HyperbandSearchCV
 from gpuml_dask.planning.needs import Placing, need_of, placing_of
 from gpuml_dask.searching.kinds import SHARE, Kinds
@@ -103,7 +102,7 @@ def note(path):
 
 def start_cluster(kinds, folder):
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0", "host": "127.0.0.1"}}
-    cluster = SpecCluster(
+    return SpecCluster(
         workers={
             name: {
                 "cls": Nanny,
@@ -121,7 +120,6 @@ def start_cluster(kinds, folder):
         scheduler=scheduler,
         silence_logs=logging.ERROR,
     )
-    return brings_workers_back(cluster)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from distributed import Client, LocalCluster, wait
 from scipy import sparse
 
 from gpuml.testing import array_libraries
-from gpuml_dask.cluster import brings_workers_back
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks, inputs, sending
 from gpuml_dask.rows.placement import place
@@ -488,14 +487,12 @@ def test_tokens_of_contents_are_of_values(client, X, y, kind):
 def own_cluster(importable, tmp_path):
     with (
         dask.config.set({"distributed.scheduler.work-stealing": False, "gpuml.patience": "20s"}),
-        brings_workers_back(
-            LocalCluster(
-                n_workers=2,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",
-                local_directory=str(tmp_path),
-            )
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            local_directory=str(tmp_path),
         ) as cluster,
         Client(cluster) as client,
     ):
