@@ -20,6 +20,7 @@ from distributed.diagnostics import nvml
 
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.on_start import import_on_workers
+from gpuml_dask.waiting import in_touch, thread_lent
 
 DEVICES = ("auto", "cpu", "cuda")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -232,7 +233,8 @@ def the_client(client: Any = None) -> Iterator[Client]:
     client : Client, str, Cluster or None, default=None
         A client; the address of a scheduler; a cluster; None for the default client, or the
         client of the worker if called in a task. For an asynchronous client, an address or a
-        cluster, a synchronous client is opened, which lives as long as the ``with`` block.
+        cluster, a synchronous client is opened, which lives as long as the ``with`` block. In a
+        task, its worker runs others for as long.
 
     Yields
     ------
@@ -242,15 +244,16 @@ def the_client(client: Any = None) -> Iterator[Client]:
     Raises
     ------
     gpuml_dask.errors.ClusterError
-        If there is no client, it is closed, or no scheduler answers.
+        If there is no client, it is closed, now or in the ``with`` block, or no scheduler answers.
     RuntimeError
         If the client is asynchronous and this is called from its own event loop, which would wait
         for itself.
     TypeError
         If `client` is something else.
     """
+    client = current_client() if client is None else client
     if client is None:
-        client = _default_client()
+        raise ClusterError(f"There is no Dask client. {HOW_TO_CONNECT}")
     if not isinstance(client, Client | Cluster | str):
         raise TypeError(
             f"client must be a Client, a cluster or an address, got {type(client).__name__}. "
@@ -259,19 +262,21 @@ def the_client(client: Any = None) -> Iterator[Client]:
     if isinstance(client, Client) and client.status in ("closed", "closing"):
         raise ClusterError(f"The client is closed. {HOW_TO_CONNECT}")
     if isinstance(client, Client) and not client.asynchronous:
-        import_on_workers(client)
-        yield client
+        with thread_lent(), in_touch(client):
+            import_on_workers(client)
+            yield client
         return
-    with _opened(client) as ours:
+    with thread_lent(), _opened(client) as ours, in_touch(ours):
         import_on_workers(ours)
         yield ours
 
 
-def _default_client():
+def current_client() -> Client | None:
+    """The current client, in a task that of its worker; None if there is none."""
     try:
         return get_client()
     except ValueError:
-        raise ClusterError(f"There is no Dask client. {HOW_TO_CONNECT}") from None
+        return None
 
 
 def _opened(client):

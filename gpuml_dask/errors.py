@@ -10,3 +10,7 @@ class ClusterError(RuntimeError):
 
     The message says what happened and what to do about it.
     """
+
+
+class NoAnswer(ClusterError, TimeoutError):
+    """The scheduler, or a worker that has a result, has not answered in time."""

@@ -15,9 +15,9 @@ import numpy as np
 from dask import delayed
 from dask.array.utils import meta_from_array
 from dask.dataframe.dispatch import meta_nonempty
-from distributed import get_client
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml_dask.cluster import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
 from gpuml_dask.scores import MisalignedError, score_blocks
@@ -349,7 +349,7 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         try:
             return score_blocks(model, _predictions(model, X), y, sample_weight)
         except MisalignedError:
-            client = _current_client(client)
+            client = current_client() if client is None else client
             if client is None:
                 raise
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -363,14 +363,6 @@ def _predictions(model, X):
     if _is_collection(predictions):
         return predictions
     return da.from_array(_as_array(predictions), chunks=-1)
-
-
-def _current_client(client):
-    """The client, or the current one; None if there is none."""
-    try:
-        return get_client() if client is None else client
-    except ValueError:
-        return None
 
 
 # ---------------------------------------------------------------- blocks

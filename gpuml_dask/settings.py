@@ -5,7 +5,7 @@ from typing import Any
 from distributed import Client, WorkerPlugin, get_client
 
 from gpuml import config_context, get_config, set_config
-from gpuml_dask.rows.sending import check_client
+from gpuml_dask.waiting import check_client
 
 PLUGIN = "gpuml-settings"
 

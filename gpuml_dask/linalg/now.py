@@ -18,10 +18,10 @@ from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.stages import Job, Stages
 from gpuml_dask.planning.sizes import Kind
-from gpuml_dask.rows.sending import in_touch
-from gpuml_dask.searching.kinds import facts_of, kinds_among
+from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
+from gpuml_dask.waiting import in_touch, thread_lent, workers_there
 
 # Of the memory of workers that rows may take: results, blocks and other users need some.
 SHARE_OF_MEMORY = 0.5
@@ -42,7 +42,7 @@ def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool
     """
     if client is None:
         return _by_tasks(stages_of(_read_again(matrix), job), _Here(), return_error)
-    with in_touch(client), client.as_current():
+    with in_touch(client), client.as_current(), thread_lent():
         there: Any = _There(client, matrix)
         try:
             held = there.placed(matrix)
@@ -110,7 +110,7 @@ class _There:
 
     def __init__(self, client: Client, matrix: Matrix):
         self.client = client
-        self._facts = facts_of(client)
+        self._facts = workers_there(client)
         kind: Kind = "gpu" if matrix.on_gpu else "cpu"
         self._demand = kinds_among(self._facts).demand(kind)
         # An error keeps its frames, which keep futures.

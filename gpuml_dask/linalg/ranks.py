@@ -19,9 +19,9 @@ from gpuml_dask.linalg import small
 from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.stages import Job
 from gpuml_dask.planning.pieces import Chunks, assign
-from gpuml_dask.searching.kinds import facts_of
 from gpuml_dask.sums.collective import collective_of, in_order
 from gpuml_dask.sums.divided import WORTH_A_GPU, fetch
+from gpuml_dask.waiting import ask, facts_of
 
 
 def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
@@ -47,7 +47,7 @@ def _strips_are_whole(client, matrix):
     """Whether all chunks of each strip are on one worker."""
     futures = _futures(matrix)
     fetch(client, list(futures.values()), values=False)
-    held_by = client.who_has(list(futures.values()))
+    held_by = ask(client, client.who_has, futures=list(futures.values()))
     return all(
         set.intersection(*(set(held_by.get(key, ())) for key in keys))
         for keys in matrix.strips.values()
@@ -100,7 +100,7 @@ def _dealt(client, matrix, workers) -> dict[str, dict[int, list[Future]]]:
     """Strips as lists of futures for each worker, where they are, as evenly as that allows."""
     futures = _futures(matrix)
     fetch(client, list(futures.values()), values=False)
-    held_by = client.who_has(list(futures.values()))
+    held_by = ask(client, client.who_has, futures=list(futures.values()))
     strips_ = list(matrix.strips.values())
     holders = [next(iter(held_by.get(keys[0], ())), None) for keys in strips_]
     sizes: Any = [size for size in matrix.long_chunks if size]

@@ -18,7 +18,8 @@ from distributed import Client, Future
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import CollectionRows, Facts, LocalRows, TaskRows, twin
-from gpuml_dask.rows.sending import Homes, answers, release, send
+from gpuml_dask.rows.sending import Homes, send
+from gpuml_dask.waiting import answers, release
 
 # Dask resources that tasks ask for.
 Resources = dict[str, float] | None
@@ -289,7 +290,7 @@ class _Started:
                 self._client.submit(blocks.describe, block, key=(f"describe-{word}", i))
                 for i, block in enumerate(futures)
             ]
-            facts = _merged(answers(self._client, asked), self._name)
+            facts = _merged(answers(self._client, asked, f"the chunks of {self._name}"), self._name)
         sizes = facts.sizes or ()
         kept = [i for i, size in enumerate(sizes) if size > 0]
         return replace(facts, sizes=tuple(sizes[i] for i in kept)), kept

@@ -26,7 +26,8 @@ from gpuml_dask.rows.inputs import (
     read_rows,
     sizes_of,
 )
-from gpuml_dask.rows.sending import Homes, answers, check_client, gpu_resources, in_touch
+from gpuml_dask.rows.sending import Homes, gpu_resources
+from gpuml_dask.waiting import answers, check_client, in_touch, thread_lent
 
 __all__ = ["Placed", "Table", "place"]
 
@@ -185,7 +186,8 @@ class Table:
             for name, rows in ((name, self._rows(name)) for name in self.names)
             for i, chunk in enumerate(rows.to_be_joined())
         ]
-        return _hash([repr(self.names), repr(self.sizes), *answers(self.client, digests)])
+        digests = answers(self.client, digests, "hashes of the rows")
+        return _hash([repr(self.names), repr(self.sizes), *digests])
 
     @property
     def X(self) -> Placed:
@@ -294,7 +296,7 @@ def place(
     _check_lengths([_n_rows(source) for source in read.values()])
     placed: dict[str, Rows] = {}
     try:
-        with in_touch(client):
+        with in_touch(client), thread_lent():
             _place_all(client, read, placed, chunks, numeric)
     except BaseException:
         _release(placed.values())

@@ -16,13 +16,13 @@ from gpuml.model_selection.lessons import Lesson, classes_of, with_classes
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.row_blocks import RowBlocks
 from gpuml_dask.rows.placement import Table, place
-from gpuml_dask.rows.sending import answers, patience
 from gpuml_dask.searching.chains import ClusterTrainer
 from gpuml_dask.searching.round_evaluator import RoundEvaluator
 from gpuml_dask.searching.search import ClusterSearch
 from gpuml_dask.searching.sent import Remote
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import Column
+from gpuml_dask.waiting import answers, patience
 
 
 class AdaptiveClusterSearch(ClusterSearch):
@@ -364,7 +364,7 @@ def _labels(client: Client, y: Remote) -> np.ndarray:
     """Sorted labels of rows on workers."""
     key = f"labels-of-{y.name}-{uuid4().hex}"
     found = y.table[y.name].rows.submit(classes_of, y.future, key=key)  # where their device is
-    (labels,) = answers(client, [found])
+    (labels,) = answers(client, [found], "the labels")
     return labels
 
 

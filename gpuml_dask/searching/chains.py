@@ -27,10 +27,11 @@ from gpuml_dask.rows import blocks as joining
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.rounds import model_words
-from gpuml_dask.searching.running import TICK_SECONDS, Killed
+from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.sent import Sent
 from gpuml_dask.searching.staged import PlacedRunner
 from gpuml_dask.searching.tasks import Column
+from gpuml_dask.waiting import TICK_SECONDS
 
 # Calls whose rows are no more than this are one task.
 TOGETHER_BYTES = 2**25

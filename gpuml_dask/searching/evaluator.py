@@ -17,16 +17,17 @@ from gpuml.model_selection.evaluate import Evaluator, Job, progress_bar
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.resuming.rounds import Checkpoints
-from gpuml_dask.rows.sending import patience as default_patience
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
-from gpuml_dask.searching.kinds import Placer, facts_of, kinds_among, kinds_of
+from gpuml_dask.searching.kinds import Placer, kinds_among, kinds_of
 from gpuml_dask.searching.rounds import Round, model_words
-from gpuml_dask.searching.running import Killed, workers_of
+from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.sent import Remote, SearchInputs, send_rows
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
+from gpuml_dask.waiting import patience as default_patience
+from gpuml_dask.waiting import workers_there
 
 Results = list[dict[str, Any]]
 # Units per thread that workers are left with when the last ones are added.
@@ -103,15 +104,13 @@ class ClusterEvaluator:
         n_splits = len(self.job.splits)
         if n_splits == 0:
             return []
-        workers = workers_of(self.client, self.patience)
+        facts = workers_there(self.client, self.patience)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
-        facts = facts_of(self.client)
         placer = Placer(self.job, kinds_among(facts))
-        n_threads = sum(workers.values())
+        n_threads = sum(worker["nthreads"] for worker in facts.values())
         round_ = Round(self.job, candidates, self.n_done, n_threads, finished, placer)
         groups = self._groups_of(candidates)
-        known = facts or {a: {"nthreads": n, "resources": {}} for a, n in workers.items()}
-        plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), known)
+        plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), facts)
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":

@@ -1,9 +1,7 @@
 """Kinds of workers, and which of them the candidates of a search need."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from distributed import Client
@@ -13,15 +11,14 @@ from gpuml.model_selection.one_by_one import is_foreign
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prepared import may_be_prepared
 from gpuml.model_selection.residence import configured
-from gpuml_dask.errors import NO_ANSWER
 from gpuml_dask.planning.needs import ANYWHERE, Placing, placing_of
 from gpuml_dask.planning.sizes import Kind
+from gpuml_dask.waiting import facts_of
 
 RESOURCES: Mapping[Kind, str] = {"gpu": "GPU", "cpu": "CPU"}
 # What a task asks for of a resource: to have it at all is what counts. How many tasks run at one
 # time is up to the worker's threads. (A power of two, so that it is given back exactly.)
 SHARE = 2.0**-20
-ANSWER_SECONDS = 30.0
 
 
 class Kinds:
@@ -72,15 +69,6 @@ class Kinds:
         """Resources that a task has to ask for; nothing that nobody has, or that everybody has."""
         chosen = self.differ if kind == "gpu" else self.are_mixed
         return {RESOURCES[kind]: SHARE} if kind is not None and chosen else {}
-
-
-def facts_of(client: Client) -> dict[str, dict[str, Any]]:
-    """What the scheduler says of each worker; nothing where it gives no answer."""
-    with suppress(*NO_ANSWER):
-        scheduler: Any = client.scheduler
-        ask = partial(scheduler.identity, n_workers=-1)
-        return client.sync(ask, callback_timeout=ANSWER_SECONDS)["workers"]
-    return {}
 
 
 def kinds_of(client: Client) -> Kinds:

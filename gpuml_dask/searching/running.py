@@ -12,12 +12,11 @@ Dask runs a task again when its worker dies. What is left to do here:
 * A task that units need, such as a user's own that makes rows, may end its workers too. Where it
   does so for a unit that runs alone, that is a `ClusterError` that names the task: nobody's score
   is at stake.
-* Every wait has a bound: a closed client, a cluster without workers or a scheduler that does not
-  come back end in a `ClusterError`.
+* What nobody works on is not waited for without end: a closed client, a cluster without workers,
+  or whose workers take no tasks, or a scheduler that does not come back end in a `ClusterError`.
 """
 
 import queue
-import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,11 +29,8 @@ import cloudpickle
 from distributed import Client, Future, KilledWorker
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
+from gpuml_dask.waiting import ANSWER_SECONDS, TICK_SECONDS, Wait, addresses_of, workers_there
 
-# How often the cluster is looked at while nothing arrives.
-TICK_SECONDS = 1.0
-# Answers of the scheduler, and copies of finished results.
-ANSWER_SECONDS = 30.0
 # Deaths of workers that may be chance; the scheduler's own number is the same.
 MOST_DEATHS = 3
 # So many with a unit that runs alone are not chance. The first may be due to the culprit before it:
@@ -42,6 +38,8 @@ MOST_DEATHS = 3
 MOST_DEATHS_ALONE = 2
 # Each time a worker died that had rows, or the scheduler was started anew.
 MOST_LOSSES = 100
+# Work for a kind of workers that has gone is given to others after the patience.
+SECONDS_FOR_OTHERS = 5.0
 
 
 class Inputs(Protocol):
@@ -92,7 +90,7 @@ class Runner:
         ``function(packed unit, **arguments)`` runs on workers.
     inputs : Inputs
     patience : float, default=60
-        Seconds to wait for a cluster without workers, or whose scheduler does not answer.
+        Seconds to wait for a cluster on which nobody works, or whose scheduler does not answer.
 
     Examples
     --------
@@ -120,6 +118,7 @@ class Runner:
         self._counted: set[str] = set()
         self._deaths: Counter = Counter()
         self._n_losses = 0
+        self._wait = Wait(client, "fits", patience + SECONDS_FOR_OTHERS)
         self._finished: queue.SimpleQueue = queue.SimpleQueue()
         # Raised where no frame has futures: the client has the exception, which has the frames, so
         # that they would never be let go.
@@ -171,6 +170,7 @@ class Runner:
             number = len(self._submitted) + len(keys) + 1
             keys.append((f"{unit.title}-{self._token}", f"{unit.label} #{number}"))
         futures = self._submit(units, keys, workers)
+        self._wait.moved()
         for unit, future in zip(units, futures, strict=True):
             self._running[future.key] = unit, future
             self._submitted[future.key] = unit
@@ -195,6 +195,7 @@ class Runner:
         if not futures:
             self._look_at_workers()
             yield from self._judge()
+            self._wait.look(self._running)
             return
         finished = [future for future in futures if future.status == "finished"]
         for future, value in self._gathered(finished):
@@ -206,6 +207,7 @@ class Runner:
             yield from self._failed(unit, future)
         known = {id(future) for future in (*finished, *failed)}
         yield from self._repeat([future for future in futures if id(future) not in known])
+        self._wait.moved()
 
     def _arrived(self):
         found = []
@@ -230,8 +232,10 @@ class Runner:
         return []
 
     def _wait_on(self, futures):
+        # `Future.add_done_callback` starts a thread that outlives the client.
+        loop: Any = self.client.loop
         for future in futures:
-            future.add_done_callback(self._finished.put)
+            loop.add_callback(_put_when_done, future, self._finished)
 
     def _failed(self, unit, future):
         error = future.exception(timeout=ANSWER_SECONDS)
@@ -284,7 +288,11 @@ class Runner:
 
     def _look_at_workers(self):
         """Wait until there are any, and count for each unit how many have died with it."""
-        workers = set(workers_of(self.client, self.patience))
+        try:
+            workers = addresses_of(self.client)
+        except NO_ANSWER:
+            workers = set()
+        workers = workers or set(workers_there(self.client, self.patience))
         if workers == self._workers:
             return
         self._workers = workers
@@ -342,38 +350,8 @@ class Runner:
                 self.client.sync(cancel, callback_timeout=ANSWER_SECONDS)
 
 
-def workers_of(client: Client, patience: float) -> dict[str, int]:
-    """Threads of each worker, as soon as there is one.
-
-    Raises
-    ------
-    ClusterError
-        If the client is closed, or if there is no scheduler or no worker for `patience` seconds.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        workers, trouble = _look_at(client)
-        if workers:
-            return workers
-        if client.status in ("closed", "closing"):
-            raise ClusterError(
-                "The client is closed, or has lost its scheduler for good. Open another, "
-                "Client(...), give it as client=, and call fit again."
-            )
-        if time.monotonic() > deadline:
-            raise ClusterError(
-                f"{trouble} for {patience:g} seconds. See that the cluster has workers "
-                "(cluster.scale(...), or their logs), and call fit again."
-            )
-        time.sleep(TICK_SECONDS / 10)
-
-
-def _look_at(client):
-    """Threads of each worker, and what is wrong if there is none."""
-    if client.status != "running":
-        return {}, "There was no connection to the scheduler"
-    try:
-        workers = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
-    except NO_ANSWER:
-        return {}, "The scheduler gave no answer"
-    return workers, "There was no worker"
+async def _put_when_done(future: Future, finished: queue.SimpleQueue) -> None:
+    """Put a future into a queue when its task has ended, in whatever way."""
+    with suppress(Exception):
+        await future.exception()
+    finished.put(future)

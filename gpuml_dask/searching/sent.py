@@ -8,7 +8,7 @@ from typing import Any
 
 import cloudpickle
 from dask.sizeof import sizeof
-from distributed import Client, Future, wait
+from distributed import Client, Future
 from sklearn.utils.validation import _is_arraylike, _num_samples
 
 from gpuml.model_selection.evaluate import Job
@@ -16,6 +16,7 @@ from gpuml.model_selection.one_by_one import Task, is_foreign
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching.tasks import Column, Spec, keep, touch, unpacked
+from gpuml_dask.waiting import release, wait_until_done
 
 # What is smaller is a part of the task graph, which the scheduler keeps: then it is never lost.
 SMALL_BYTES = 2**17
@@ -176,10 +177,11 @@ class SearchInputs:
             for i, worker in enumerate(workers)
         ]
         try:
-            with self._client.as_current():
-                wait(touched, timeout=SEND_SECONDS)
+            wait_until_done(self._client, touched, "copies of the rows", limit=SEND_SECONDS)
         except Exception:
             return  # whatever was lost: the units will notice
+        finally:
+            release(touched)
 
 
 def send_rows(

@@ -9,24 +9,24 @@ from typing import Any
 import cloudpickle
 import dask
 from dask.base import is_dask_collection
-from distributed import Client, Future, default_client
+from distributed import Client, Future
 from distributed.deploy import Cluster
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedKFold
 
 from gpuml.divided import Share, divided_splits
 from gpuml.model_selection.evaluate import Job
-from gpuml_dask.cluster import the_client
+from gpuml_dask.cluster import current_client, the_client
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed, Table, place
-from gpuml_dask.rows.sending import answers
 from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.searching.sent import Remote
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
+from gpuml_dask.waiting import answers
 
 # Names that dask-ml's searches take for the current client, and for work on this machine alone.
 CURRENT = ("distributed", "dask.distributed")
@@ -157,12 +157,12 @@ class Session:
 
     def _value(self, x):
         future = twin(x) if isinstance(x, Future) else self.client.compute(x)
-        (value,) = answers(self.client, [future])
+        (value,) = answers(self.client, [future], "a parameter of fit")
         return value
 
     def _values(self, table, name):
-        (values,) = answers(self.client, [self.client.submit(blocks.host_copy, table.whole(name))])
-        return values
+        copied = self.client.submit(blocks.host_copy, table.whole(name))
+        return answers(self.client, [copied], "values that splits depend on")[0]
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str
     with place(X, y, params, client=client, numeric=False) as table:
         rows = {name: table.whole(name) for name in table.names}
         score = client.submit(scored, cloudpickle.dumps(search), **rows, pure=False)
-        return answers(client, [score])[0]
+        return answers(client, [score], "the score")[0]
 
 
 def scored(packed: bytes, X: Any, y: Any = None, **params: Any) -> Any:
@@ -222,7 +222,8 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     Parameters
     ----------
     client : Client, address, cluster or None
-        None is `scheduler`, and without that the current client, if there is one.
+        None is `scheduler`, and without that the current client, if there is one; in a task, that
+        of its worker.
     scheduler : the same, or the name of one of Dask's local schedulers
 
     Raises
@@ -236,7 +237,7 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     named = isinstance(chosen, str) and ":" not in chosen
     name = chosen.lower() if named else None
     if chosen is None or name in CURRENT:
-        chosen, named = _current_client(), False
+        chosen, named = current_client(), False
     if chosen is None or name in LOCAL_SCHEDULERS or (client is None and _is_get(chosen)):
         yield None
     elif named:
@@ -247,13 +248,6 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     else:
         with the_client(chosen) as found:
             yield found
-
-
-def _current_client():
-    try:
-        return default_client()
-    except ValueError:
-        return None
 
 
 def _is_get(chosen: Any) -> bool:

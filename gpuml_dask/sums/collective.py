@@ -13,12 +13,12 @@ gone. The same happens when the client is gone, because its tasks are then cance
 
 import contextlib
 import pickle
-import queue
 import threading
 import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from dask.typing import Key
@@ -31,6 +31,7 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
 from gpuml_dask.sums._ranks import Driver, serve
+from gpuml_dask.waiting import Report, Wait, addresses_of, ask, check_client, release, workers_there
 
 __all__ = ["Collective", "RankLost", "collective_of"]
 
@@ -143,24 +144,33 @@ class Collective:
 
     def close(self) -> None:
         """End the communicator; the next run makes a new one."""
-        self._workers, self._members = [], []
+        members, self._workers, self._members = self._members, [], []
+        release(members)
 
     # ------------------------------------------------------------ who takes part
 
     @contextlib.contextmanager
     def _alone_on_the_cluster(self) -> Iterator[None]:
         """Two runs that got some workers each would wait for each other forever."""
-        with self._one_at_a_time:
-            while not _bounded(self._lock.acquire, timeout=LOCK_SECONDS):
-                pass  # an error ends this when the client is closed
-            try:
-                yield
-            finally:
-                with contextlib.suppress(Exception):  # the lease ends by itself
-                    _bounded(self._lock.release)
+        report, began = Report("the GPUs of the cluster"), time.monotonic()
+        with contextlib.ExitStack() as stack:
+            for acquire, release in (
+                (self._one_at_a_time.acquire, self._one_at_a_time.release),
+                (partial(ask, self.client, self._lock.acquire), self._release_lock),
+            ):
+                while not acquire(timeout=LOCK_SECONDS):
+                    check_client(self.client)
+                    waited = time.monotonic() - began
+                    report.say({"Another fit works with the rows divided over them.": waited})
+                stack.callback(release)
+            yield
+
+    def _release_lock(self):
+        with contextlib.suppress(Exception):  # the lease ends by itself
+            ask(self.client, self._lock.release)
 
     def _in_order(self, addresses) -> list[str]:
-        known = _bounded(self.client.scheduler_info, n_workers=-1)["workers"]
+        known = workers_there(self.client)
         missing = sorted(set(addresses) - set(known))
         if missing:
             raise RankLost(f"No such workers: {', '.join(missing)}.")
@@ -216,7 +226,7 @@ class Collective:
         )
 
     def _outcome(self, tasks, workers, members=()):
-        """The result of the first of several tasks, when all have ended."""
+        """The result of the first of several tasks, when all have ended; the tasks are let go."""
         first, others = tasks[0], tasks[1:]
         try:
             self._wait([first], workers, [*others, *members])
@@ -227,18 +237,24 @@ class Collective:
             if isinstance(error, RankLost) or not _all_ended_well(others):
                 self._give_up(tasks)
             raise
-        if not _all_ended_well(others):
-            self._give_up(others)
+        else:
+            if not _all_ended_well(others):
+                self._give_up(others)
+        finally:
+            # Each wait that takes longer than a look leaves an error in a cycle with a future.
+            release(tasks)
         return result
 
     def _wait(self, tasks, workers, others=()):
         """Wait for some tasks as long as nothing happens to any worker or to other tasks."""
+        waiting = Wait(self.client, "ranks on the workers")
         while pending := [task for task in tasks if task.status == "pending"]:
             # Comes back when the task has ended, with or without an error of its own.
             with contextlib.suppress(Exception):
                 pending[0].exception(timeout=LOOK_SECONDS)
             if pending[0].status == "pending":
                 self._look(workers)
+                waiting.look(task.key for task in (*pending, *others))
             for task in others:
                 if task.status == "error":
                     _raise_error_of(task)
@@ -249,14 +265,13 @@ class Collective:
     def _look(self, workers):
         if self.client.status in ("closing", "closed"):
             raise ClusterError("The client was closed during a collective run.")
-        missing = sorted(set(workers) - set(_bounded(self.client.nthreads)))
+        missing = sorted(set(workers) - addresses_of(self.client))
         if missing:
             raise RankLost(f"Workers were lost during a collective run: {', '.join(missing)}.")
 
     def _give_up(self, tasks):
         """Make all ranks end: tasks that are cancelled end their part of the communicator."""
-        for task in tasks:
-            task.release()  # nobody else has them, so Dask cancels them
+        release(tasks)  # nobody else has them, so Dask cancels them
         self.close()
 
 
@@ -270,26 +285,6 @@ def in_order(addresses: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -
         What the scheduler says of each worker, by address.
     """
     return sorted(addresses, key=lambda a: (known[a]["host"], str(known[a]["name"]), a))
-
-
-def _bounded(call, **settings):
-    """What a call to the scheduler returns, which could wait forever for a client that closes."""
-    results: queue.SimpleQueue = queue.SimpleQueue()
-
-    def ask():
-        try:
-            results.put((call(**settings), None))
-        except Exception as error:
-            results.put((None, error))
-
-    threading.Thread(target=ask, name="ask-scheduler", daemon=True).start()
-    try:
-        result, error = results.get(timeout=END_SECONDS)
-    except queue.Empty:
-        raise ClusterError("The scheduler does not answer; is the client closed?") from None
-    if error is not None:
-        raise error
-    return result
 
 
 def _raise_error_of(task):

@@ -5,7 +5,6 @@ process, and each sum that it asks for is a tree of tasks. On GPU workers it run
 and sums go from GPU to GPU.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -16,26 +15,25 @@ from uuid import uuid4
 
 import dask
 from dask.utils import parse_bytes
-from distributed import Client, Future, KilledWorker, wait
+from distributed import Client, Future, KilledWorker
 
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
-from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.pieces import Chunks, assign, cut_rows
 from gpuml_dask.rows.placement import Table
-from gpuml_dask.rows.sending import (
-    ANSWER_SECONDS,
-    check_client,
-    in_touch,
-    is_at_work,
-    patience,
-    release,
-)
 from gpuml_dask.searching.kinds import kinds_among
-from gpuml_dask.searching.running import workers_of
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
 from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied
+from gpuml_dask.waiting import (
+    ask,
+    check_client,
+    gathered,
+    in_touch,
+    release,
+    wait_until_done,
+    workers_there,
+)
 
 # Bytes of a piece of rows: Dask's setting, for those who want other pieces than we would cut. Other
 # pieces give other rounding.
@@ -43,8 +41,6 @@ PIECE_BYTES = "gpuml.piece-bytes"
 # Of pieces on GPUs, which are read in blocks anyway. Large chunks stay as they are: joined, they
 # would be copied, and those of other workers moved.
 GPU_PIECE, GPU_JOINED = 2**30, 2**28
-TICK_SECONDS = 1.0
-MOST_GATHERS = 3
 # Each time a worker died that had something nobody else had.
 MOST_REPEATS = 20
 # Below so many bytes a GPU is not worth the trip; as for gpuml on one device.
@@ -97,7 +93,7 @@ def repeated(table: Table, function: Callable[..., Any], *args: Any) -> Any:
 
 def _revive(table):
     """Make rows again, as soon as there is a worker."""
-    workers_of(table.client, patience())
+    workers_there(table.client)
     table.revive()
 
 
@@ -138,7 +134,7 @@ class Spread:
 
     def _call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Call a function with the rows, where sums of them come together."""
-        facts = self._facts or self.table.client.scheduler_info(n_workers=-1)["workers"]
+        facts = self._facts or workers_there(self.table.client)
         self._facts = None  # another attempt is made because a worker is gone
         gpus = self._gpus(facts)
         bounds = self._bounds(on_gpus=bool(gpus))
@@ -171,7 +167,7 @@ class Spread:
         rows = DividedRows(holders, sizes, self.table.shape[1], settings, self._names())
         result = function(rows, *args)
         with suppress(CancelledError):  # the result is there, whoever was lost since
-            found = client.who_has(holders.pieces)
+            found = ask(client, client.who_has, futures=holders.pieces)
             self.workers = sorted({address for each in found.values() for address in each})
         return result
 
@@ -221,10 +217,10 @@ class Spread:
         """Workers that have each of some futures, once all of them are computed."""
         client, futures = self.table.client, [each for column in columns for each in column]
         try:
-            found = client.who_has(futures)
+            found = ask(client, client.who_has, futures=futures)
             if not all(found.get(each.key) for each in futures):
                 fetch(client, futures, values=False)
-                found = client.who_has(futures)
+                found = ask(client, client.who_has, futures=futures)
         except CancelledError as error:
             raise Lost(str(error)) from error
         return {each.key: tuple(found.get(each.key, ())) for each in futures}
@@ -325,11 +321,13 @@ def fetch(client: Client, futures: Sequence[Future], *, values: bool = True) -> 
     WorkersDied
         If workers died whenever they ran one of them.
     ClusterError
-        If the client is closed, or nothing is computed for as long as `sending.patience` says.
+        If the client is closed, or nobody works on them for as long as `waiting.patience` says.
     """
     try:
-        _wait(client, futures)
-        return _gathered(client, futures) if values else []
+        if values:
+            return gathered(client, futures, "sums over rows")
+        wait_until_done(client, futures, "rows on workers")
+        return []
     except CancelledError as error:
         check_client(client)
         raise Lost(str(error)) from error
@@ -342,37 +340,3 @@ def fetch(client: Client, futures: Sequence[Future], *, values: bool = True) -> 
         # The client keeps an error with its traceback, whose frames keep the futures.
         release(futures)
         raise
-
-
-def _wait(client, futures):
-    """Wait for tasks while the cluster is at work."""
-    last_work = time.monotonic()
-    while True:
-        check_client(client)
-        try:
-            with client.as_current():  # it need not be the default client
-                wait(futures, timeout=TICK_SECONDS)
-            return
-        except TimeoutError:
-            pass
-        if is_at_work(client):
-            last_work = time.monotonic()
-        elif time.monotonic() - last_work > patience():
-            raise ClusterError(
-                f"Nothing was computed on the cluster for {patience():g} s while sums over "
-                "rows were waited for. See that there are workers."
-            )
-
-
-def _gathered(client, futures):
-    """Results of tasks that are done; of those whose worker dies meanwhile, as soon as they are."""
-    gather = partial(client.gather, list(futures), asynchronous=True)
-    for _ in range(MOST_GATHERS):
-        try:
-            return client.sync(gather, callback_timeout=ANSWER_SECONDS)
-        except TimeoutError:
-            _wait(client, futures)
-    raise ClusterError(
-        f"Workers have sums over rows, and did not send them within {ANSWER_SECONDS:g} s. This "
-        "process must be able to reach their addresses."
-    )

@@ -635,7 +635,19 @@ def test_two_clients_take_turns(client):
     assert results[4].tobytes() == expected_descent(20, n_pieces=4).tobytes()
 
 
-def test_nothing_is_left_on_the_workers(client, collective):
+@pytest.fixture
+def no_garbage_is_collected():
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("look_seconds", [0.25, 0.001])
+def test_nothing_is_left_on_the_workers(
+    client, collective, monkeypatch, no_garbage_is_collected, look_seconds
+):
+    """Waits that take longer than a look leave errors in cycles, and those would have futures."""
+    monkeypatch.setattr("gpuml_dask.sums.collective.LOOK_SECONDS", look_seconds)
     collective.run(descend, place_pieces(client, addresses_of(client)), 2)
     collective.close()
     deadline = time.monotonic() + SECONDS

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pkgutil import resolve_name
 from types import SimpleNamespace
 
 import dask
@@ -26,10 +27,10 @@ from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.rows.placement import place
-from gpuml_dask.rows.sending import Homes, answers, in_touch, send
+from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching import running
-from gpuml_dask.searching.running import workers_of
 from gpuml_dask.sums.divided import fetch
+from gpuml_dask.waiting import answers, in_touch, workers_there
 from tests.dask.often import seeds
 
 N_WORKERS = 4
@@ -257,6 +258,31 @@ def test_a_client_that_is_closed_meanwhile_is_an_error(fragile, rows):
         search.fit(*rows)
     closer.join()
     assert not hasattr(search, "cv_results_")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "gpuml_dask.searching.session.Session.take",
+        "gpuml_dask.searching.evaluator.workers_there",
+        "gpuml_dask.searching.sent.Sent._sent",
+        "gpuml_dask.searching.sent.SearchInputs.keep_on",
+        "gpuml_dask.searching.running.Runner.add",
+        "gpuml_dask.searching.running.Runner._gathered",
+    ],
+)
+def test_a_client_that_is_closed_before_any_step_is_an_error(fragile, rows, monkeypatch, step):
+    client = Client(fragile, set_as_default=False)
+    client.wait_for_workers(2, timeout=60)
+    function = resolve_name(step)
+
+    def close_first(*args, **kwargs):
+        client.close()
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr(step, close_first)
+    with pytest.raises(ClusterError, match="Open another"):
+        GridSearchCV(Slow(seconds=0), {"a": [1.0, 2.0]}, client=client).fit(*rows)
 
 
 def test_a_cluster_without_workers_is_an_error(rows):
@@ -543,12 +569,12 @@ def closing(client):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda client, rows: workers_of(client, 0.1),
+        lambda client, rows: workers_there(client, 0.1),
         lambda client, rows: send(client, "key", {0: rows[0]}, Homes(client, [1], False)),
-        lambda client, rows: answers(client, [client.submit(time.sleep, 4)]),
+        lambda client, rows: answers(client, [client.submit(time.sleep, 4)], "answers"),
         lambda client, rows: fetch(client, [client.submit(time.sleep, 4)]),
     ],
-    ids=["workers_of", "send", "answers", "fetch"],
+    ids=["workers_there", "send", "answers", "fetch"],
 )
 def test_whoever_asks_the_scheduler_hears_of_a_client_that_closes(closing, rows, ask):
     with dask.config.set({"gpuml.patience": "0.1s"}), pytest.raises(ClusterError):

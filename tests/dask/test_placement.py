@@ -649,10 +649,12 @@ class ClientOfFakes:
     def __init__(self, resources, dying=(), slow=()):
         self.resources, self.dying, self.sent = dict(resources), set(dying), {}
         self.slow = set(slow)
-        self.scheduler = SimpleNamespace(register_scheduler_plugin=self._note_plugin)
+        self.scheduler = SimpleNamespace(
+            register_scheduler_plugin=self._note_plugin, identity=self._identity
+        )
         self.plugins = set()
 
-    def scheduler_info(self, n_workers):
+    async def _identity(self, n_workers):
         assert n_workers == -1, "some versions leave out most workers"
         workers = self.resources.items()
         return {"workers": {a: {"status": "running", "resources": r} for a, r in workers}}

@@ -1,0 +1,448 @@
+"""Waiting for a cluster: what has a bound, and what is said of all else.
+
+What nobody works on is waited for as long as `patience` says; then it is a `ClusterError`. Work
+that is done somewhere, or comes after other work there, takes as long as it takes. Where that is
+not what it looks like from here, because a worker is silent, paused or busy with something else,
+the logger ``gpuml_dask`` says after some seconds what is waited for.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import dask
+from dask.utils import parse_timedelta
+from distributed import Client, Future, get_worker, wait, worker_client
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
+
+from gpuml_dask.errors import NO_ANSWER, ClusterError, NoAnswer
+
+logger = logging.getLogger("gpuml_dask")
+
+# How long a cluster may have no workers, or do nothing at all while something is waited for, until
+# we give up; seconds, or "2 minutes".
+PATIENCE = "gpuml.patience"
+DEFAULT_PATIENCE = "60s"
+# How often a future is looked at, and the cluster while none comes.
+TICK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+# After so long it is said what is waited for; then after twice, four times as long.
+SAY_SECONDS = 10.0
+# Answers of the scheduler, and copies of finished results.
+ANSWER_SECONDS = 30.0
+MOST_GATHERS = 3
+
+
+def patience() -> float:
+    """Seconds that a cluster may stand still: Dask's setting ``gpuml.patience``."""
+    return parse_timedelta(dask.config.get(PATIENCE, DEFAULT_PATIENCE))
+
+
+def check_client(client: Client) -> None:
+    """Complain of a client that cannot be waited for.
+
+    Raises
+    ------
+    ClusterError
+        If it is closed, or was called from its own event loop.
+    TypeError
+        If it is no client.
+    """
+    if not hasattr(client, "scatter"):  # a cluster, an address
+        raise TypeError(
+            f"client must be a distributed.Client, got {type(client).__name__}. What is put on "
+            "workers goes with the client, so open one, client = Client(address or cluster), and "
+            "keep it open."
+        )
+    if client.asynchronous:
+        raise ClusterError(
+            "An asynchronous client cannot be waited for in its own event loop. Call from a "
+            "thread: await asyncio.to_thread(search.fit, X, y)."
+        )
+    if client.status in ("closed", "closing"):
+        raise ClusterError(
+            "The Dask client is closed, or has lost its scheduler for good. Open another, "
+            "Client(...), give it as client=, and call again."
+        )
+
+
+@contextmanager
+def in_touch(client: Client) -> Iterator[None]:
+    """Turn whatever a client raises that closes, or loses its scheduler, into a ClusterError."""
+    try:
+        yield
+    except ClusterError:
+        raise
+    except Exception as error:
+        check_client(client)
+        if isinstance(error, (ClosedClientError, CommClosedError)) or client.status != "running":
+            raise ClusterError(
+                f"The client or its scheduler went away: {error}. Open a client of a scheduler "
+                "that runs, Client(...), and call again."
+            ) from error
+        raise
+
+
+@contextmanager
+def thread_lent() -> Iterator[None]:
+    """Let a worker do other work while a task on it waits, if this is a task.
+
+    It would wait for ever for what it has asked of the cluster, where such tasks are as many as
+    threads.
+    """
+    try:
+        get_worker()
+    except ValueError:
+        yield
+        return
+    with worker_client():
+        yield
+
+
+# ---------------------------------------------------------------- what is said
+
+
+class Report:
+    """Says why something is waited for: after a while, then less and less often.
+
+    Parameters
+    ----------
+    what : str
+        What is waited for, in words.
+    """
+
+    def __init__(self, what: str):
+        self._what = what
+        self._next: dict[str, float] = {}
+
+    def say(self, reasons: Mapping[str, float]) -> None:
+        """Say reasons, each of which has lasted for so many seconds."""
+        for reason, seconds in reasons.items():
+            if seconds >= self._next.get(reason, SAY_SECONDS):
+                text = "gpuml_dask has been waiting for %s for %.0f s. %s"
+                logger.warning(text, self._what, seconds, reason)
+                self._next[reason] = 2 * seconds
+
+
+@contextmanager
+def said_if_slow(what: str, usual: float) -> Iterator[None]:
+    """Say that something is waited for, if the ``with`` block takes longer than usual seconds."""
+    seconds = usual + SAY_SECONDS
+    text = "gpuml_dask has been waiting for %s for %.0f s. It is slow, or stands still."
+    timer = threading.Timer(seconds, logger.warning, (text, what, seconds))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def workers_there(
+    client: Client, limit: float | None = None, *, running: bool = False
+) -> dict[str, dict[str, Any]]:
+    """What the scheduler says of each worker, by address, as soon as there is one.
+
+    Parameters
+    ----------
+    client : Client
+    limit : float, default=None
+        Seconds to wait; None is `patience`.
+    running : bool, default=False
+        Whether workers do not count that are paused, or leave.
+
+    Raises
+    ------
+    ClusterError
+        If the client is closed, or if there is no scheduler or no worker for so long.
+    """
+    limit = patience() if limit is None else limit
+    began, report = time.monotonic(), Report("a worker")
+    wanted: Future | None = None
+    try:
+        while True:
+            facts, trouble = _look_at_workers(client)
+            there = {a: f for a, f in facts.items() if not running or f["status"] == "running"}
+            if there:
+                return there
+            check_client(client)
+            waited = time.monotonic() - began
+            if waited > limit:
+                raise ClusterError(
+                    f"{trouble} for {limit:g} seconds. See that the cluster has workers "
+                    "(cluster.scale(...), or their logs), and call again; or allow more time: "
+                    f"dask.config.set({{'{PATIENCE}': '10 minutes'}})."
+                )
+            if wanted is None and client.status == "running" and not facts:
+                # Clusters that adapt start workers for tasks alone.
+                wanted = client.submit(int, key=f"first worker-{uuid4().hex}", pure=False)
+            report.say({f"{trouble}. It may take {limit:g} s ({PATIENCE}).": waited})
+            time.sleep(TICK_SECONDS / 10)
+    finally:
+        if wanted is not None:
+            wanted.release()
+
+
+def facts_of(client: Client) -> dict[str, dict[str, Any]]:
+    """What the scheduler says of each worker, by address; nothing where it gives no answer."""
+    return _look_at_workers(client)[0]
+
+
+def _look_at_workers(client):
+    """What the scheduler says of each worker, and what is wrong if none runs."""
+    if client.status != "running":
+        return {}, "There was no connection to the scheduler"
+    try:
+        scheduler: Any = client.scheduler
+        facts = ask(client, scheduler.identity, n_workers=-1)["workers"]
+    except (*NO_ANSWER, KeyError):
+        return {}, "The scheduler gave no answer"
+    states = sorted({fact["status"] for fact in facts.values()})
+    all_of = f" (all {len(facts)} are {' or '.join(states)})" if facts else ""
+    return facts, f"There was no running worker{all_of}"
+
+
+def addresses_of(client: Client) -> set[str]:
+    """Addresses of all workers that the scheduler knows."""
+    scheduler: Any = client.scheduler
+    return set(ask(client, scheduler.ncores))
+
+
+def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
+    """What a coroutine of the client, or of its scheduler, returns in bounded time.
+
+    Raises
+    ------
+    NoAnswer
+        If it takes too long.
+    Exception
+        What the coroutine raises.
+    """
+    began = time.monotonic()
+    try:
+        return client.sync(partial(question, **settings), callback_timeout=ANSWER_SECONDS)
+    except TimeoutError as error:
+        if time.monotonic() - began < ANSWER_SECONDS:
+            raise  # of the coroutine itself
+        raise NoAnswer(
+            f"There was no answer of the cluster for {ANSWER_SECONDS:g} s. See that its scheduler "
+            "and its workers run, and that they can reach each other."
+        ) from error
+
+
+# ---------------------------------------------------------------- tasks
+
+
+class Wait:
+    """A wait for tasks: for as long as somebody works on them, or on what comes before them.
+
+    Parameters
+    ----------
+    client : Client
+    what : str
+        What is waited for, in words.
+    limit : float, default=None
+        Seconds without any work on it; None is `patience`.
+    """
+
+    def __init__(self, client: Client, what: str, limit: float | None = None):
+        self._client, self._what = client, what
+        self._limit = patience() if limit is None else limit
+        self._report = Report(what)
+        self.moved()
+
+    def moved(self) -> None:
+        """Note that something has come."""
+        self._at_work = self._looked = time.monotonic()
+        self._since: dict[str, float] = {}
+
+    def look(self, keys: Iterable[Any]) -> None:
+        """Look at the cluster, if that was not done just now; what is unusual is said.
+
+        Raises
+        ------
+        ClusterError
+            If the client is closed, or nobody has worked on tasks of these keys for so long.
+        """
+        check_client(self._client)
+        now = time.monotonic()
+        if now - self._looked < min(LOOK_SECONDS, self._limit / 2):
+            return
+        self._looked = now
+        try:
+            found = ask(self._client, self._client.run_on_scheduler, **_question(list(keys)))
+        except NO_ANSWER:
+            found = {"at work": False, "reasons": {"The scheduler gives no answer.": 0.0}}
+        if found["at work"]:
+            self._at_work = now
+        self._since = {reason: self._since.get(reason, now) for reason in found["reasons"]}
+        seconds = {r: max(s, now - self._since[r]) for r, s in found["reasons"].items()}
+        self._report.say(seconds)
+        if now - self._at_work > self._limit:
+            reasons = " ".join(seconds) or "No worker has them."
+            raise ClusterError(
+                f"Nothing was computed on the cluster for {self._limit:g} s while {self._what} "
+                f"were waited for. {reasons} See that there are workers, with the resources that "
+                "tasks ask for."
+            )
+
+
+def _question(keys):
+    # A function of a function travels by value: schedulers need not have this package.
+    def look(keys, silent_after, dask_scheduler):
+        """Whether anybody works on tasks, or on what they need, and who keeps them waiting."""
+        from time import time
+
+        needed, todo = set(), [t for k in keys if (t := dask_scheduler.tasks.get(k)) is not None]
+        while todo:
+            task = todo.pop()
+            if task not in needed and task.state not in ("memory", "erred", "forgotten"):
+                needed.add(task)
+                todo.extend(task.dependencies)
+        reasons: dict[str, float] = {}
+        is_at_work = False
+        nowhere: dict = {}
+        by_worker: dict = {}
+        for task in needed:
+            if task.state == "processing":
+                by_worker.setdefault(task.processing_on, []).append(task)
+            elif task.state == "no-worker":
+                asked = {**task.resource_restrictions} if task.resource_restrictions else {}
+                limits = {*(task.worker_restrictions or ()), *(task.host_restrictions or ())}
+                why = f"ask for the resources {asked}" if asked else f"are for {sorted(limits)}"
+                nowhere[why if asked or limits else "find none that runs"] = None
+            elif task.state == "queued":
+                is_at_work |= any(
+                    len(w.processing) > len(w.long_running) for w in dask_scheduler.running
+                )
+        for why in nowhere:
+            reasons[f"No worker may take tasks that {why}."] = 0.0
+        for worker, tasks in by_worker.items():
+            runs = {task for task in tasks if task in worker.executing}
+            others = set(worker.executing) - needed - worker.long_running
+            silent = time() - worker.last_seen
+            name = f"Worker {worker.address}"
+            held = {
+                name
+                for task in tasks
+                for name, amount in (task.resource_restrictions or {}).items()
+                if amount
+                > worker.resources.get(name, 0.0)
+                - sum((t.resource_restrictions or {}).get(name, 0.0) for t in worker.long_running)
+            }
+            if silent > silent_after:
+                ttl = dask_scheduler.worker_ttl
+                then = f"after {ttl:g} s" if ttl else "never"
+                reasons[
+                    f"{name}, which has tasks that are waited for, is silent. Dask takes it for "
+                    f"dead {then} (distributed.scheduler.worker-ttl)."
+                ] = silent
+            if runs:
+                is_at_work = True
+            elif worker.status.name == "paused":
+                reasons[f"{name} is paused, because its memory is full."] = 0.0
+            elif held:
+                reasons[
+                    f"On worker {worker.address} the resources {sorted(held)} are held by tasks "
+                    "that wait themselves."
+                ] = 0.0
+            else:
+                is_at_work = True
+                if len(others) >= worker.nthreads:
+                    reasons[f"{name} is busy with other tasks."] = 0.0
+        return {"at work": is_at_work, "reasons": reasons}
+
+    return {"function": look, "keys": keys, "silent_after": SAY_SECONDS}
+
+
+def wait_until_done(
+    client: Client, futures: Sequence[Future], what: str, *, limit: float | None = None
+) -> None:
+    """Wait for tasks, with or without an error of theirs, for as long as somebody works on them.
+
+    Parameters
+    ----------
+    client : Client
+    futures : sequence of Future
+    what : str
+        What is waited for, in words.
+    limit : float, default=None
+        Seconds after which to return in any case.
+
+    Raises
+    ------
+    ClusterError
+        If the client is closed, or nobody works on the tasks for as long as `patience` says.
+    CancelledError
+        If something that they need was lost with its worker.
+    """
+    waiting, began = Wait(client, what), time.monotonic()
+    keys = [future.key for future in futures]
+    while limit is None or time.monotonic() - began < limit:
+        check_client(client)
+        try:
+            with client.as_current():  # it need not be the default client
+                wait(futures, timeout=TICK_SECONDS)
+            return
+        except TimeoutError:
+            waiting.look(keys)
+
+
+def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
+    """Results of tasks, waited for as `wait_until_done` does, and brought here in bounded time.
+
+    Raises
+    ------
+    ClusterError
+        As of `wait_until_done`, and if workers that have the results do not send them.
+    CancelledError
+        If something that they need was lost with its worker.
+    Exception
+        What a task raised.
+    """
+    for _ in range(MOST_GATHERS):
+        wait_until_done(client, futures, what)
+        try:
+            return ask(client, client.gather, futures=list(futures), asynchronous=True)
+        except NoAnswer as error:
+            reason = error  # a worker that has some dies, or stands still
+    raise reason
+
+
+def answers(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
+    """Small results of tasks on rows, as `gathered`; releases the futures.
+
+    Raises
+    ------
+    ClusterError
+        As of `gathered`, and if what the tasks rest on is lost.
+    Exception
+        What a task raised.
+    """
+    try:
+        return gathered(client, futures, what)
+    except CancelledError as error:
+        check_client(client)
+        raise ClusterError(
+            f"Chunks of the data were lost with their worker, or the scheduler was restarted "
+            f"({error}). Make them again and call again."
+        ) from error
+    finally:
+        release(futures)
+
+
+def release(futures: Iterable[Future]) -> None:
+    """Let go of futures of our own, now.
+
+    Dropping them is not enough where a task raised: the client has its error, whose traceback has
+    the frames in which it was raised, and those have the futures.
+    """
+    for future in futures:
+        future.release()
