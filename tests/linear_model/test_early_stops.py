@@ -36,6 +36,7 @@ def objective(model, X, y):
     return log_loss(y, model.predict_proba(X)) + penalty / (model.C * len(y))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("penalty", PENALTIES)
 @pytest.mark.parametrize("data", DATA)
 def test_the_default_number_of_passes_is_enough(data, penalty):
