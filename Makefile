@@ -7,7 +7,8 @@
 #                 by pairs of values
 #   make test-all all of them: the other combinations too, whole programs, and make bits
 #   make bits     tests that compare bits, with the kernels that OpenBLAS has for several CPUs
-#   make test-gpu every test that needs a GPU, some processes side by side on one GPU
+#   make test-gpu tests that need a GPU, some processes side by side on one GPU; products by pairs,
+#                 or all of them: GPU_TESTS=gpu
 #   make lint     ruff and mypy only
 #   make coverage all tests again, with the share of lines that they run
 #   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
@@ -29,6 +30,7 @@ OUT ?= out
 EXTRAS ?=
 JOBS ?= auto
 GPU_JOBS ?= 8
+GPU_TESTS ?= gpu and not exhaustive
 
 comma := ,
 MORE := $(if $(EXTRAS),$(comma)$(EXTRAS))
@@ -97,7 +99,7 @@ test-gpu: export OPENBLAS_NUM_THREADS = 1
 test-gpu: $(TEST)
 	@test -n "$(EXTRAS)" || { \
 		echo "Without cuML every test would be skipped: make test-gpu EXTRAS=gpu-cu13"; exit 2; }
-	$(BIN)/python -m pytest -m gpu --numprocesses=$(GPU_JOBS) --dist=worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "$(GPU_TESTS)" --numprocesses=$(GPU_JOBS) --dist=worksteal $(PYTEST_ARGS)
 
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -b html -d $(OUT)/doctrees -W --keep-going -q docs $(OUT)/docs

@@ -49,6 +49,7 @@ def quality(rows, embedding):
     return trustworthiness(rows, to_host(embedding), n_neighbors=10)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("params", [{}, {"perplexity": 60}, {"early_exaggeration": 20.0}])
 def test_tsne(rows_of, params):
     embedding = TSNE(random_state=0, **params).fit_transform(rows_of(PIXELS))

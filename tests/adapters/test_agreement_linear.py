@@ -49,6 +49,7 @@ def squared_hinge(scores, k):
     return np.maximum(0.0, 1.0 - np.where(MALIGNANT, scores, -scores)) ** 2
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("C", [0.01, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_linear_classes(rows_of, C, fit_intercept):  # noqa: F811

@@ -98,7 +98,9 @@ def of_gpu(said):
 class Watch:
     """What was done while a method ran: scikit-learn's methods, bytes to the host, warnings."""
 
-    def __init__(self, row, engine):
+    def __init__(self, row, engine, *, looks=True):
+        # Of what a warning is to tell, nobody asks which code ran: numba compiles slowly if watched.
+        self._looks = looks
         self.ran, self.told, self._engine = set(), [], engine
         methods = {name: inspect.getattr_static(row.sk, name) for name in _methods(row.sk)}
         plain = {name: inspect.unwrap(getattr(m, "fn", m)) for name, m in methods.items()}
@@ -110,7 +112,8 @@ class Watch:
         warnings.simplefilter("always")
         self._counter = count_transfers()
         self._moved = self._counter.__enter__()
-        sys.setprofile(self._saw)
+        if self._looks:
+            sys.setprofile(self._saw)
         return self
 
     def __exit__(self, *error):
@@ -160,13 +163,15 @@ def detours(world, path):
         if not hasattr(model, name):
             continue
         given = arguments(name, model, X, y)
-        with Watch(row, world.engine) as watch, contextlib.suppress(ImportError):  # no umap-learn
+        told = name in TOLD.get(row.name, ())
+        watch = Watch(row, world.engine, looks=not told)
+        with watch, contextlib.suppress(ImportError):  # no umap-learn
             getattr(model, name)(*given)
         fitted = model if name == "fit" else fitted
         if row.cuml is None:
             # The warning of the fit is for all methods of the model.
             as_asked = bool(watch.told) == (name in FITTING) and watch.ran
-        elif name in TOLD.get(row.name, ()):
+        elif told:
             as_asked = len(watch.told) == 1 and f"{row.name}.{name} runs" in watch.told[0]
         else:
             few = watch.to_host <= nbytes(X) // 4 or name in CUML_READS.get(row.name, ())

@@ -474,6 +474,7 @@ def test_cuml_gives_what_sklearn_gives(rng, cls, params):
 
 
 @pytest.mark.gpu
+@pytest.mark.each
 @pytest.mark.parametrize("lowercase", [True, False])
 @pytest.mark.parametrize("cls", CLASSES)
 def test_characters_of_the_world_are_never_silently_different(rng, cls, lowercase):
