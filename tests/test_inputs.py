@@ -53,6 +53,7 @@ def _params(kinds, columns_of=lambda kind: ()):
 
 
 # Values that are not NumPy's, and rows that were written to, are outcomes too.
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("kind", _params([*ROWS, *REFUSED]))
 def test_rows_give_what_the_rules_say(kind):

@@ -77,7 +77,7 @@ def polars_frame(data):
     return pytest.importorskip("polars").from_pandas(data)
 
 
-@pytest.mark.each
+@pytest.mark.some
 @pytest.mark.parametrize("as_frame", [pd.DataFrame, polars_frame], ids=["pandas", "polars"])
 @pytest.mark.parametrize(
     ("sparse", "output"), [(True, None), (False, None), (False, "pandas"), (False, "polars")]

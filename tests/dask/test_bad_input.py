@@ -122,7 +122,7 @@ def assert_same_outcome(found, expected):
     assert str(found)
 
 
-@pytest.mark.each
+@pytest.mark.some
 @pytest.mark.parametrize(
     ("bad_X", "bad_y", "weight"), [case[1:] for case in INPUTS], ids=[case[0] for case in INPUTS]
 )
@@ -165,6 +165,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_settings_are_refused_as_on_one_device(client, rows, settings):
     settings = {"param_grid": GRID, **settings}
@@ -433,6 +434,7 @@ LAZY = [
 ]
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(("estimator", "grid", "method"), LAZY)
 def test_what_a_search_says_of_rows_is_lazy(client, rows, estimator, grid, method):
     X, y = rows

@@ -53,6 +53,7 @@ def _runs(pid):
 # ---------------------------------------------------------------- starting and closing
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="reads /proc")
 def test_closing_the_client_closes_its_cluster(tmp_path):
     before = children()
@@ -88,6 +89,7 @@ def test_cores_are_shared_out(monkeypatch, given, expected):
     assert tuple(clusters._sizes_on_cpu(*given).values()) == expected
 
 
+@pytest.mark.exhaustive
 def test_workers_declare_their_kind_and_share_out_the_cores(monkeypatch):
     for name in clusters.THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -418,6 +420,7 @@ def test_local_client_is_not_asynchronous():
         local_client(asynchronous=True)
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_in_an_event_loop():
     async def main():
         async with (

@@ -110,7 +110,7 @@ def assert_same(model, other, tol=1e-9):
             np.testing.assert_allclose(mine[name], value, rtol=tol, atol=tol, err_msg=name)
 
 
-@pytest.mark.each
+@pytest.mark.some
 @divided(REGRESSORS)
 def test_regressors_are_those_of_one_device(client, model, parts, regression, weights):
     (X, y), (sizes, piece) = regression, parts
@@ -122,7 +122,7 @@ def test_regressors_are_those_of_one_device(client, model, parts, regression, we
     assert type(model.coef_) is np.ndarray
 
 
-@pytest.mark.each
+@pytest.mark.some
 @divided(CLASSIFIERS)
 def test_classifiers_are_those_of_one_device(client, model, parts, classes, weights):
     (X, y), (sizes, piece) = classes, parts
@@ -143,7 +143,7 @@ def test_classifiers_are_those_of_one_device(client, model, parts, classes, weig
     assert scores[0] == pytest.approx(scores[1], rel=1e-12)
 
 
-@pytest.mark.each
+@pytest.mark.some
 @divided(TRANSFORMERS)
 def test_transformers_are_those_of_one_device(client, model, parts, regression):
     (X, _), (sizes, piece) = regression, parts

@@ -673,6 +673,7 @@ def bare_workers(spawned):
         yield
 
 
+@pytest.mark.exhaustive
 def test_workers_that_join_have_imported_the_package_before_they_get_tasks(bare_workers, rows):
     with (
         LocalCluster(

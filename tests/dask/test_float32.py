@@ -18,6 +18,8 @@ from gpuml.model_selection.divided import fit_divided
 
 N, P = 600, 12
 # Of pieces; one has a single row.
+pytestmark = pytest.mark.exhaustive
+
 CUTS = {"pieces": (200, 1, 249, 150), "rows": (1,) * N, "one piece": (N,)}
 # Sums are of float64, coefficients are rounded to float32: its spacing, some times over.
 TOL = 32 * np.finfo(np.float32).eps
@@ -74,7 +76,6 @@ def assert_near(found, expected, tol):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=tol * scale, err_msg=name)
 
 
-@pytest.mark.pairwise
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("model", REGRESSORS, ids=str)
@@ -87,7 +88,6 @@ def test_sparse_regressors(model, cut, weighted, regression, weights):
     assert np.array_equal(found["coef_"] == 0, expected.coef_ == 0)
 
 
-@pytest.mark.pairwise
 @pytest.mark.parametrize("cut", ["pieces", "one piece"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=str)
@@ -107,7 +107,6 @@ def test_saga_of_more_features_than_rows():
     assert_near(found, clone(CLASSIFIERS[1]).fit(X, y), ITERATED_TOL)
 
 
-@pytest.mark.each
 @pytest.mark.parametrize("model", [REGRESSORS[0], REGRESSORS[2], CLASSIFIERS[1]], ids=str)
 def test_float32_rows_on_workers(client, model, regression, classes, weights):
     X, y = classes if hasattr(model, "predict_proba") else regression

@@ -226,6 +226,7 @@ def test_only_arrays_are_placed(client):
         persist(np.ones(3))
 
 
+@pytest.mark.exhaustive
 def test_decompositions_read_from_files(client, path, codes):
     with dask.config.set({"array.chunk-size": "6kiB"}):
         x = from_zarr(path)

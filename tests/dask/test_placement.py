@@ -92,6 +92,7 @@ def fetched(futures):
 # ---------------------------------------------------------------- rows come as they are
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("kind", [*LOCAL, *REMOTE])
 def test_rows_of_any_kind_are_placed(client, X, y, kind):
     with place({**LOCAL, **REMOTE}[kind](X), y, {"sample_weight": y**2}, client=client) as table:

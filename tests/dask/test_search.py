@@ -112,6 +112,7 @@ def assert_same_search(found, expected):
     assert found.best_index_ == expected.best_index_
 
 
+@pytest.mark.some
 @pytest.mark.bits
 @pytest.mark.parametrize("name", CASES)
 def test_scores_are_those_of_one_device(client, rows, name):

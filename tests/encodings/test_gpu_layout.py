@@ -44,6 +44,7 @@ def gpu(compiled, monkeypatch):
     return compiled
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_products_of_whole_numbers_are_exact(case, rng, gpu):
     laws.products_of_whole_numbers_are_exact(case, rng, gpu, np.asarray)

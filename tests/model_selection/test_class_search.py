@@ -58,6 +58,7 @@ def named(rng, name):
     return next((X, y) for found, X, y in problems(rng) if found == name)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", NAMES)
 def test_split_scores_are_those_of_scikit_learn(rng, name):
     X, y = named(rng, name)

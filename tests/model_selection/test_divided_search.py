@@ -217,6 +217,7 @@ def test_a_search_on_divided_rows_is_the_search_on_all(case, splitter):
     check_search(case, *data_for(case), scoring=scores_of(case), splitter=splitter)
 
 
+@pytest.mark.some
 @cases
 def test_weights_of_fits_and_scores_go_with_the_rows(case, rng):
     X, y = data_for(case)
@@ -231,6 +232,7 @@ def test_weights_of_fits_and_scores_go_with_the_rows(case, rng):
         )
 
 
+@pytest.mark.some
 @cases
 def test_all_rows_of_a_piece_may_weigh_nothing(case, rng):
     X, y = data_for(case)

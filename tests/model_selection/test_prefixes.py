@@ -272,6 +272,7 @@ def same(ours, theirs, rtol=0.0):
             np.testing.assert_allclose(ours.cv_results_[name], expected, rtol=rtol, err_msg=name)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", SEARCHES)
 def test_same_scores_as_sklearn(name, calls):
     estimator, grid, (X, y), options = SEARCHES[name]
@@ -389,6 +390,7 @@ def test_last_steps_are_fitted_at_once(monkeypatch, train, weighted):
     same(found, expected, rtol=1e-6)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "roc_auc_ovr", None])
 def test_last_steps_that_classify(scoring):
     X, y = labels()

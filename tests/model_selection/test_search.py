@@ -463,6 +463,7 @@ def test_candidates_fitted_one_by_one_cannot_spoil_shared_rows(rng):
         np.testing.assert_array_equal(X, original)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_other_estimators_give_what_sklearn_gives(rng, n_jobs):
     X, y = data(rng)
@@ -496,6 +497,7 @@ def test_constant_target(library, rng):
         assert np.abs(search.cv_results_["mean_test_neg_mean_squared_error"]).max() < 1e-30
 
 
+@pytest.mark.exhaustive
 def test_inside_sklearns_own_tools(rng):
     X, y = load_diabetes(return_X_y=True)
     ours = sk.GridSearchCV(Ridge(), GRID, scoring=get_scorer("r2")).fit(X, y)

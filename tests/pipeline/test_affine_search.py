@@ -219,6 +219,7 @@ def assert_same_scores(ours, theirs, atol=1e-7):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=atol, err_msg=name)
 
 
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", PIPELINES)
 def test_split_scores_are_those_of_sklearn(name):

@@ -190,6 +190,7 @@ NESTED = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", NESTED)
 def test_searches_in_and_around_compositions_agree_with_scikit_learn(name):
     compare(NESTED[name], diabetes)
@@ -285,6 +286,7 @@ AROUND = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", AROUND)
 def test_estimators_of_scikit_learn_take_ours(name):
     compare(*AROUND[name])
@@ -331,6 +333,7 @@ ROUTED = {
 }
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", ROUTED)
 def test_weights_are_routed_through_compositions(name, rng):
     weight = rng.integers(1, 4, size=len(diabetes()[1])).astype(float)

@@ -283,6 +283,7 @@ def test_dispatch_refuses_to_mix_libraries(library, rng):
         model.transform(X)
 
 
+@pytest.mark.exhaustive
 def test_devices_need_no_setting_of_scipy():
     # scikit-learn's own dispatch raises without SCIPY_ARRAY_API=1; this process has it set.
     code = (
