@@ -18,6 +18,7 @@ import numpy as np
 
 from gpuml._arrays import (
     Place,
+    aligned,
     gpu_place,
     has_gpu,
     is_array,
@@ -101,7 +102,10 @@ def packed(state: Any) -> Any:
 
 
 def unpacked(state: Any) -> Any:
-    """A packed state with arrays in their libraries, where these are there and may be used."""
+    """A packed state with arrays in their libraries, where these are there and may be used.
+
+    NumPy's are `aligned`: a model that came over a network predicts as it did.
+    """
     return mapped(state, _unpack)
 
 
@@ -131,7 +135,7 @@ def _unpack(x):
     if isinstance(x, Member):
         return x.kind[x.name]
     if not isinstance(x, Stored):
-        return x
+        return aligned(x)
     place = _place_for(x)
     if must_load_to_gpu() and x.device == "cuda" and (place is None or place.is_host):
         raise RuntimeError(

@@ -78,6 +78,15 @@ def test_every_estimator_gives_the_bits_of_aligned_rows(estimator, order, rng):
     np.testing.assert_array_equal(here, there)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("estimator", dict(estimators()).values(), ids=dict(estimators()))
+def test_models_that_come_over_a_network_are_aligned(estimator, rng):
+    X = rng.normal(size=(60, 6))
+    estimator.fit(X, (X[:, 0] > 0).astype(float))
+    found = vars(travelled(estimator)).values()
+    assert all(x.flags.aligned for x in found if isinstance(x, np.ndarray))
+
+
 def test_a_search_on_a_cluster_gives_any_estimator_aligned_rows(rng):
     tasks = pytest.importorskip("gpuml_dask.searching.tasks")
     task = Task(None, {}, {}, False, np.nan, 0)
