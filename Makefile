@@ -73,11 +73,11 @@ quick test-rest bits coverage: export MKL_NUM_THREADS = 1
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 quick: $(TEST)
-	$(PYTEST) -m "not exhaustive" $(PYTEST_ARGS)
+	$(PYTEST) -m "not exhaustive and not gpu" $(PYTEST_ARGS)
 
 # What `make test` leaves out.
 test-rest: bits
-	$(PYTEST) -m "exhaustive and not alone" $(PYTEST_ARGS)
+	$(PYTEST) -m "(exhaustive or gpu) and not alone" $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m alone tests/test_architecture.py
 
 # OpenBLAS takes kernels that this CPU has no instructions for, and dies: those are left out.

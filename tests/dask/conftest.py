@@ -108,12 +108,12 @@ def _left_behind(client):
     """Tasks known to the scheduler and data on workers, by address; waits for what is in flight."""
     deadline = time.monotonic() + SECONDS_TO_TIDY
     while True:
-        gc.collect()  # futures in cycles
         found = {"scheduler": client.run_on_scheduler(_tasks_of_scheduler)}
         found.update(client.run(_keys_of_worker))
         found = {place: keys for place, keys in found.items() if keys}
         if not found or time.monotonic() > deadline:
             return found
+        gc.collect()  # futures in cycles
         time.sleep(0.02)
 
 
