@@ -1,10 +1,12 @@
 """Clusters on this machine, and the client to work with."""
 
 import asyncio
+import atexit
 import importlib.util
 import multiprocessing
 import os
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -168,6 +170,11 @@ def make_cluster(
 class LocalClient(Client):
     """A client that owns its cluster: closing the client closes both."""
 
+    def __init__(self, cluster: LocalCluster):
+        super().__init__(cluster)
+        # Dask closes clusters first when a program ends, and tells of all that their workers had.
+        atexit.register(_close, weakref.ref(self))
+
     def close(self, *args: Any, **kwargs: Any) -> Any:
         """Close the client, then its cluster; takes what `distributed.Client.close` takes."""
         cluster = self.cluster
@@ -177,6 +184,12 @@ class LocalClient(Client):
             if cluster is not None:
                 # A close that a second Ctrl-C has cut short would be waited for without end.
                 cluster.close(timeout=SECONDS_TO_CLOSE)
+
+
+def _close(reference):
+    client = reference()
+    if client is not None:
+        client.close()
 
 
 def local_client(n_workers: int | None = None, **kwargs: Any) -> LocalClient:

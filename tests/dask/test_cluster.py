@@ -305,6 +305,8 @@ STARTS = """
 
     if __name__ == "__main__":
         client = local_client(2, threads_per_worker=1, device="cpu", dashboard_address=None)
+        kept = client.map(abs, range(4))
+        client.gather(kept)
         print(*client.run(os.getpid).values(), flush=True)
 """
 
@@ -322,6 +324,9 @@ def test_nothing_is_left_when_a_program_ends(program, end):
     _, errors = script.communicate(timeout=30)
     assert script.returncode == (0 if end == "pass" else -signal.SIGINT if "sleep" in end else 1)
     assert "still alive" not in errors  # workers were stopped, not killed
+    assert "lose" not in errors  # and nobody is told of what they had
+    if end == "pass":
+        assert errors == ""
     assert_gone(workers)
 
 
