@@ -29,7 +29,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 SECONDS_TO_CLOSE = 20
 # Until Dask looks whether a worker that died has come back; then it brings it back no more.
 LOST_WORKER = "60s"
-RMM_POOL = 0.5
+RMM_POOL = 0.5  # of the GPU memory that is free when the cluster starts
 # A thread of UCX moves messages, and tells event loops of those that have come.
 UCX_WITHOUT_SPINNING = {"UCXPY_PROGRESS_MODE": "thread", "UCXPY_ENABLE_PYTHON_FUTURE": "1"}
 # NCCL, cuBLAS and UCX allocate outside the pool.
@@ -57,7 +57,7 @@ def make_cluster(
     threads_per_worker: int | None = None,
     protocol: str | None = None,
     memory_limit: Any = "auto",
-    rmm_pool_size: Any = RMM_POOL,
+    rmm_pool_size: Any = "auto",
     spill: Any = True,
     device: str = "auto",
     dashboard_address: str | None = "127.0.0.1:0",
@@ -81,10 +81,12 @@ def make_cluster(
     memory_limit : "auto", int, float, str or None, default="auto"
         Host memory of a worker: bytes, a fraction of the machine's, or such as "8GB". Dask begins
         to write to disk before that is used up. "auto" shares out the memory of the machine.
-    rmm_pool_size : int, float, str or None, default=0.5
+    rmm_pool_size : "auto", int, float, str or None, default="auto"
         Size, at first, of the RMM pool of a GPU worker: bytes, a fraction of the GPU's memory, or
-        such as "40GB". It grows to 90 % of the GPU if need be (``rmm_maximum_pool_size`` sets
-        another limit) and serves CuPy too. None makes no pool. Ignored on the CPU.
+        such as "40GB". "auto" is half of what is free of the fullest GPU, so that workers start on
+        a GPU that other programs use, too. The pool grows to 90 % of the GPU if need be
+        (``rmm_maximum_pool_size`` sets another limit) and serves CuPy too. None makes no pool.
+        Ignored on the CPU.
     spill : bool, int, float or str, default=True
         Device memory from which results of tasks move to host memory, and from there to disk:
         bytes, a fraction, or such as "60GB". True is 80 % of the GPU, False keeps them all on the
@@ -358,14 +360,29 @@ def _check_for_ucx(protocol):
 
 
 def _n_gpus():
-    """GPUs that this process may see, by the driver's own account: needs no CUDA context."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return nvml.device_get_count()
+    return len(_gpus())
+
+
+def _gpus():
+    """Names of the GPUs that this process may see, as the driver tells: needs no CUDA context."""
+    there, visible = nvml.device_get_count(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or not there:
+        return [str(index) for index in range(there)]
     listed = [name.strip() for name in visible.split(",")]
     # CUDA ignores what follows the first entry that it does not know; "-1" is the usual one.
     known = listed[: listed.index("-1")] if "-1" in listed else listed
-    return len([name for name in known if name]) if nvml.device_get_count() else 0
+    return [name for name in known if name]
+
+
+def _free_memory(gpu):
+    """Bytes that are free of a GPU, by its index or UUID."""
+    driver = nvml.pynvml
+    handle = (
+        driver.nvmlDeviceGetHandleByIndex(int(gpu))
+        if gpu.isdigit()
+        else driver.nvmlDeviceGetHandleByUUID(gpu.encode())
+    )
+    return driver.nvmlDeviceGetMemoryInfo(handle).free
 
 
 def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
@@ -381,6 +398,8 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
             os.environ.setdefault(name, value)
     options.setdefault("resources", {"GPU": 1})
     options["device_memory_limit"] = "default" if spill is True else (spill or None)
+    if rmm_pool_size == "auto":
+        rmm_pool_size = int(RMM_POOL * min(_free_memory(gpu) for gpu in _gpus()))
     if rmm_pool_size is not None:
         options["rmm_pool_size"] = rmm_pool_size
         options.setdefault("rmm_maximum_pool_size", RMM_LARGEST_POOL)

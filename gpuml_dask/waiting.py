@@ -138,8 +138,8 @@ def said_if_slow(what: str, usual: float) -> Iterator[None]:
     text = "gpuml_dask has been waiting for %s for %.0f s. It is slow, or stands still."
     timer = threading.Timer(seconds, logger.warning, (text, what, seconds))
     timer.daemon = True
-    timer.start()
     try:
+        timer.start()  # Ctrl-C may come in there
         yield
     finally:
         timer.cancel()

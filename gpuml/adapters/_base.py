@@ -37,7 +37,7 @@ from gpuml.adapters._inputs import (
 from gpuml.adapters._lifting import is_fitted, lift, lifted
 from gpuml.adapters._method import Method
 from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
-from gpuml.adapters._parameters import valid_params
+from gpuml.adapters._parameters import params_of, valid_params
 from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_device_sparse, is_gpu, size_of
 from gpuml.adapters._row import Data, NotConvertible, NotFinite, Row, UnsupportedHere
 
@@ -301,7 +301,7 @@ class Adapter(Travels):
         if any(name.endswith("_") and name not in OF_INPUT for name in vars(self)):
             self._settle()  # somebody set a fitted attribute
             return None
-        changed = fitted.changed(params := self.get_params(deep=False))
+        changed = fitted.changed(params := params_of(self))
         return self._with_parameters(fitted, changed, params) if changed else fitted
 
     def _with_parameters(self, fitted, changed, params):
@@ -399,7 +399,7 @@ class Adapter(Travels):
             ) from error
 
     def _plain_params(self):
-        return plain(self.get_params(deep=False))
+        return plain(params_of(self))
 
     def _rows(self, X):
         """Rows as far as it takes to know where they are."""

@@ -24,7 +24,7 @@ def valid_params(estimator: BaseEstimator) -> dict[str, Any]:
         scikit-learn's, unless its validation is switched off.
     """
     kind: Any = type(estimator)
-    params = {name: getattr(estimator, name) for name in _names(kind)}
+    params = params_of(estimator)
     if get_config()["skip_parameter_validation"]:
         return params
     plain, others = [], {}
@@ -36,6 +36,11 @@ def valid_params(estimator: BaseEstimator) -> dict[str, Any]:
     _validate_plain(kind, tuple(plain))
     _validate(kind, others)
     return params
+
+
+def params_of(estimator: BaseEstimator) -> dict[str, Any]:
+    """``estimator.get_params(deep=False)``, which inspects a signature each time."""
+    return {name: getattr(estimator, name) for name in _names(type(estimator))}
 
 
 @lru_cache(maxsize=1024)

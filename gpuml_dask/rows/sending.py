@@ -174,6 +174,7 @@ def _goes_straight(client):
 def _send_to(client, home, data, n_bytes):
     """Futures by key of what a worker was sent."""
     direct, seconds = _goes_straight(client), n_bytes / SLOWEST_BYTES_PER_S
+    delivery = _Delivery()
 
     async def scatter():
         with suppress(Exception):  # a scheduler that takes no code; a lost one will be noticed
@@ -185,11 +186,35 @@ def _send_to(client, home, data, n_bytes):
                 data, workers=[home], direct=direct, hash=False, timeout=GONE_S, asynchronous=True
             )
         )
-        # What is given up as too slow may fail later, which is nobody's concern then.
-        sending.add_done_callback(lambda task: task.cancelled() or task.exception())
+        sending.add_done_callback(delivery.came)
         # Ctrl-C cancels what is waited for. A worker that has rows of which the scheduler was not
         # told would keep them for good.
         return await asyncio.shield(sending)
 
-    with said_if_slow(f"worker {home} to take rows", seconds):
-        return client.sync(scatter, callback_timeout=patience() + seconds)
+    try:
+        with said_if_slow(f"worker {home} to take rows", seconds):
+            return client.sync(scatter, callback_timeout=patience() + seconds)
+    except BaseException:
+        client.loop.add_callback(delivery.refuse)
+        raise
+
+
+class _Delivery:
+    """Rows on their way, which nobody may wait for when they arrive; used in the event loop only.
+
+    A caller that gave up (Ctrl-C, too slow) may not even know that they were sent.
+    """
+
+    def __init__(self):
+        self._refused, self._arrived = False, []
+
+    def came(self, sending):
+        # What fails after it was given up is nobody's concern.
+        if not sending.cancelled() and sending.exception() is None:
+            self._arrived.extend(sending.result().values())
+        if self._refused:
+            self.refuse()
+
+    def refuse(self):
+        self._refused = True
+        release(self._arrived)

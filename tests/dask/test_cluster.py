@@ -185,6 +185,18 @@ def test_options_of_a_gpu_cluster(monkeypatch, spill, limit):
     assert "rmm_managed_memory" not in options
 
 
+def test_the_pool_of_workers_fits_beside_other_programs(monkeypatch):
+    free = {"1": 9_000, "GPU-5e1f": 6_000, "0": 10}
+    monkeypatch.setitem(sys.modules, "dask_cuda", type(sys)("dask_cuda"))
+    sys.modules["dask_cuda"].LocalCUDACluster = object
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,GPU-5e1f")
+    monkeypatch.setattr(clusters.nvml, "device_get_count", lambda: 8)
+    monkeypatch.setattr(clusters, "_free_memory", free.get)
+    options = {"protocol": None}
+    clusters._gpu_cluster(None, None, options, "auto", True)
+    assert options["rmm_pool_size"] == 3_000
+
+
 @pytest.mark.gpu
 @pytest.mark.exhaustive
 def test_a_worker_for_each_gpu():

@@ -250,7 +250,7 @@ def test_gpu_workers_read_cupy_chunks(path, codes):
 
     from gpuml_dask import local_client
 
-    with local_client(device="cuda"):
+    with local_client(device="cuda", rmm_pool_size="1GB"):
         x = from_zarr(path, chunks=(100, -1))
         assert type(x._meta) is cupy.ndarray
         held = persist(x.map_blocks(pack))

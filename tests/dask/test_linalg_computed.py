@@ -230,7 +230,7 @@ def test_gpu_workers_are_ranks(codes, monkeypatch, rng):
     expected = dask.compute(
         *svd_compressed(host, 3, seed=1, center=True, dtype="float64"), scheduler="sync"
     )
-    with local_client(device="cuda"):
+    with local_client(device="cuda", rmm_pool_size="1GB"):
         a = host.map_blocks(cupy.asarray)
         a = a.map_blocks(pack) if codes else a
         found = svd_compressed(a, 3, seed=1, center=True, dtype="float64", compute=True)

@@ -16,7 +16,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, get_client
+from distributed import Client, Event, LocalCluster, get_client
 from distributed.core import Status
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -291,6 +291,10 @@ def sleep_well(seconds, *args):
     return seconds
 
 
+def _waits(event, *args):
+    return event.wait(SECONDS)
+
+
 def test_paused_workers_are_not_waited_for_without_end(paused, rows, said):
     with dask.config.set({"gpuml.patience": "1.5s"}):
         with pytest.raises(ClusterError, match="all 2 are paused"):
@@ -344,13 +348,17 @@ def test_resources_that_tasks_which_wait_have_are_named(said):
 
 def test_work_behind_other_work_is_waited_for(client, said):
     with dask.config.set({"gpuml.patience": "1s"}):
+        go = Event(client=client)
         blocking = [
-            client.submit(sleep_well, 3, address, workers=[address], pure=False)
+            client.submit(_waits, go, address, workers=[address], pure=False)
             for address in client.nthreads()
         ]
         wait_until(lambda: sum(map(len, client.processing().values())) == N_WORKERS)
-        assert answers(client, [client.submit(sleep_well, 0, pure=False)], "answers") == [0]
-    assert "is busy with other tasks" in said()
+        behind = [client.submit(sleep_well, 0, pure=False)]
+        with meanwhile(answers, client, behind, "answers") as answered:
+            wait_until(lambda: "is busy with other tasks" in said())
+            go.set()
+    assert answered.result == [0]
     del blocking
 
 
