@@ -12,7 +12,7 @@ FACTORS = {
     "classes": "classes",
 }
 # Not rivals: what an estimator takes by itself.
-NO_RIVALS = ("bare fits",)
+NO_RIVALS = ("bare fits", "bare fits, pooled")
 
 
 TITLES = {

@@ -215,6 +215,9 @@ def test_an_interrupt_leaves_nothing_on_workers(interruptible, client, local, pl
     del error
 
 
+# Where it hits Dask between making a coroutine and running it.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*coroutine object:pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_at_any_moment_of_sending_leaves_nothing_on_workers(interruptible, client):
     """Not even of a delivery that began, or came, when nobody waited for it."""
     chunks = {i: np.ones(1000) for i in range(120)}

@@ -654,6 +654,7 @@ class ClientOfFakes:
             register_scheduler_plugin=self._note_plugin, identity=self._identity
         )
         self.plugins = set()
+        self.loop = SimpleNamespace(add_callback=lambda function: function())
 
     async def _identity(self, n_workers):
         assert n_workers == -1, "some versions leave out most workers"
