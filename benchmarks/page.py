@@ -121,7 +121,8 @@ def glance(name, reports):
                 "Calls that gpuml hands on to the library that does the work (k-means, forests,",
                 "neighbours) take as long as there, and a little for the way: ratios of",
                 f"{low:.2f} to {high:.2f}. Searches over such models take, per fit, some",
-                "milliseconds of Python longer than the fits and predictions alone (`bare fits`, no scores).",
+                "milliseconds of Python longer than the fits and predictions alone (`bare fits`,",
+                "no scores).",
             )
         ]
     return "\n".join(text)
