@@ -54,6 +54,7 @@ def test_only_modules_that_are_asked_for_are_imported():
 HALVING = [f"sklearn.model_selection.Halving{kind}SearchCV" for kind in ("Grid", "Random")]
 
 
+@pytest.mark.exhaustive
 def test_what_was_imported_before_does_not_change_what_is_replaced():
     replaced = "import gpuml; print(*gpuml.accelerate(quiet=True).replaced)\n"
     enable = "from sklearn.experimental import enable_halving_search_cv\n"
@@ -212,6 +213,7 @@ def test_programs_end_as_under_python(both, tmp_path, text):
     assert ours == expected
 
 
+@pytest.mark.exhaustive
 @pytest.mark.some
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),

@@ -165,6 +165,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_learn_as_on_one_device(client, rows, kind):
     X, _, labels = rows

@@ -119,6 +119,7 @@ def test_the_scheduler_listens_on_this_machine_only():
         assert {address.ip for address in _listening() - before} <= {"127.0.0.1", "::1"}
 
 
+@pytest.mark.exhaustive
 def test_the_dashboard_has_pages_and_reports(tmp_path):
     with make_cluster(1, device="cpu") as cluster, Client(cluster) as client:
         with urllib.request.urlopen(client.dashboard_link) as page:
@@ -222,6 +223,7 @@ def _sum_on_gpu(n):
     return int(values.sum())
 
 
+@pytest.mark.exhaustive
 def test_dask_looks_late_whether_a_worker_is_back_but_when_the_user_says():
     key = "distributed.deploy.lost-worker-timeout"
     code = (
@@ -240,6 +242,7 @@ def test_dask_looks_late_whether_a_worker_is_back_but_when_the_user_says():
         assert out.stdout.split() == [expected]
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_was_retired_is_replaced_when_the_cluster_is_scaled():
     with (
         clusters.dask.config.set({"distributed.deploy.lost-worker-timeout": "200ms"}),

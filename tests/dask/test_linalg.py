@@ -90,6 +90,7 @@ def test_it_agrees_with_numpy_for_any_chunks(shape, chunks, rng):
     check(dask.compute(u, s, v, scheduler="sync"), x, 4)
 
 
+@pytest.mark.exhaustive
 @shapes
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("scale", [None, "std", "patterson"])

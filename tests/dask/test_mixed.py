@@ -434,6 +434,7 @@ def test_texts_give_the_scores_of_one_device(mixed, texts, name):
     assert names_of(mixed, search.cv_results_["worker"]) == {"gpu"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NUMBER_PIPELINES)
 @pytest.mark.parametrize("return_train_score", [True, False])
 def test_numbers_give_the_scores_of_one_device(mixed, rows, name, return_train_score):
@@ -518,6 +519,7 @@ def test_first_steps_that_end_every_worker_are_found_guilty(mortal, rows):
     assert scores[1] == -7.0
 
 
+@pytest.mark.exhaustive
 def test_others_do_the_work_of_a_kind_that_does_not_come_back(mortal, rows, tmp_path):
     X, y, _ = rows
     path = tmp_path / "notes"
@@ -531,6 +533,7 @@ def test_others_do_the_work_of_a_kind_that_does_not_come_back(mortal, rows, tmp_
     assert (search.cv_results_["mean_test_score"] > 0).all()
 
 
+@pytest.mark.exhaustive
 def test_others_teach_for_a_kind_that_does_not_come_back(mortal, rows, tmp_path):
     X, y, _ = rows
     path = tmp_path / "notes"

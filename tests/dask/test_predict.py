@@ -271,6 +271,7 @@ def test_the_model_is_in_the_graph_once(rows):
     assert {key_split(key) for key in found.__dask_keys__()} == {"predict-counted"}
 
 
+@pytest.mark.exhaustive
 def test_on_a_cluster(rows, client):
     X, _, label = rows
     model = LogisticRegression().fit(X, label)

@@ -407,6 +407,7 @@ def behind_a_gateway(client, monkeypatch):
     return client
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("work", [search, adaptive_search, search_by_rows])
 def test_a_client_that_reaches_the_scheduler_alone(behind_a_gateway, rows, work, said):
     client = behind_a_gateway
@@ -460,6 +461,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.exhaustive
 def test_no_thread_outlives_the_client():
     """In a process of its own: threads that others have started would serve here too."""
     script = subprocess.run(

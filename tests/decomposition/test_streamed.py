@@ -138,6 +138,7 @@ def test_truncated_svd_agrees_with_scikit_learn_s(tmp_path, rng, make, shape, dt
         np.testing.assert_allclose(found, expected, atol=1e2 * rtol * abs(expected).max())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.each
 @models
 @shapes

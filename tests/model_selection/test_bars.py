@@ -94,6 +94,7 @@ def test_every_way_of_a_search_draws_a_bar(way, bars, rows):
         assert [bar.steps for bar in bars] == [[1] * n_fits]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 @pytest.mark.parametrize("estimator", [HostRidge(), BEHIND[0]], ids=["one by one", "shared steps"])
 def test_fits_of_workers_count(backend, estimator, bars, rows):
