@@ -121,25 +121,3 @@ def test_what_is_not_as_measured_is_found_and_put_right(published):
 def test_a_source_is_one_record(source, published):
     with pytest.raises(LookupError, match=r"records of ridge_search_\w+ are"):
         published.number_of(source)
-
-
-def test_rates_of_the_planner_are_those_of_the_code():
-    pytest.importorskip("distributed", reason="needs gpuml[dask]")
-    from gpuml_dask.planning.costs import COSTS
-
-    rates = {
-        "client to worker": f"{COSTS.client_link / 1e9:g} GB/s",
-        "GPU to GPU, one host": f"{COSTS.gpu_link / 1e9:g} GB/s",
-        "other links": f"{COSTS.worker_link / 1e9:g} GB/s",
-        "host memory to GPU": f"{COSTS.upload / 1e9:g} GB/s",
-        "pass, H200": f"{COSTS.gpu_pass / 1e9:g} GB/s",
-        "pass, CPU thread": f"{COSTS.thread_pass / 1e9:g} GB/s",
-        "all-reduce": f"{COSTS.nccl_reduce * 1e6:g} us",
-        "communicator": f"{COSTS.nccl_start:g} s",
-        "round trip, task, level of a tree": ", ".join(
-            f"{seconds * 1e3:g} ms" for seconds in (COSTS.round_trip, COSTS.task, COSTS.hop)
-        ),
-    }
-    text = (ROOT / "docs" / "scaling.md").read_text()
-    (table,) = re.findall(r"^\| rate \|.*\n\| ---.*\n((?:\|.*\n)+)", text, re.M)
-    assert dict(re.findall(r"^\| (.+?) \| (.+?) \|", table, re.M)) == rates

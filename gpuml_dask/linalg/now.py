@@ -17,7 +17,8 @@ from gpuml_dask.linalg import ranks
 from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.stages import Job, Stages
-from gpuml_dask.planning.sizes import Kind
+from gpuml_dask.planning.needs import Kind
+from gpuml_dask.planning.plan import memory_of
 from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
@@ -25,8 +26,6 @@ from gpuml_dask.waiting import in_touch, thread_lent, workers_there
 
 # Of the memory of workers that rows may take: results, blocks and other users need some.
 SHARE_OF_MEMORY = 0.5
-# Of a GPU worker that does not tell.
-GPU_BYTES = 16 * 2**30
 
 
 def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool) -> tuple:
@@ -131,7 +130,7 @@ class _There:
     def _memory(self, on_gpu):
         workers = self._facts.values()
         with_gpu = [worker for worker in workers if worker["resources"].get("GPU")]
-        return sum(map(_bytes_of_worker, with_gpu if on_gpu and with_gpu else workers))
+        return sum(map(memory_of, with_gpu if on_gpu and with_gpu else workers))
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
         """The same collections, computed on the cluster."""
@@ -174,10 +173,3 @@ def _quiet():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         yield
-
-
-def _bytes_of_worker(worker):
-    if worker["resources"].get("GPU"):
-        total = (worker.get("gpu") or {}).get("memory-total", GPU_BYTES)
-        return sum(total) if isinstance(total, list | tuple) else total
-    return worker.get("memory_limit") or 2**62

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from distributed import Client, Future, futures_of
 
@@ -18,7 +17,7 @@ from gpuml_dask.io import has_gpu_here
 from gpuml_dask.linalg import small
 from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.stages import Job
-from gpuml_dask.planning.pieces import Chunks, assign
+from gpuml_dask.planning.pieces import assign
 from gpuml_dask.sums.collective import collective_of, in_order
 from gpuml_dask.sums.divided import WORTH_A_GPU, fetch
 from gpuml_dask.waiting import ask, facts_of
@@ -103,11 +102,10 @@ def _dealt(client, matrix, workers) -> dict[str, dict[int, list[Future]]]:
     held_by = ask(client, client.who_has, futures=list(futures.values()))
     strips_ = list(matrix.strips.values())
     holders = [next(iter(held_by.get(keys[0], ())), None) for keys in strips_]
-    sizes: Any = [size for size in matrix.long_chunks if size]
-    owners = assign(Chunks(sizes, sizes, holders), list(workers))
+    owners = assign([size for size in matrix.long_chunks if size], holders, workers)
     dealt: dict[str, dict[int, list[Future]]] = {}
     for position, (keys, owner) in enumerate(zip(strips_, owners, strict=True)):
-        dealt.setdefault(workers[owner], {})[position] = [futures[key] for key in keys]
+        dealt.setdefault(owner, {})[position] = [futures[key] for key in keys]
     return dealt
 
 

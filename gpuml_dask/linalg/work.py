@@ -19,7 +19,7 @@ from gpuml.reading.strips import Share, Strip
 from gpuml.solvers.compressed import Triplets
 from gpuml.solvers.row_products import gram
 from gpuml.solvers.standard import Rule, Standard, Sums
-from gpuml_dask.planning.pieces import reduction_tree
+from gpuml_dask.planning.pieces import neighbours
 from gpuml_dask.rows.blocks import upload
 
 # Of strips: is_wide, is_summed, device, block_bytes.
@@ -36,12 +36,15 @@ def delayed(name: str, tasks: dict, result: Any, *dependencies: Any) -> Delayed:
 
 def add(tasks: dict, leaves: Sequence[Any], combine: Callable[[Any, Any], Any], *name: Any) -> Any:
     """The key of the sum of all leaves; tasks of the tree are put to the others, as `name`."""
-    below = list(leaves)
-    for level, nodes in enumerate(reduction_tree(len(leaves)).levels, start=1):
-        keys = [(*name, level, i) for i in range(len(nodes))]
-        for key, node in zip(keys, nodes, strict=True):
-            tasks[key] = (partial(tree, combine=combine), [below[i] for i in node])
-        below = keys
+    below, level = list(leaves), 0
+    while len(below) > 1:
+        level += 1
+        nodes = neighbours(below)
+        below = [(*name, level, i) for i in range(len(nodes))]
+        tasks.update(
+            (key, (partial(tree, combine=combine), list(node)))
+            for key, node in zip(below, nodes, strict=True)
+        )
     return below[0]
 
 

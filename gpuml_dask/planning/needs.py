@@ -1,5 +1,6 @@
 """Which kind of worker an estimator needs, and where a pipeline changes workers."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,9 +11,8 @@ from sklearn.utils import get_tags
 
 import gpuml
 from gpuml.model_selection.residence import all_estimators, computes_on_gpu
-from gpuml_dask.planning.sizes import Kind
-from gpuml_dask.planning.steps import place_steps
 
+Kind = Literal["gpu", "cpu"]
 Need = Literal["gpu", "cpu", "any"]
 
 # How estimators of others say that they compute on a GPU: xgboost, LightGBM, skorch; CatBoost.
@@ -112,17 +112,26 @@ def placing_of(estimator: Any) -> Placing:
     needs = [need_of(step) for _, step in estimator.steps]
     if set(needs) == {"any"}:
         return ANYWHERE
-    steps = list(zip([name for name, _ in estimator.steps], needs, strict=True))
-    placed = place_steps(steps)
-    if placed[-1].kind == "cpu" and not must_have_gpu(estimator):
+    kinds = _kinds(needs)
+    if kinds[-1] == "cpu" and not must_have_gpu(estimator):
         return Placing("cpu")
     first = []
-    for step, (_, transformer) in zip(placed, estimator.steps, strict=True):
-        if step.kind == "gpu":
+    for kind, (name, transformer) in zip(kinds, estimator.steps, strict=True):
+        if kind == "gpu":
             break
         if transformer is not None and transformer != "passthrough":
-            first.append(step.name)
+            first.append(name)
     return Placing("gpu", tuple(first))
+
+
+def _kinds(needs: Sequence[Need]) -> list[Kind]:
+    """The kind of worker of each step: "any" stays where the rows are, first of all the next's."""
+    at: Kind = next(need for need in needs if need != "any")
+    kinds: list[Kind] = []
+    for need in needs:
+        at = at if need == "any" else need
+        kinds.append(at)
+    return kinds
 
 
 def _follows_rows(estimator):

@@ -5,52 +5,19 @@ is the same to the last bit on any cluster and after any loss.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 MIB = 1 << 20
 SMALLEST_PIECE, USUAL_PIECE, LARGEST_PIECE = 16 * MIB, 64 * MIB, 256 * MIB
 # As many pieces as leave eight to thirty-two devices well balanced; as many as a scheduler of a
 # thousand tasks per second handles in seconds.
 ENOUGH_PIECES, MANY_PIECES = 256, 4096
-
-
-@dataclass(frozen=True)
-class Chunks:
-    """Chunks of rows as a user's collection has them, in order.
-
-    Attributes
-    ----------
-    n_rows, n_bytes : int arrays (c,)
-    holders : sequence of str or None, length c
-        The worker that has each; None where nobody has (yet). Empty for nobody at all.
-    """
-
-    n_rows: np.ndarray
-    n_bytes: np.ndarray
-    holders: Sequence[str | None] = ()
-
-    def __post_init__(self):
-        object.__setattr__(self, "n_rows", np.asarray(self.n_rows, dtype=np.int64))
-        object.__setattr__(self, "n_bytes", np.asarray(self.n_bytes, dtype=np.int64))
-        lengths = {len(self.n_rows), len(self.n_bytes), len(self.holders) or len(self.n_rows)}
-        if len(lengths) > 1:
-            raise ValueError(f"Rows, bytes and holders of chunks differ in number: {lengths}.")
-
-    @cached_property
-    def bounds(self) -> np.ndarray:
-        """Rows at which chunks begin, and the number of rows (c + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.n_rows)])
-
-    def holder_indices(self, workers: Sequence[str]) -> np.ndarray:
-        """Index of the holder of each chunk among some workers, -1 for none of them (c,)."""
-        if not self.holders:
-            return np.full(len(self.n_rows), -1)
-        index: dict[str | None, int] = {name: i for i, name in enumerate(workers)}
-        found = (index.get(holder, -1) for holder in self.holders)
-        return np.fromiter(found, dtype=np.int64, count=len(self.holders))
+# Sums that a node of a tree adds. A power of two: then they are those of `gpuml.divided.tree`.
+ARITY = 8
 
 
 def piece_size(n_bytes: int) -> int:
@@ -120,81 +87,20 @@ def _cut_large(bounds, most_rows):
     return np.append(bounds[owner] + nth * lengths[owner] // cuts[owner], bounds[-1])
 
 
-@dataclass(frozen=True)
-class Overlaps:
-    """Stretches of rows that are in one piece and one chunk.
-
-    Attributes
-    ----------
-    n_pieces : int
-    piece, holder : int arrays (o,)
-        The piece of each, and the index of the worker that has it, -1 for none.
-    n_bytes : float array (o,)
-    """
-
-    n_pieces: int
-    piece: np.ndarray
-    holder: np.ndarray
-    n_bytes: np.ndarray
-
-    def seen_by(self, members: np.ndarray, n_workers: int) -> "Overlaps":
-        """The same, with holders as places in a team; -1 for those who are not in it."""
-        place = np.full(n_workers + 1, -1)
-        place[members] = np.arange(len(members))
-        return replace(self, holder=place[self.holder])
-
-    def held(self, n_workers: int) -> np.ndarray:
-        """Bytes that each worker has (n_workers,)."""
-        has = self.holder >= 0
-        return np.bincount(self.holder[has], weights=self.n_bytes[has], minlength=n_workers)
-
-    def main_holders(self) -> np.ndarray:
-        """The worker with most bytes of each piece, the first of several; -1 for nobody."""
-        holders = np.full(self.n_pieces, -1)
-        has = self.holder >= 0
-        width = int(self.holder.max(initial=0)) + 1
-        key, where = np.unique(self.piece[has] * width + self.holder[has], return_inverse=True)
-        sums = np.bincount(where, weights=self.n_bytes[has], minlength=len(key))
-        order = np.lexsort((-key, sums))  # the last that is written to a place stays
-        holders[key[order] // width] = key[order] % width
-        return holders
-
-    def bytes_to_move(self, owners: np.ndarray) -> int:
-        """Bytes that are not where their piece is wanted."""
-        return round(self.n_bytes[self.holder != owners[self.piece]].sum())
-
-
-def overlaps(bounds: np.ndarray, chunks: Chunks, workers: Sequence[str]) -> Overlaps:
-    """What pieces have in common with chunks. Rows of a chunk have the same size."""
-    cuts = np.union1d(bounds, chunks.bounds)
-    piece = np.searchsorted(bounds, cuts[:-1], side="right") - 1
-    chunk = np.searchsorted(chunks.bounds, cuts[:-1], side="right") - 1
-    row_bytes = chunks.n_bytes / np.maximum(chunks.n_rows, 1)
-    holder = chunks.holder_indices(workers)[chunk]
-    return Overlaps(len(bounds) - 1, piece, holder, np.diff(cuts) * row_bytes[chunk])
-
-
-def assign(pieces: Chunks, workers: Sequence[str]) -> np.ndarray:
-    """Say which worker gets which piece; see `balance`.
-
-    Parameters
-    ----------
-    pieces : Chunks
-        Pieces, and who has them.
-    workers : sequence of str
-
-    Returns
-    -------
-    owners : int array (n_pieces,)
-        An index of a worker for each piece.
+def assign(
+    piece_sizes: Sequence[int], holders: Sequence[str | None], workers: Sequence[str]
+) -> list[str]:
+    """The worker that gets each piece, where some worker or nobody has it already; see `balance`.
 
     Examples
     --------
-    >>> from gpuml_dask.planning.pieces import Chunks, assign
-    >>> assign(Chunks([9, 9, 9], [72, 72, 72], ["b", None, "a"]), ["a", "b", "c"])
-    array([1, 2, 0])
+    >>> from gpuml_dask.planning.pieces import assign
+    >>> assign([9, 9, 9], ["b", None, "a"], ["a", "b", "c"])
+    ['b', 'c', 'a']
     """
-    return balance(pieces.n_bytes, len(workers), pieces.holder_indices(workers))
+    index: dict[str | None, int] = {name: i for i, name in enumerate(workers)}
+    held = np.array([index.get(holder, -1) for holder in holders], dtype=np.int64)
+    return [workers[i] for i in balance(np.asarray(piece_sizes), len(workers), held)]
 
 
 def balance(
@@ -252,47 +158,6 @@ def _held_so_far(holders, sizes):
     return out
 
 
-@dataclass(frozen=True)
-class Tree:
-    """The order in which sums of pieces are added: neighbours first, `arity` at a time.
-
-    Attributes
-    ----------
-    n_leaves, arity : int
-    levels : tuple of tuples of range
-        Of each level the nodes of the level below (first of all the pieces) that a node adds, in
-        order. The last level has one node. Empty for one piece.
-    """
-
-    n_leaves: int
-    arity: int
-    levels: tuple[tuple[range, ...], ...]
-
-    @property
-    def depth(self) -> int:
-        """Number of levels: the logarithm of the number of pieces to the base `arity`."""
-        return len(self.levels)
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of sums, the pieces' own not counted."""
-        return sum(map(len, self.levels))
-
-
-def reduction_tree(n_pieces: int, arity: int = 8) -> Tree:
-    """The tree by which that many pieces are added.
-
-    Examples
-    --------
-    >>> from gpuml_dask.planning.pieces import reduction_tree
-    >>> [reduction_tree(n).depth for n in (1, 8, 64, 512, 4096)]
-    [0, 1, 2, 3, 4]
-    """
-    if n_pieces < 1 or arity < 2:
-        raise ValueError(f"A tree needs a piece and an arity of 2, not {n_pieces} and {arity}.")
-    levels, n = [], n_pieces
-    while n > 1:
-        level = tuple(range(i, min(i + arity, n)) for i in range(0, n, arity))
-        levels.append(level)
-        n = len(level)
-    return Tree(n_pieces, arity, tuple(levels))
+def neighbours(items: Sequence[T]) -> list[Sequence[T]]:
+    """The items of each node of the next level of a tree that adds neighbours, in order."""
+    return [items[i : i + ARITY] for i in range(0, len(items), ARITY)]

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import dask
 import numpy as np
@@ -16,23 +16,14 @@ from sklearn.utils.validation import _num_samples
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.at_once import at_once, fit_weight
-from gpuml.model_selection.candidates import Group, Step
+from gpuml.model_selection.candidates import Group, Step, number
 from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml_dask.errors import NO_ANSWER, ClusterError
 from gpuml_dask.planning.needs import placing_of
-from gpuml_dask.planning.plan import (
-    Chunks,
-    Data,
-    GroupWork,
-    Plan,
-    SinglesWork,
-    Work,
-    Worker,
-    make_plan,
-)
-from gpuml_dask.planning.words import number
+from gpuml_dask.planning.pieces import cut_rows
+from gpuml_dask.planning.plan import Plan, make_plan, memory_of
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.sent import Remote
 from gpuml_dask.searching.tasks import Column
@@ -43,15 +34,8 @@ from gpuml_dask.sums.holders import Lost
 Results = list[dict[str, Any]]
 Facts = Mapping[str, Mapping[str, Any]] | None
 
-# Dask's setting for those who know better than the plan: "whole", "rows" or "both".
-FORCED_PLAN = "gpuml.plan"
-# By data alone, so that results do not depend on how many workers there are: sums over pieces round
-# otherwise than sums over all rows.
-DIVIDED_FROM_BYTES = 2**26
-# Passes that an iterative solver is taken to need.
-USUAL_ROUNDS = 30
-# Of a GPU that does not say.
-GPU_BYTES = 16 * 2**30
+# Dask's setting for those who know better than the rule: "whole" or "rows".
+ASKED_PLAN = "gpuml.plan"
 # What sums over rows raise that no candidate is to blame for.
 FAULTS = (ClusterError, Lost, CancelledError, *NO_ANSWER)
 
@@ -87,12 +71,10 @@ class ByRows:
     job : Job
         Its rows are here, or `Remote`.
     client : Client
-    sizes : sequence of ints
-        Rows of each piece, where they have to be sent.
     """
 
-    def __init__(self, job: Job, client: Client, sizes: Sequence[int]):
-        self.job, self.client, self._sizes = job, client, list(sizes)
+    def __init__(self, job: Job, client: Client):
+        self.job, self.client = job, client
         self._own: Table | None = None
         self._workers: list[str] = []
         self._best: dict[int, Any] = {}
@@ -148,7 +130,10 @@ class ByRows:
             return job.X.table, None if weight is None else weight.name
         if self._own is None:
             columns = {} if weight is None else {"weight": weight}
-            self._own = place(job.X, job.y, columns, client=self.client, chunks=self._sizes)
+            n_rows = _num_samples(job.X)
+            row_bytes = -(-_n_bytes(job.X) // max(n_rows, 1))
+            sizes = np.diff(cut_rows(n_rows, row_bytes, piece_bytes=piece_bytes())).tolist()
+            self._own = place(job.X, job.y, columns, client=self.client, chunks=sizes)
         return self._own, name
 
 
@@ -242,37 +227,19 @@ def plan_for(
     workers : mapping of str to mapping
         What the scheduler says of each worker, by address.
     """
-    n_splits = len(job.splits)
-    by_rows = can_be_divided(job)
     host_only = placing_of(job.estimator).kind == "cpu"
-    rounds = USUAL_ROUNDS if hasattr(_last(job.estimator), "predict_proba") else 1
-    work = Work(
+    of_kind = [one for one in workers.values() if bool(one["resources"].get("GPU")) != host_only]
+    return make_plan(
+        _n_bytes(job.X),
+        # A GPU reads block by block what only the memory of its host has room for.
         [
-            GroupWork(f"x{len(g.positions)}", len(g.positions), n_splits, by_rows, rounds)
-            for g in groups
+            max(memory_of(one), one.get("memory_limit") or 2**62)
+            for one in of_kind or workers.values()
         ],
-        SinglesWork(f"x{n_alone}", n_alone, n_splits, host_only) if n_alone else None,
+        divisible=bool(groups) and can_be_divided(job),
+        some_whole=n_alone > 0,
+        asked=dask.config.get(ASKED_PLAN, None),
     )
-    data = _data_of(job)
-    known = [_worker(address, one) for address, one in sorted(workers.items())]
-    divisible = bool(groups) and by_rows
-    chosen = dask.config.get(FORCED_PLAN, None)
-    if chosen is not None and (chosen == "whole" or divisible):
-        return make_plan(data, work, known, force=chosen, piece_bytes=piece_bytes())
-    try:
-        large = data.whole_bytes >= DIVIDED_FROM_BYTES
-        mode: Any = "rows" if divisible and large else "whole"
-        plan = make_plan(data, work, known, force=mode, piece_bytes=piece_bytes())
-        return replace(plan, why=_why(divisible, large))
-    except ValueError:
-        # Rows that fit nowhere in one piece.
-        return make_plan(data, work, known, piece_bytes=piece_bytes())
-
-
-def _why(divisible, large):
-    if not divisible:
-        return "what is fitted needs all rows"
-    return "rows of 64 MiB or more" if large else "rows of less than 64 MiB"
 
 
 def can_be_divided(job: Job) -> bool:
@@ -289,36 +256,10 @@ def can_be_divided(job: Job) -> bool:
     )
 
 
-def _last(estimator):
-    return estimator.steps[-1][1] if getattr(estimator, "steps", None) else estimator
-
-
-def _data_of(job):
-    X = job.X
+def _n_bytes(X):
+    """Bytes of the rows of X, with a target; of sparse X, of its values and their columns."""
+    if hasattr(X, "nnz"):
+        return int(X.nnz) * 12
     shape = getattr(X, "shape", None) or np.shape(X)
     itemsize = getattr(getattr(X, "dtype", None), "itemsize", 8)
-    n_bytes = None
-    if hasattr(X, "nnz"):
-        n_bytes = int(X.nnz) * 12
-    lives: Literal["client", "workers"] = "workers" if isinstance(X, Remote) else "client"
-    n_features = shape[1] if len(shape) > 1 else 1
-    chunks = None
-    if isinstance(X, Remote):
-        sizes = np.asarray(X.table.sizes)
-        chunks = Chunks(sizes, sizes * n_features * itemsize)
-    return Data(_num_samples(X), n_features, itemsize, 1, chunks, lives, n_bytes)
-
-
-def _worker(address, one):
-    gpu = bool(one["resources"].get("GPU"))
-    limit = one.get("memory_limit") or 2**62
-    memory = (one.get("gpu") or {}).get("memory-total", GPU_BYTES) if gpu else limit
-    memory = sum(memory) if isinstance(memory, list | tuple) else memory
-    return Worker(
-        address,
-        "gpu" if gpu else "cpu",
-        int(memory),
-        one["nthreads"],
-        one.get("host", ""),
-        int(limit) if gpu else 0,
-    )
+    return _num_samples(X) * ((shape[1] if len(shape) > 1 else 1) + 1) * itemsize

@@ -114,7 +114,7 @@ class ClusterEvaluator:
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":
-            groups = self._fit_by_rows(round_, groups, np.diff(plan.bounds).tolist(), facts)
+            groups = self._fit_by_rows(round_, groups, facts)
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
@@ -226,15 +226,13 @@ class ClusterEvaluator:
 
     # ------------------------------------------------------------ rows divided over workers
 
-    def _fit_by_rows(
-        self, round_: Round, groups: Sequence[Group], sizes: Sequence[int], facts: Facts
-    ) -> list[Group]:
+    def _fit_by_rows(self, round_: Round, groups: Sequence[Group], facts: Facts) -> list[Group]:
         """Fit groups with the rows divided; those that need them in one place are left."""
         missing = [group for group in groups if not round_.find_group(group)]
         if not missing:
             return []
         if self._divided is None:
-            self._divided = ByRows(self.job, self.client, sizes)
+            self._divided = ByRows(self.job, self.client)
         # With a checkpoint, what is finished must not wait for what is not.
         together = [[group] for group in missing] if self._checkpoints else [missing]
         left: list[Group] = []

@@ -11,8 +11,7 @@ from gpuml.model_selection.one_by_one import is_foreign
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prepared import may_be_prepared
 from gpuml.model_selection.residence import configured
-from gpuml_dask.planning.needs import ANYWHERE, Placing, placing_of
-from gpuml_dask.planning.sizes import Kind
+from gpuml_dask.planning.needs import ANYWHERE, Kind, Placing, placing_of
 from gpuml_dask.waiting import facts_of
 
 RESOURCES: Mapping[Kind, str] = {"gpu": "GPU", "cpu": "CPU"}

@@ -7,12 +7,11 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from gpuml.model_selection.candidates import TOGETHER, Group, Step, groups_together
+from gpuml.model_selection.candidates import TOGETHER, Group, Step, groups_together, number
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.words import number
 from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.chunks import cut_families, families

@@ -20,7 +20,7 @@ from distributed import Client, Future, KilledWorker
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
-from gpuml_dask.planning.pieces import Chunks, assign, cut_rows
+from gpuml_dask.planning.pieces import assign, cut_rows
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
@@ -195,8 +195,8 @@ class Spread:
         pieces = [list(piece) for piece in zip(*columns, strict=True)]
         held_by = self._holders_of(columns)
         holders = [next(iter(held_by[piece[0].key]), None) for piece in pieces]
-        sizes: Any = [stop - start for start, stop in spans]
-        owners = [workers[i] for i in assign(Chunks(sizes, sizes, holders), list(workers))]
+        sizes = [stop - start for start, stop in spans]
+        owners = assign(sizes, holders, workers)
         moves = [
             (i, j)
             for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True))

@@ -22,9 +22,8 @@ from gpuml.data import Absent, Batch, Folds
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.pieces import neighbours
 
-# Results that a task combines. A power of two: then the sums are those of `gpuml.divided.tree`.
-ARITY = 8
 # Times that workers may die while they work on one sum, which is more than Dask's number for tasks.
 MOST_LOSSES = 6
 
@@ -164,7 +163,7 @@ class TaskHolders:
 
     def _combined(self, left, combine):
         while len(left) > 1:
-            groups = [left[i : i + ARITY] for i in range(0, len(left), ARITY)]
+            groups = neighbours(left)
             name = f"sum-{self.label}"
             keys = [f"{name}-{tokenize(group[0].key, len(left))}" for group in groups]
             made = self.client.map(_combined, groups, key=keys, combine=combine, pure=False)
