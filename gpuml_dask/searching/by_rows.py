@@ -20,7 +20,7 @@ from gpuml.model_selection.candidates import Group, Step, number
 from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
-from gpuml_dask.errors import NO_ANSWER, ClusterError
+from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
@@ -36,8 +36,8 @@ Facts = Mapping[str, Mapping[str, Any]] | None
 
 # Dask's setting for those who know better than the rule: "whole" or "rows".
 ASKED_PLAN = "gpuml.plan"
-# What sums over rows raise that no candidate is to blame for.
-FAULTS = (ClusterError, Lost, CancelledError, *NO_ANSWER)
+# What sums over rows raise that no candidate is to blame for; all else is a candidate's own.
+FAULTS = (ClusterError, Lost, CancelledError)
 
 
 @dataclass(frozen=True)

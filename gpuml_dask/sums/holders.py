@@ -22,6 +22,7 @@ from gpuml.data import Absent, Batch, Folds
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.waiting import in_touch
 from gpuml_dask.planning.pieces import neighbours
 
 # Times that workers may die while they work on one sum, which is more than Dask's number for tasks.
@@ -127,7 +128,8 @@ class TaskHolders:
         def gather() -> list[Future]:
             key = f"gather-{self.label}-{tokenize(object())}"
             parts = self._host_results(function, ())
-            made = self.client.submit(_built, parts, build=build, key=key, pure=False)
+            with in_touch(self.client):
+                made = self.client.submit(_built, parts, build=build, key=key, pure=False)
             return self.futures.add([made])
 
         def make(lost: Sequence[int]) -> list[Future]:
@@ -140,7 +142,8 @@ class TaskHolders:
         """Results of tasks, which are asked for again where pieces were lost."""
         for _ in range(MOST_LOSSES):
             try:
-                return self.fetch(ask())
+                with in_touch(self.client):
+                    return self.fetch(ask())
             except Lost:
                 if self.make is None:
                     raise
@@ -179,16 +182,18 @@ class TaskHolders:
         # Never the same key twice: one that was cancelled stays so.
         token = tokenize(object())
         options: dict[str, Any] = {"resources": self.resources} if self.resources else {}
-        made = self.client.map(
-            task,
-            pieces,
-            own,
-            key=[f"{name}-{token}-{i}" for i in positions],
-            function=function,
-            args=args,
-            pure=False,
-            **options,
-        )
+        # So that whoever asks for sums tells the cluster's errors from those of a candidate.
+        with in_touch(self.client):
+            made = self.client.map(
+                task,
+                pieces,
+                own,
+                key=[f"{name}-{token}-{i}" for i in positions],
+                function=function,
+                args=args,
+                pure=False,
+                **options,
+            )
         return self.futures.add(made)
 
 

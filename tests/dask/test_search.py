@@ -302,8 +302,22 @@ class OwnError(Exception):
 class RaisesTogether(Ridge):
     def multifit(self, folds, candidates, advance=None):
         if any(each.get("alpha", self.alpha) == 7 for each in candidates):
-            raise OwnError(1, 2)
+            raise self.error()
         return super().multifit(folds, candidates, advance)
+
+    def error(self):
+        return OwnError(1, 2)
+
+
+class RaisesAsAClusterDoes(RaisesTogether):
+    """What a lost connection, a closed client or a program's own mistake raises too."""
+
+    def __init__(self, alpha=1.0, *, kind=RuntimeError, fit_intercept=True):
+        super().__init__(alpha, fit_intercept=fit_intercept)
+        self.kind = kind
+
+    def error(self):
+        return self.kind("1 of 2")
 
 
 @pytest.mark.parametrize("plan", ["whole", "rows"])
@@ -311,6 +325,10 @@ class RaisesTogether(Ridge):
     ("estimator", "grid", "words"),
     [
         (RaisesTogether(), {"alpha": [1.0, 7]}, "1 of 2"),
+        *(
+            (RaisesAsAClusterDoes(kind=kind), {"alpha": [1.0, 7]}, "1 of 2")
+            for kind in (RuntimeError, OSError, AttributeError, TimeoutError)
+        ),
         (Ridge(), {"alpha": [1.0, 10**400]}, "OverflowError: int too large"),
         (make_pipeline(PolynomialFeatures(2), Ridge()), {"ridge__alpha": [1.0, 10**400]}, "int"),
     ],
@@ -329,7 +347,8 @@ def test_any_error_becomes_the_error_score(client, rows, plan, estimator, grid, 
     scores = search.cv_results_["mean_test_score"]
     assert scores[0] > 0.5
     assert scores[1] == -7.0
-    assert type(raised.value).__name__ in ("OwnError", "OverflowError")
+    kind = getattr(estimator, "kind", OwnError).__name__
+    assert type(raised.value).__name__ in (kind, "OverflowError")
 
 
 @pytest.mark.parametrize("plan", ["whole", "rows"])
