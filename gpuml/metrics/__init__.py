@@ -2,14 +2,17 @@
 
 from sklearn.metrics import make_scorer
 
-from gpuml.metrics.averages import f1_score, jaccard_score, precision_score, recall_score
 from gpuml.metrics.classification import (
     accuracy_score,
     balanced_accuracy_score,
     class_likelihood_ratios,
     cohen_kappa_score,
     confusion_matrix,
+    f1_score,
+    jaccard_score,
     matthews_corrcoef,
+    precision_score,
+    recall_score,
 )
 from gpuml.metrics.probabilities import (
     brier_score_loss,

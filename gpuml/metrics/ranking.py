@@ -5,10 +5,38 @@ there, and one number comes to the host.
 """
 
 from gpuml.metrics._class_single import score_scores
+from gpuml.metrics._docs import PARAMETERS, documented
 
 __all__ = ["average_precision_score", "roc_auc_score", "top_k_accuracy_score"]
 
+_TRUE = """y_true : array-like of shape (n_samples,)
+    Correct labels. Indicators of several labels per row, (n_samples, n_labels), are scored on
+    the host."""
+_AVERAGE = """average : {"macro", "micro", "weighted", "samples"} or None, default="macro"
+    Over several classes: the mean; all pairs of a row and a class taken as rows; the mean
+    weighted by the rows of each class. Where it is None, or labels are several per row, as in
+    scikit-learn, on the host."""
 
+
+@documented(
+    "auc : float, or array of shape (n_classes,) if `average` is None",
+    "roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])",
+    "0.75",
+    raises="""ValueError
+    Several classes without `multi_class`, probabilities that do not sum to 1, weights with
+    "ovo", lengths that differ, nan.""",
+    warns="sklearn.exceptions.UndefinedMetricWarning\n    If there is one class; the value is nan.",
+    y_true=_TRUE,
+    y_score="""y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Scores of the larger label of two, or probabilities of all classes, of any array library.""",
+    average=_AVERAGE,
+    max_fpr="""max_fpr : float in (0, 1], default=None
+    Where the curve ends; other than None and 1, on the host.""",
+    multi_class="""multi_class : {"raise", "ovr", "ovo"}, default="raise"
+    With several classes: an error, each class against the rest, or against each other class.""",
+    labels="""labels : array-like of shape (n_classes,), default=None
+    All labels of several classes, sorted. None takes those that occur in y_true.""",
+)
 def roc_auc_score(
     y_true,
     y_score,
@@ -24,113 +52,49 @@ def roc_auc_score(
     .. code-block:: text
 
         sum_ij w_i w_j ([f_i > f_j] + [f_i = f_j] / 2) / sum_ij w_i w_j,    i positive, j negative
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-        Correct labels. Indicators of several labels per row, (n_samples, n_labels), are scored on
-        the host.
-    y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Scores of the larger label of two, or probabilities of all classes, of any array library.
-    average : {"macro", "micro", "weighted", "samples"} or None, default="macro"
-        Over several classes: the mean; all pairs of a row and a class taken as rows; the mean
-        weighted by the rows of each class. Where it is None, or labels are several per row, as in
-        scikit-learn, on the host.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights w of the rows; None weighs each 1.
-    max_fpr : float in (0, 1], default=None
-        Where the curve ends; other than None and 1, on the host.
-    multi_class : {"raise", "ovr", "ovo"}, default="raise"
-        With several classes: an error, each class against the rest, or against each other class.
-    labels : array-like of shape (n_classes,), default=None
-        All labels of several classes, sorted. None takes those that occur in y_true.
-
-    Returns
-    -------
-    auc : float, or array of shape (n_classes,) if `average` is None
-
-    Raises
-    ------
-    ValueError
-        Several classes without `multi_class`, probabilities that do not sum to 1, weights with
-        "ovo", lengths that differ, nan.
-
-    Warns
-    -----
-    sklearn.exceptions.UndefinedMetricWarning
-        If there is one class; the value is nan.
-
-    Examples
-    --------
-    >>> from gpuml.metrics import roc_auc_score
-    >>> roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
-    0.75
     """
-    return score_scores(
-        "roc_auc_score",
-        y_true,
-        y_score,
-        sample_weight,
-        average=average,
-        max_fpr=max_fpr,
-        multi_class=multi_class,
-        labels=labels,
-    )
+    options = {"average": average, "max_fpr": max_fpr, "multi_class": multi_class, "labels": labels}
+    return score_scores("roc_auc_score", y_true, y_score, sample_weight, **options)
 
 
+@documented(
+    "score : float, or array of shape (n_classes,) if `average` is None",
+    "average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).__round__(4)",
+    "0.8333",
+    raises="ValueError\n    A `pos_label` that does not occur, lengths that differ, nan.",
+    warns="UserWarning\n    If there is no positive row.",
+    y_true=_TRUE,
+    y_score="""y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Scores of the positive class of two, or of all classes, of any array library.""",
+    average=_AVERAGE,
+    pos_label="""pos_label : int, float, bool or str, default=1
+    The positive class of two.""",
+    sample_weight=PARAMETERS["sample_weight"].replace("Weights w", "Weights"),
+)
 def average_precision_score(y_true, y_score, *, average="macro", pos_label=1, sample_weight=None):
     """Mean, over the positive rows, of the precision where their score is the threshold.
 
     .. code-block:: text
 
         sum_t (R_t - R_before t) P_t,    recall R and precision P at each distinct score t
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-        Correct labels. Indicators of several labels per row, (n_samples, n_labels), are scored on
-        the host.
-    y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Scores of the positive class of two, or of all classes, of any array library.
-    average : {"macro", "micro", "weighted", "samples"} or None, default="macro"
-        Over several classes: the mean; all pairs of a row and a class taken as rows; the mean
-        weighted by the rows of each class. Where it is None, or labels are several per row, as in
-        scikit-learn, on the host.
-    pos_label : int, float, bool or str, default=1
-        The positive class of two.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows; None weighs each 1.
-
-    Returns
-    -------
-    score : float, or array of shape (n_classes,) if `average` is None
-
-    Raises
-    ------
-    ValueError
-        A `pos_label` that does not occur, lengths that differ, nan.
-
-    Warns
-    -----
-    UserWarning
-        If there is no positive row.
-
-    Examples
-    --------
-    >>> from gpuml.metrics import average_precision_score
-    >>> average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).__round__(4)
-    0.8333
     """
-    return score_scores(
-        "average_precision_score",
-        y_true,
-        y_score,
-        sample_weight,
-        average=average,
-        pos_label=pos_label,
-    )
+    options = {"average": average, "pos_label": pos_label}
+    return score_scores("average_precision_score", y_true, y_score, sample_weight, **options)
 
 
+@documented(
+    "score : float",
+    "scores = [[0.5, 0.2, 0.3], [0.3, 0.4, 0.2], [0.2, 0.4, 0.3], [0.7, 0.2, 0.1]]\n"
+    ">>> top_k_accuracy_score([0, 1, 2, 2], scores)",
+    "0.75",
+    raises="ValueError\n    Another number of scores than of classes, lengths that differ, nan.",
+    warns="sklearn.exceptions.UndefinedMetricWarning\n"
+    "    If k is no less than the number of classes.",
+    y_score="""y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Scores of the larger label of two, or of all classes, of any array library.""",
+    k="""k : int, default=2
+    How many classes are predicted.""",
+)
 def top_k_accuracy_score(y_true, y_score, *, k=2, normalize=True, sample_weight=None, labels=None):
     """Share of rows whose class has one of the k largest scores.
 
@@ -140,49 +104,6 @@ def top_k_accuracy_score(y_true, y_score, *, k=2, normalize=True, sample_weight=
 
     Of classes with equal scores, the later ones come first. Two classes have one score: where it
     is above 0 (above 0.5 if all are between 0 and 1) the larger label is predicted.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_samples,)
-        Correct labels.
-    y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-        Scores of the larger label of two, or of all classes, of any array library.
-    k : int, default=2
-        How many classes are predicted.
-    normalize : bool, default=True
-        Whether to divide by the sum of weights.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights w of the rows; None weighs each 1.
-    labels : array-like of shape (n_classes,), default=None
-        All labels, sorted. None takes those that occur in y_true.
-
-    Returns
-    -------
-    score : float
-
-    Raises
-    ------
-    ValueError
-        Another number of scores than of classes, lengths that differ, nan.
-
-    Warns
-    -----
-    sklearn.exceptions.UndefinedMetricWarning
-        If k is no less than the number of classes.
-
-    Examples
-    --------
-    >>> from gpuml.metrics import top_k_accuracy_score
-    >>> scores = [[0.5, 0.2, 0.3], [0.3, 0.4, 0.2], [0.2, 0.4, 0.3], [0.7, 0.2, 0.1]]
-    >>> top_k_accuracy_score([0, 1, 2, 2], scores)
-    0.75
     """
-    return score_scores(
-        "top_k_accuracy_score",
-        y_true,
-        y_score,
-        sample_weight,
-        k=k,
-        normalize=normalize,
-        labels=labels,
-    )
+    options = {"k": k, "normalize": normalize, "labels": labels}
+    return score_scores("top_k_accuracy_score", y_true, y_score, sample_weight, **options)

@@ -15,7 +15,7 @@ from sklearn.metrics._scorer import _PassthroughScorer, _Scorer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_response_method
 
-from gpuml.metrics import averages, classification, probabilities, ranking, regression
+from gpuml.metrics import classification, probabilities, ranking, regression
 from gpuml.metrics._batch_scorers import (
     BatchScorer,
     ClassBatchScorer,
@@ -38,7 +38,7 @@ __all__ = [
 # Our functions by the names of their metrics.
 FUNCTIONS: dict[str, Callable] = {
     name: function
-    for module in (regression, classification, averages, probabilities, ranking)
+    for module in (regression, classification, probabilities, ranking)
     for name, function in vars(module).items()
     if name in METRICS or name in CLASS_METRICS
 }

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from gpuml.linear_model import Ridge
 from gpuml.metrics import check_scoring, get_scorer, get_scorer_names, make_scorer, regression
 from gpuml.metrics._batched import METRICS
 from gpuml.metrics.residuals import residual_moments
-from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
+from gpuml.metrics.scorer import FUNCTIONS, BatchScorer, ClassBatchScorer, batch_scorer
 
 NAMES = get_scorer_names()
 REGRESSION = [name for name in NAMES if sk.get_scorer(name)._score_func.__name__ in METRICS]
@@ -197,6 +198,23 @@ def test_an_estimator_without_the_method_is_named(library):
 
 
 # ---------------------------------------------------------------- scikit-learn's tools
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_metrics_are_pickled_by_name_and_describe_what_they_take(name):
+    metric = FUNCTIONS[name]
+    assert pickle.loads(pickle.dumps(metric)) is metric
+    text = inspect.getdoc(metric)
+    if name.endswith("likelihood_ratio"):
+        return  # for scorers alone
+    described = re.findall(r"^(\w+(?:, \w+)*) : ", text.split("Returns")[0], re.M)
+    assert ", ".join(described).split(", ") == list(inspect.signature(metric).parameters)
+    assert [f"{name}(" in text, f"import {name}" in text] == [True, True]
+    row = METRICS.get(name)
+    if row is not None:
+        assert ("one row" in text) == bool(row.needs_two_rows)
+        assert ("n_outputs" in text) == (not row.single_target)
+        assert ("outside the metric's domain" in text) == (row.domain is not None)
 
 
 @pytest.mark.parametrize("name", NAMES)
