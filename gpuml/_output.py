@@ -8,10 +8,10 @@ put there beside those of pandas and polars, unless scikit-learn brings one of i
 from typing import Any
 
 import numpy as np
-from sklearn.utils._set_output import ADAPTERS_MANAGER, _get_output_config, get_columns
 
 from gpuml._arrays import HOST, gpu_place, is_array, move, place_of
 from gpuml._cuml import import_cudf
+from gpuml._sklearn import ADAPTERS_MANAGER, _get_output_config, get_columns
 
 
 class CudfAdapter:

@@ -5,9 +5,9 @@ import types
 from typing import Any
 
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from gpuml._arrays import to_host
+from gpuml._sklearn import InvalidParameterError, validate_parameter_constraints
 from gpuml._stored import Walk, as_on_host, is_cupyx_sparse, is_foreign
 
 OURS = ("gpuml", "gpuml_dask")

@@ -10,14 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    check_consistent_length,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
@@ -26,6 +19,7 @@ from gpuml._host_rows import FLOATS, host_floats, named_columns, naming_columns
 from gpuml._labels import Encoded, encode
 from gpuml._ops import all_finite
 from gpuml._output import register
+from gpuml._sklearn import _check_sample_weight
 from gpuml.data import Batch
 
 # Whoever checks input can be asked for output in frames of cuDF.
@@ -348,9 +342,9 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
 def _check_features(estimator, X, *, reset):
     """Set or check names and number of the features of a foreign array."""
     # A search cuts rows, and arrays have no names: rows of a frame may meet a model without names.
-    if hasattr(estimator, "feature_names_in_") or (reset and was_frame(X)):
-        _check_feature_names(estimator, header_of(X), reset=reset)
-    _check_n_features(estimator, X, reset=reset)
+    has_names = hasattr(estimator, "feature_names_in_") or (reset and was_frame(X))
+    header = header_of(X) if has_names else X
+    validate_data(estimator, header, reset=reset, skip_check_array=True)
 
 
 def _refuse_sparse_target(y):

@@ -33,12 +33,11 @@ PICKLED = {
     for inner in ("", ".joblib", ".pickle", ".pkl")
     for outer, method in {"": 0, **COMPRESSIONS}.items()
 }
-# What files of skops hold besides estimators: records, and scorers of searches.
+# What files of skops hold besides estimators: records, and scorers of searches of ours.
 _RECORDS = (
     *("gpuml._stored.Member", "gpuml._stored.Stored", "gpuml.solvers._result.Status"),
     *("gpuml.model_selection.candidates.Plan", "gpuml.model_selection.candidates.Step"),
     *("gpuml.metrics.scorer._DeviceScorer", "gpuml.metrics.scorer._HostScorer"),
-    *("sklearn.metrics._scorer._PassthroughScorer", "sklearn.metrics._scorer._Scorer"),
     "numpy.dtype",
 )
 
@@ -222,7 +221,10 @@ def trusted_types() -> list[str]:
     >>> "gpuml.linear_model.ridge.Ridge" in gpuml.trusted_types()
     True
     """
-    found: tuple[Any, ...] = (*_estimators(), *_metrics(), *_splitters())
+    from gpuml._sklearn import _PassthroughScorer, _Scorer
+
+    scorers = (_PassthroughScorer, _Scorer)
+    found: tuple[Any, ...] = (*_estimators(), *_metrics(), *_splitters(), *scorers)
     return sorted({*_RECORDS, *(f"{obj.__module__}.{obj.__qualname__}" for obj in found)})
 
 

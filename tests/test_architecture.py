@@ -29,26 +29,27 @@ RULES = {
     "gpuml.exceptions": (),
     "gpuml._config": (),
     "gpuml._first_use": (),
+    "gpuml._sklearn": ("sklearn",),
     "gpuml._staging": (),
     "gpuml._cuml": (),
     "gpuml._cuml_memory": (),
     "gpuml._small_arrays": (),
     "gpuml._frames": (),
     "gpuml._host_rows": ("narwhals",),
-    "gpuml._output": ("gpuml._arrays", "gpuml._cuml", "sklearn.utils"),
+    "gpuml._output": ("gpuml._arrays", "gpuml._cuml", "gpuml._sklearn"),
     "gpuml._progress": ("rich",),
     "gpuml._gathered": ("gpuml.exceptions",),
     "gpuml._arrays": ("gpuml._frames", "gpuml._gathered", "gpuml._staging"),
     "gpuml._foreign_rows": ("gpuml._arrays",),
     # Models that travel: pickles, scikit-learn's twins, files.
     "gpuml._stored": ("gpuml._arrays", "gpuml._config"),
-    "gpuml._twins": ("gpuml._arrays", "gpuml._stored", "sklearn"),
+    "gpuml._twins": ("gpuml._arrays", "gpuml._sklearn", "gpuml._stored", "sklearn"),
     "gpuml._travel": (
         *("gpuml.__version__", "gpuml._stored", "gpuml._twins", "gpuml.exceptions", "sklearn"),
     ),
     "gpuml.persistence": (
-        *("gpuml.__path__", "gpuml._arrays", "gpuml._stored", "gpuml._travel", "gpuml.files"),
-        *("gpuml.metrics", "joblib", "sklearn"),
+        *("gpuml.__path__", "gpuml._arrays", "gpuml._sklearn", "gpuml._stored", "gpuml._travel"),
+        *("gpuml.files", "gpuml.metrics", "joblib", "sklearn"),
     ),
     "gpuml._transfers": ("gpuml._arrays",),
     "gpuml._threads": (),
@@ -57,11 +58,13 @@ RULES = {
     "gpuml._device_copies": ("gpuml._arrays", "gpuml._config"),
     "gpuml.data": ("gpuml._arrays", "gpuml._device_copies", "gpuml._labels", "gpuml._ops"),
     "gpuml._validation": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml.data"),
         *("gpuml._foreign_rows", "gpuml._frames", "gpuml._host_rows", "gpuml._output"),
         *("sklearn.exceptions", "sklearn.utils"),
     ),
     "gpuml.metrics": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._gathered", "gpuml._ops", "gpuml.data"),
         *("sklearn",),
     ),
@@ -84,8 +87,9 @@ RULES = {
         *("gpuml.encodings", "gpuml.losses", "gpuml.metrics.residuals", "gpuml.penalties"),
     ),
     # Compiled loops that NumPy has none of.
-    "gpuml.solvers._coordinates": ("sklearn.exceptions", "sklearn.linear_model"),
+    "gpuml.solvers._coordinates": ("gpuml._sklearn", "sklearn.exceptions"),
     "gpuml.linear_model": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
         *("gpuml._csr", "gpuml._cuml", "gpuml._host_rows", "gpuml._small_arrays", "gpuml._travel"),
@@ -103,6 +107,7 @@ RULES = {
     ),
     "gpuml.inspection": ("gpuml._arrays", "gpuml.data", "gpuml.metrics", "sklearn"),
     "gpuml.model_selection": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._device_copies"),
         *("gpuml._first_use", "gpuml._progress", "gpuml._small_arrays", "gpuml._travel"),
         *("gpuml.data", "gpuml.divided", "gpuml.inspection", "gpuml.metrics", "gpuml.pipeline"),
@@ -112,26 +117,31 @@ RULES = {
     ),
     # Pipelines know steps by what they offer, and no concrete estimator either.
     "gpuml.pipeline": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._travel", "gpuml._validation", "gpuml.data"),
         *("gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
     ),
     "gpuml.compose": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._gathered", "gpuml._travel", "gpuml._validation"),
         *("gpuml.linear_model", "gpuml.metrics", "gpuml.pipeline", "sklearn"),
     ),
     "gpuml.decomposition": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml._output", "gpuml._progress", "gpuml._travel", "gpuml.reading", "gpuml.solvers"),
         *("gpuml._cuml", "gpuml._host_rows", "sklearn"),
     ),
     "gpuml.preprocessing": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml._first_use", "gpuml._host_rows", "gpuml._labels", "gpuml._output"),
         *("gpuml._travel", "gpuml.solvers", "sklearn"),
     ),
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
         *("gpuml._cuml", "gpuml._cuml_memory", "gpuml._small_arrays", "gpuml._validation"),
         *("gpuml._gathered", "gpuml.exceptions"),
@@ -139,14 +149,17 @@ RULES = {
     ),
     "gpuml._csr": ("gpuml._arrays", "gpuml._host_rows", "gpuml._validation", "sklearn.utils"),
     "gpuml.naive_bayes": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._labels", "gpuml._travel"),
         *("gpuml._validation", "gpuml.data", "gpuml.metrics", "sklearn"),
     ),
     "gpuml.random_projection": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._output", "gpuml._travel"),
         *("gpuml._validation", "sklearn"),
     ),
     "gpuml.feature_extraction": (
+        "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._travel", "gpuml._validation"),
         *("gpuml._cuml", "gpuml.adapters", "sklearn"),
     ),
@@ -198,6 +211,8 @@ INSIDE_FUNCTIONS = {
     "cuda": ("gpuml._transfers",),
     "pandas": ("gpuml._frames", "gpuml.datasets"),
 }
+# Names that their packages may rename in any release; those of scikit-learn are in gpuml._sklearn.
+PRIVATE_OF_OTHERS = {"joblib._utils.eval_expr": "gpuml.model_selection.one_by_one"}
 NOT_IMPORTED_BY_GPUML = ("cupy", "cuml", "cudf", "torch", "dask", "matplotlib")
 
 
@@ -242,6 +257,11 @@ def imports(source):
     return found
 
 
+def is_private(target):
+    """Whether a name, or a module on its path, begins with an underscore (`__version__` does not)."""
+    return any(part.startswith("_") and not part.startswith("__") for part in target.split("."))
+
+
 def is_within(name, prefixes):
     return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
 
@@ -262,12 +282,12 @@ def problems(module, source):
     return [
         f"{module}:{found.line} {reason}"
         for found in imports(source)
-        if (reason := objection(unit, found)) is not None
+        if (reason := objection(module, unit, found)) is not None
     ]
 
 
-def objection(unit, found):
-    """Why an import is not allowed in a unit; None where it is."""
+def objection(module, unit, found):
+    """Why an import is not allowed in a module of a unit; None where it is."""
     target = found.target
     top = target.split(".")[0]
     if top == "":
@@ -278,9 +298,13 @@ def objection(unit, found):
         if not is_within(unit, INSIDE_FUNCTIONS[top]):
             return f"imports {top}; only {INSIDE_FUNCTIONS[top]} may."
         return None
+    if top not in ("gpuml", "gpuml_dask") and is_private(target):
+        # Nothing of scikit-learn is imported so there either: it has a table of names.
+        allowed = PRIVATE_OF_OTHERS.get(target) == module
+        return None if allowed else f"imports {target}, which is private; gpuml._sklearn may."
     if unit == "gpuml_dask" and top == "gpuml":
-        hidden = any(part.startswith("_") and part != "__version__" for part in target.split("."))
-        return f"imports {target}, which is private." if hidden else None
+        own = is_private(target) and not is_within(target, ("gpuml._sklearn",))
+        return f"imports {target}, which is private." if own else None
     if top in sys.stdlib_module_names or is_within(target, (*BASE, *RULES[unit])):
         return None
     if is_within(target, (unit,)) and unit != "gpuml":
@@ -318,6 +342,11 @@ def test_the_rules_have_no_cycle():
         ("gpuml.linear_model.ridge", "import gpuml_dask", "gpuml_dask"),
         ("gpuml.linear_model.ridge", "from gpuml import testing", "gpuml.testing"),
         ("gpuml.novelty", "", "no row"),
+        ("gpuml.linear_model.ridge", "from sklearn.base import _fit_context", "private"),
+        ("gpuml.metrics.scorer", "def f():\n    import sklearn.metrics._scorer", "private"),
+        ("gpuml._sklearn", "from sklearn.utils._tags import get_tags", "private"),
+        ("gpuml_dask.cluster", "from sklearn.utils.validation import _num_samples", "private"),
+        ("gpuml_dask.cluster", "from distributed.utils import _maybe_complex", "private"),
         ("gpuml_dask.searching.search", "from gpuml._arrays import move", "private"),
         ("gpuml_dask.searching.search", "from gpuml.solvers._result import Status", "private"),
     ],
@@ -335,6 +364,7 @@ def test_the_walk_sees_what_is_not_allowed(module, source, complaint):
         ("gpuml.solvers.ridge", "from gpuml.solvers.moments import Moments"),
         ("gpuml.linear_model.ridge", "def f():\n    from cuml.linear_model import Ridge"),
         ("gpuml_dask.searching.search", "from gpuml.model_selection import GridSearchCV"),
+        ("gpuml_dask.searching.search", "from gpuml._sklearn import _num_samples"),
     ],
 )
 def test_the_walk_lets_pass_what_is_allowed(module, source):

@@ -4,9 +4,9 @@ import functools
 import inspect
 
 from sklearn.base import BaseEstimator
-from sklearn.utils._available_if import _AvailableIfDescriptor
 from sklearn.utils.metaestimators import available_if
 
+from gpuml._sklearn import _AvailableIfDescriptor
 from gpuml.adapters._base import Adapter
 from gpuml.adapters._method import Method
 from gpuml.adapters._row import Row

@@ -10,9 +10,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_y,
     check_array,
     check_consistent_length,
     column_or_1d,
@@ -23,6 +20,7 @@ from gpuml._arrays import Place, as_array, device_of, is_array, move, namespace,
 from gpuml._gathered import gathered
 from gpuml._labels import Encoded, encode, is_labels
 from gpuml._ops import all_finite
+from gpuml._sklearn import _check_y
 from gpuml._validation import (
     FLOATS,
     check_finite,
@@ -85,8 +83,7 @@ def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
     X = as_array(X)
     tags = get_tags(estimator).input_tags
     if is_device_sparse(X):
-        _check_feature_names(estimator, X, reset=reset)
-        _check_n_features(estimator, X, reset=reset)
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X.tocsr()
     if sparse.issparse(X):
         accepted = "csr" if tags.sparse else False

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._set_output import _get_output_config
 
 from gpuml._arrays import HOST, Place, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._sklearn import _get_output_config
 from gpuml.adapters._place import home_of, is_device_sparse
 
 # Letters of NumPy, which are at hand, of dtypes whose names it makes up each time.

@@ -9,7 +9,8 @@ from typing import Any
 
 from sklearn import get_config
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import validate_parameter_constraints
+
+from gpuml._sklearn import validate_parameter_constraints
 
 # Values of these types tell by themselves whether they are valid.
 PLAIN = (bool, float, int, str, type(None))

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gpuml._sklearn import Interval, StrOptions
 from gpuml.adapters._umap_models import (
     fitted_model,
     new_model,

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import compose as sk
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml._travel import Travels
 from gpuml._validation import check_finite, is_foreign, unchanged_on_error
 from gpuml.linear_model import LinearRegression

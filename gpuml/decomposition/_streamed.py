@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features
+from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import (
     HOST,
@@ -93,8 +93,7 @@ def check_streamed(
                 f"Found array with {found} {what}(s) (shape={tuple(X.shape)}) while a minimum of "
                 f"{count} is required by {type(estimator).__name__}."
             )
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, X, reset=reset)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
     source = source_of(X)
     where = np.empty(0) if source.place is None else source.of.data
     n_bytes = source.length * source.row_bytes

@@ -3,7 +3,6 @@
 from typing import Any
 
 from scipy import sparse
-from sklearn.base import _fit_context
 from sklearn.decomposition import IncrementalPCA as SklearnIncrementalPCA
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import validate_data
@@ -20,6 +19,7 @@ from gpuml._arrays import (
 )
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
+from gpuml._sklearn import _fit_context
 from gpuml._validation import FLOATS, check_rows, unchanged_on_error
 from gpuml.decomposition._input import demand_array, is_cupyx_sparse
 from gpuml.decomposition._principal import covariance, or_nan, precision

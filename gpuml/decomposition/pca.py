@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from scipy import sparse
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.decomposition import PCA as SklearnPCA
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, move, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
+from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca

@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 
 from gpuml._arrays import Array, as_array, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
 from gpuml._ops import all_finite, constant
+from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import check_finite, is_foreign, unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._compressed import Iteration, compressed_components

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sklearn.base import _fit_context
 from sklearn.feature_extraction import text as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import is_array, to_host
+from gpuml._sklearn import _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import unchanged_on_error
 from gpuml.feature_extraction import _engine

@@ -159,6 +159,6 @@ def to_gpu(X: Any) -> Any:
 
 def to_host(X: Any, dtype: Any) -> Any:
     """A cupyx matrix as SciPy's, in a dtype."""
-    from sklearn.utils import _align_api_if_sparse
+    from gpuml._sklearn import _align_api_if_sparse
 
     return _align_api_if_sparse(X.get().astype(dtype))

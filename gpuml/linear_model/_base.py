@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
+from gpuml._sklearn import check_same_namespace
 from gpuml._travel import Travels
 from gpuml._validation import FitData, check_fit, check_predict, check_rows_finite
 from gpuml.data import Batch, Folds, resident

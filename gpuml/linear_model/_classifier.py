@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._host_rows import naming_columns
+from gpuml._sklearn import check_same_namespace
 from gpuml._travel import Travels
 from gpuml._validation import check_predict
 from gpuml.metrics.classification import accuracy_score

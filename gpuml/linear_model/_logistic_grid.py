@@ -5,9 +5,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model._logistic import _check_solver
 
 from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._sklearn import _check_solver
 from gpuml.data import Batch
 from gpuml.linear_model._cross_validation import numbers_in
 from gpuml.linear_model._logistic_stack import LogisticStack

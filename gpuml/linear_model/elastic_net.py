@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
 
 from gpuml._arrays import as_array, is_array, is_numpy, to_host
+from gpuml._sklearn import _fit_context
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole

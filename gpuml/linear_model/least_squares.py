@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
 
 from gpuml._arrays import as_array, namespace
+from gpuml._sklearn import _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch

@@ -5,16 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
-from sklearn.linear_model._logistic import _check_solver
-from sklearn.utils._array_api import check_same_namespace
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, free_bytes, move, namespace, to_host
 from gpuml._config import current_settings
 from gpuml._csr import is_sparse
 from gpuml._host_rows import naming_columns
+from gpuml._sklearn import StrOptions, _check_solver, _fit_context, check_same_namespace
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
-from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 from sklearn.utils.validation import column_or_1d
 
 from gpuml._arrays import as_array, move
+from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
 from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
 from gpuml.linear_model._cross_validation import (

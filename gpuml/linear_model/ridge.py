@@ -5,12 +5,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, is_array, to_host
 from gpuml._csr import is_sparse
+from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch

@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils._param_validation import StrOptions
 
 from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
 from gpuml._config import current_settings
+from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import check_classify, unchanged_on_error
 from gpuml.data import (
     Batch,

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
-from sklearn.base import _fit_context
 from sklearn.metrics import check_scoring
-from sklearn.utils.metadata_routing import _raise_for_params, _routing_enabled
 
 from gpuml._arrays import Array, as_array, move, namespace, to_host
+from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import InvalidParameterError
 
 from gpuml._arrays import Array, namespace
+from gpuml._sklearn import InvalidParameterError
 from gpuml.metrics._batched import METRICS, evaluate, evaluate_moments
 from gpuml.metrics._class_single import check_options
 from gpuml.metrics._classes import (

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn.metrics as sk
-from sklearn.utils._param_validation import validate_parameter_constraints
 
 from gpuml._arrays import Array, Place, as_array, is_array, itemsize, move, place_of, to_host
+from gpuml._sklearn import validate_parameter_constraints
 from gpuml.metrics._classes import evaluate_classes
 from gpuml.metrics._confusion import confusion_matrices
 from gpuml.metrics._host import is_foreign, on_host

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import check_array
 
 from gpuml._arrays import Array, Place, as_array, is_array, is_numpy, move, place_of
 from gpuml._ops import all_finite
+from gpuml._sklearn import Interval, StrOptions, validate_parameter_constraints
 
 AVERAGES = ("raw_values", "uniform_average")
 FRACTION_AVERAGES = (*AVERAGES, "variance_weighted")

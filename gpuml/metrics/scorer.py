@@ -11,10 +11,9 @@ from typing import Any
 
 import sklearn.metrics as sk
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics._scorer import _PassthroughScorer, _Scorer
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import _check_response_method
 
+from gpuml._sklearn import _check_response_method, _PassthroughScorer, _Scorer
 from gpuml.metrics import classification, probabilities, ranking, regression
 from gpuml.metrics._batch_scorers import (
     BatchScorer,

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
-from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import process_routing
 
+from gpuml._sklearn import (
+    _MultimetricScorer,
+    _PassthroughScorer,
+    _routing_enabled,
+    validate_parameter_constraints,
+)
 from gpuml.model_selection.one_by_one import Task
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline

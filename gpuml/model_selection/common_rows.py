@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.utils.metadata_routing import _routing_enabled
-
 from gpuml._arrays import is_array, namespace
+from gpuml._sklearn import _routing_enabled
 from gpuml.data import Split
 from gpuml.model_selection.one_by_one import Fold, Task
 

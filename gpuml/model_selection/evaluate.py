@@ -11,10 +11,10 @@ from typing import Any
 from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel
-from sklearn.utils.validation import _num_samples
 
 from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
+from gpuml._sklearn import _num_samples
 from gpuml.data import AnySplit, Batch, Folds, UnfittableSplits, whole
 from gpuml.model_selection.at_once import at_once, check_values, fit_weight, kind_of, with_params
 from gpuml.model_selection.candidates import (

@@ -7,10 +7,9 @@ from typing import Any
 import sklearn.experimental.enable_halving_search_cv  # noqa: F401
 from sklearn import model_selection as sk
 from sklearn.base import is_classifier
-from sklearn.model_selection._search_successive_halving import _SubsampleMetaSplitter
-from sklearn.utils.validation import _num_samples
 
 from gpuml._arrays import is_array, is_numpy, namespace, to_host
+from gpuml._sklearn import _num_samples, _SubsampleMetaSplitter
 from gpuml.data import AnySplit
 from gpuml.model_selection.row_subsets import subsampled
 from gpuml.model_selection.search import OnePassSearch

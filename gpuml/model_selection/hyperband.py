@@ -11,13 +11,19 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import ParameterSampler
-from sklearn.model_selection._validation import _warn_or_raise_about_fit_failures
 from sklearn.utils import check_random_state, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
-from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array
+from gpuml._sklearn import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    _check_method_params,
+    _num_samples,
+    _warn_or_raise_about_fit_failures,
+)
 from gpuml.model_selection.brackets import BracketRun, or_least, plan_brackets
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
@@ -154,7 +160,7 @@ class HyperbandSearchCV(OnePassSearch):
         "aggressiveness": [Interval(Integral, 2, None, closed="left")],
         "patience": ["boolean", Interval(Integral, 0, None, closed="left")],
         "tol": [Real, None],
-        "test_size": [Interval(RealNotInt, 0, 1, closed="neither"), None],
+        "test_size": [Interval(Real, 0, 1, closed="neither"), None],
         "random_state": ["random_state"],
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "verbose": ["boolean", Interval(Real, 0, 1, closed="both")],

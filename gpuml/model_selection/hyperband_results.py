@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.model_selection._search import _yield_masked_array_for_each_param
 
+from gpuml._sklearn import _yield_masked_array_for_each_param
 from gpuml.model_selection.brackets import Entry, or_least
 
 

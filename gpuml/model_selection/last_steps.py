@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.pipeline import Pipeline
-from sklearn.utils._user_interface import _print_elapsed_time
-from sklearn.utils.metadata_routing import _routing_enabled
 
 from gpuml._arrays import place_of, synchronize
+from gpuml._sklearn import (
+    _BaseScorer,
+    _MultimetricScorer,
+    _PassthroughScorer,
+    _print_elapsed_time,
+    _routing_enabled,
+)
 from gpuml.data import whole
 from gpuml.model_selection.candidates import GROWN, ON_EACH_FOLD, Made, group_candidates
 from gpuml.model_selection.common_rows import common_rows

@@ -17,14 +17,17 @@ from joblib import effective_n_jobs
 from joblib._utils import eval_expr
 from joblib.logger import short_format_time
 from sklearn.base import clone
-from sklearn.metrics._scorer import _MultimetricScorer
-from sklearn.model_selection._validation import _score
-from sklearn.utils import _safe_indexing
-from sklearn.utils._tags import get_tags
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params, _num_samples
+from sklearn.utils import get_tags
 
 from gpuml._arrays import HOST, is_array, is_numpy, move, namespace, place_of, synchronize
+from gpuml._sklearn import (
+    _check_method_params,
+    _MultimetricScorer,
+    _num_samples,
+    _safe_indexing,
+    _safe_split,
+    _score,
+)
 from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 
 

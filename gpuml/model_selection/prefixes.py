@@ -23,9 +23,10 @@ from traceback import format_exc
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline, _fit_transform_one
+from sklearn.pipeline import Pipeline
 
 from gpuml._config import current_settings
+from gpuml._sklearn import _fit_transform_one
 from gpuml.model_selection.candidates import STEPS, STEPS_AGAIN, Made
 from gpuml.model_selection.last_steps import (
     Candidate,

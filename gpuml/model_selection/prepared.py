@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import _routing_enabled
 
 from gpuml._config import config_context, current_settings
 from gpuml._device_copies import several_fits
+from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.last_steps import (
     Candidate,
     asks_for_predictions_only,

@@ -26,9 +26,7 @@ from typing import Any
 from joblib.parallel import BACKENDS, get_active_backend
 from sklearn import get_config
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
-from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer
 from sklearn.utils import get_tags
-from sklearn.utils.validation import _num_samples
 
 from gpuml._arrays import (
     HOST,
@@ -45,6 +43,7 @@ from gpuml._arrays import (
 )
 from gpuml._config import current_settings
 from gpuml._csr import is_sparse
+from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit, Rows
 from gpuml.metrics.scorer import get_scorer
 from gpuml.model_selection.layout import Layout, find_layout

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics._scorer import _MultimetricScorer
 
 from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import Folds, NeedsAllRows, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
 from gpuml.model_selection.one_by_one import Task

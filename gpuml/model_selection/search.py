@@ -8,17 +8,19 @@ from inspect import signature
 from typing import Any
 
 from sklearn import model_selection as sk
-from sklearn.base import _fit_context, clone, is_classifier
-from sklearn.metrics._scorer import _MultimetricScorer
-from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import (
-    _insert_error_scores,
-    _warn_or_raise_about_fit_failures,
-)
+from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.validation import _check_method_params, _num_samples
 
 from gpuml._arrays import as_array
+from gpuml._sklearn import (
+    BaseSearchCV,
+    _check_method_params,
+    _fit_context,
+    _insert_error_scores,
+    _MultimetricScorer,
+    _num_samples,
+    _warn_or_raise_about_fit_failures,
+)
 from gpuml._small_arrays import small_arrays
 from gpuml._travel import Travels
 from gpuml.data import AnySplit

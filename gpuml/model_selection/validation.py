@@ -6,24 +6,22 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.model_selection._validation import (
-    _check_groups_routing_disabled,
-    _insert_error_scores,
-    _normalize_score_results,
-    _warn_or_raise_about_fit_failures,
-)
 from sklearn.utils import indexable
-from sklearn.utils._param_validation import HasMethods, StrOptions, validate_params
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _manual_routing,
-    _routing_enabled,
-    process_routing,
-)
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from gpuml._arrays import as_array
+from gpuml._sklearn import (
+    HasMethods,
+    StrOptions,
+    _check_groups_routing_disabled,
+    _insert_error_scores,
+    _manual_routing,
+    _normalize_score_results,
+    _num_samples,
+    _routing_enabled,
+    _warn_or_raise_about_fit_failures,
+    validate_params,
+)
 from gpuml.data import row_indices
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job

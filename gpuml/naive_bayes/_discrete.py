@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
 
 from gpuml._arrays import Array, as_array, is_array, move, place_of, to_host
 from gpuml._csr import in_float64, is_sparse
+from gpuml._sklearn import _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.naive_bayes._base import Posterior
 from gpuml.naive_bayes._input import Labelled, check_labelled, codes_among, first_classes, values_of

@@ -6,11 +6,10 @@ from typing import Any
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import validate_parameter_constraints
-from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import process_routing
 
 from gpuml._config import current_settings
+from gpuml._sklearn import _get_output_config, _routing_enabled, validate_parameter_constraints
 from gpuml._validation import check_rows_finite
 from gpuml.data import Batch, Folds
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.utils._param_validation import validate_parameter_constraints
 
 from gpuml._arrays import move
 from gpuml._config import current_settings
+from gpuml._sklearn import validate_parameter_constraints
 from gpuml._validation import check_rows, check_weight
 from gpuml.data import Batch, Folds, resident_rows
 from gpuml.pipeline._affine import can_be_described, described_rows, is_affine

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.utils._array_api import check_same_namespace
-from sklearn.utils._set_output import _get_output_config
 
 from gpuml._arrays import HOST, Array, Place, is_array, move, place_of, to_host
 from gpuml._output import wants_host_frame
+from gpuml._sklearn import _get_output_config, check_same_namespace
 from gpuml._validation import is_foreign
 from gpuml.data import cut
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn import impute as sk
-from sklearn.base import _fit_context
-from sklearn.utils._missing import is_pandas_na, is_scalar_nan
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import (
@@ -19,6 +17,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._sklearn import _fit_context, is_pandas_na, is_scalar_nan
 from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._fills import (

@@ -1,10 +1,10 @@
 """Rows scaled to unit norm, on the device of the rows."""
 
 from sklearn import preprocessing as sk
-from sklearn.base import _fit_context
 
 from gpuml._arrays import as_array, namespace
 from gpuml._host_rows import naming_columns
+from gpuml._sklearn import _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import check_rows, is_foreign, unchanged_on_error
 from gpuml.preprocessing._places import as_asked

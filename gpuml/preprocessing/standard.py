@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn import preprocessing as sk
-from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, Place, as_array, is_array, move, namespace, place_of, to_host
 from gpuml._host_rows import naming_columns
 from gpuml._ops import EPS
+from gpuml._sklearn import _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import (
     check_finite,

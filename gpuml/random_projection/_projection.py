@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import _fit_context
-from sklearn.utils import _align_api_if_sparse
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import (
@@ -24,6 +22,7 @@ from gpuml._arrays import (
 from gpuml._config import current_settings
 from gpuml._csr import check_csr, is_cupyx_sparse, is_sparse
 from gpuml._output import wants_host_frame
+from gpuml._sklearn import _align_api_if_sparse, _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
 

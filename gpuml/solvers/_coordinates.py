@@ -13,7 +13,8 @@ import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import _cd_fast
+
+from gpuml._sklearn import _cd_fast
 
 # A length of y, which only the duality gap has a use for: any will do where the gap is none.
 _NO_TARGET = np.ones(1)

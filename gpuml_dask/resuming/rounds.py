@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn.metrics._scorer import _PassthroughScorer
-
+from gpuml._sklearn import _PassthroughScorer
 from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.evaluate import Job
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of

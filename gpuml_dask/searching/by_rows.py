@@ -10,9 +10,8 @@ import dask
 import numpy as np
 from distributed import Client
 from sklearn.base import clone
-from sklearn.metrics._scorer import _MultimetricScorer
-from sklearn.utils.validation import _num_samples
 
+from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.at_once import at_once, fit_weight

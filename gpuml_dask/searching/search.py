@@ -9,11 +9,11 @@ import numpy as np
 from dask.base import is_dask_collection
 from distributed import Client
 from sklearn import model_selection as sk
-from sklearn.base import _clone_parametrized, is_classifier
-from sklearn.model_selection._search import _search_estimator_has
+from sklearn.base import is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml._sklearn import _search_estimator_has
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.search import OnePassSearch
 from gpuml_dask import predict
@@ -157,7 +157,7 @@ class ClusterSearch(OnePassSearch):
         # A client cannot be copied, and a clone is to use the same one.
         bare = copy(self)
         bare.client = bare.scheduler = None
-        out = _clone_parametrized(bare)
+        out = super(ClusterSearch, bare).__sklearn_clone__()
         out.client, out.scheduler = self.client, self.scheduler
         return out
 

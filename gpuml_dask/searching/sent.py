@@ -9,8 +9,8 @@ from typing import Any
 import cloudpickle
 from dask.sizeof import sizeof
 from distributed import Client, Future
-from sklearn.utils.validation import _is_arraylike, _num_samples
 
+from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
 from gpuml_dask.rows.placement import Table

@@ -46,7 +46,7 @@ def lower(model: Any, twin: Any) -> Mapping[str, Any]:
 
 def _records(tree):
     """A dendrogram (n - 1, 4), as SciPy has it, in scikit-learn's records."""
-    from sklearn.cluster._hdbscan._tree import HIERARCHY_dtype
+    from gpuml._sklearn import HIERARCHY_dtype
 
     records = np.empty(tree.shape[0], dtype=HIERARCHY_dtype)
     for column, name in enumerate(HIERARCHY_dtype.names):
