@@ -79,7 +79,9 @@ def _library_of_type(kind: Any) -> str | None:
         of_library = getattr(sys.modules.get(library), array, None)
         if of_library is not None and issubclass(kind, of_library):
             return library
-    return "array_api_strict" if kind.__module__.startswith("array_api_strict") else None
+    # It has dtypes and devices of its own besides.
+    is_strict = kind.__module__.startswith("array_api_strict") and kind.__name__ == "Array"
+    return "array_api_strict" if is_strict else None
 
 
 def is_array(x: Any) -> bool:
@@ -92,6 +94,11 @@ def is_array(x: Any) -> bool:
 def is_numpy(x: Any) -> bool:
     """Whether `x` is a NumPy array."""
     return isinstance(x, np.ndarray | np.generic)
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether `x` is an array that gpuml works on and that is not NumPy's."""
+    return _library_of(x) not in (None, "numpy")
 
 
 def namespace(*arrays: Any) -> Any:

@@ -21,8 +21,7 @@ from gpuml._arrays import (
     aligned,
     gpu_place,
     has_gpu,
-    is_array,
-    is_numpy,
+    is_foreign,
     move,
     place_of,
     to_host,
@@ -81,11 +80,6 @@ def loading_device() -> str:
 def must_load_to_gpu() -> bool:
     """Whether who loads asked for a GPU in so many words, so that nothing less will do."""
     return _loading.get() == "cuda"
-
-
-def is_foreign(x: Any) -> bool:
-    """Whether `x` is an array (not a dtype, not a device) of another library than NumPy."""
-    return is_array(x) and not is_numpy(x) and hasattr(x, "shape")
 
 
 def is_cupyx_sparse(x: Any) -> bool:

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._frames import header_of, was_frame
 from gpuml._host_rows import FLOATS, host_floats, named_columns, naming_columns
@@ -52,11 +52,6 @@ def unchanged_on_error(estimator: Any):
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-def is_foreign(X: Any) -> bool:
-    """Whether X is an array that scikit-learn would have to copy to the host."""
-    return is_array(X) and not is_numpy(X)
 
 
 def check_fit(

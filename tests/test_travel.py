@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import make_pipeline
 
 import gpuml
-from gpuml import _stored
+from gpuml import _arrays, _stored
 from gpuml._travel import Travels
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
 from gpuml.decomposition import PCA
@@ -131,7 +131,7 @@ def assert_same(a, b, path="model"):
     elif isinstance(a, np.ndarray | np.generic):
         assert a.dtype == b.dtype, path
         np.testing.assert_array_equal(a, b, err_msg=path)
-    elif _stored.is_foreign(a):
+    elif _arrays.is_foreign(a):
         assert (a.dtype, a.device) == (b.dtype, b.device), path
         np.testing.assert_array_equal(_stored.to_host(a), _stored.to_host(b), err_msg=path)
     elif isinstance(a, float):

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 from sklearn import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
-from gpuml._arrays import HOST, Place, as_array
+from gpuml._arrays import HOST, Place, as_array, is_foreign
 from gpuml._config import current_settings
 from gpuml._small_arrays import small_arrays
 from gpuml._travel import Travels, must_load_to_gpu
-from gpuml._validation import check_finite, is_foreign, unchanged_on_error
+from gpuml._validation import check_finite, unchanged_on_error
 from gpuml.adapters._engine import Engine
 from gpuml.adapters._fallback import fall_back, warn_of_precision
 from gpuml.adapters._fitted import OF_INPUT, Fitted, new_twin, plain

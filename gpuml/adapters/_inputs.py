@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from gpuml._arrays import Place, as_array, device_of, is_array, move, namespace, to_host
+from gpuml._arrays import Place, as_array, device_of, is_array, is_foreign, move, namespace, to_host
 from gpuml._gathered import gathered
 from gpuml._labels import Encoded, encode, is_labels
 from gpuml._ops import all_finite
@@ -28,7 +28,6 @@ from gpuml._validation import (
     check_images,
     check_rows,
     check_weight,
-    is_foreign,
 )
 from gpuml.adapters._method import Call
 from gpuml.adapters._place import is_device_sparse

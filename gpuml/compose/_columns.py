@@ -6,11 +6,11 @@ from sklearn import compose as sk
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
-from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays import Array, device_of, is_foreign, namespace, to_host
 from gpuml._gathered import gathered
 from gpuml._sklearn import _fit_transform_one, _get_column_indices
 from gpuml._travel import Travels
-from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml._validation import unchanged_on_error
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
 
 

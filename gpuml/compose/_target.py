@@ -11,10 +11,20 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_array,
+    is_foreign,
+    is_numpy,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml._travel import Travels
-from gpuml._validation import check_finite, is_foreign, unchanged_on_error
+from gpuml._validation import check_finite, unchanged_on_error
 from gpuml.linear_model import LinearRegression
 from gpuml.metrics.regression import r2_score
 

@@ -6,17 +6,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gpuml._arrays import Array, as_array, is_numpy
+from gpuml._arrays import Array, as_array, is_foreign, is_numpy
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
-from gpuml._validation import (
-    FLOATS,
-    check_finite,
-    check_images,
-    check_rows,
-    host_floats,
-    is_foreign,
-)
+from gpuml._validation import FLOATS, check_finite, check_images, check_rows, host_floats
 from gpuml.data import Batch, resident_rows
 from gpuml.decomposition._streamed import OVERFLOW
 from gpuml.reading.sources import is_stored

@@ -8,11 +8,11 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, move, namespace, place_of
+from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
 from gpuml.decomposition._fitting import fit_dense, fit_sparse

@@ -10,12 +10,12 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, as_array, namespace, place_of
+from gpuml._arrays import Array, as_array, is_foreign, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
 from gpuml._ops import all_finite, constant
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml._validation import check_finite, is_foreign, unchanged_on_error
+from gpuml._validation import check_finite, unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._compressed import Iteration, compressed_components
 from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseHome

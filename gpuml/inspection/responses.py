@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, namespace
 from gpuml.data import take
-from gpuml.metrics._host import is_foreign, on_host
+from gpuml.metrics._host import is_unreadable, on_host
 
 RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
@@ -148,7 +148,7 @@ class _FromFolds(_FromDevice):
             As of scikit-learn's class.
         """
         y, options = on_host(y), _on_host(options)
-        if is_foreign(X) and "estimator" in cv_results:
+        if is_unreadable(X) and "estimator" in cv_results:
             # scikit-learn cannot cut these; their numbers it can.
             X = as_array(X)
             models = [_Model(model, X) for model in cv_results["estimator"]]

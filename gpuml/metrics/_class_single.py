@@ -17,7 +17,7 @@ from gpuml._arrays import Array, Place, as_array, is_array, itemsize, move, plac
 from gpuml._sklearn import validate_parameter_constraints
 from gpuml.metrics._classes import evaluate_classes
 from gpuml.metrics._confusion import confusion_matrices
-from gpuml.metrics._host import is_foreign, on_host
+from gpuml.metrics._host import is_unreadable, on_host
 from gpuml.metrics._problem import Problem, host_labels
 
 # Labels that lie this close together are codes as they are; others are sorted.
@@ -47,7 +47,7 @@ def n_equal(y_true: Any, y_pred: Any) -> tuple[int, int] | None:
 
     The pairs of labels, and what scikit-learn makes of them, take as long as many a prediction.
     """
-    if not is_foreign(y_pred):
+    if not is_unreadable(y_pred):
         return None
     y_true, y_pred = _vector(y_true), _vector(y_pred)
     if y_true is None or y_pred is None or y_true.shape != y_pred.shape:
@@ -102,7 +102,7 @@ class _Pairs(NamedTuple):
 
 
 def _pairs(y_true, y_pred, sample_weight):
-    if not is_foreign(y_pred):
+    if not is_unreadable(y_pred):
         return None
     y_true, y_pred = _vector(y_true), _vector(y_pred)
     if y_true is None or y_pred is None or y_true.shape != y_pred.shape:
@@ -136,7 +136,7 @@ def _sums_of_pairs(true, pred, weight, labels, xp):
 
 def _problem(y_true, y_score, sample_weight, labels):
     """The problem where the scores are; None for what is the host's."""
-    if not is_foreign(y_score):
+    if not is_unreadable(y_score):
         return None
     y_true, scores = _vector(y_true), as_array(y_score)
     is_one = scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] != 1)

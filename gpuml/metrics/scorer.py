@@ -23,7 +23,7 @@ from gpuml.metrics._batch_scorers import (
 )
 from gpuml.metrics._batched import METRICS
 from gpuml.metrics._classes import CLASS_METRICS
-from gpuml.metrics._host import is_foreign, on_host
+from gpuml.metrics._host import is_unreadable, on_host
 
 __all__ = [
     "BatchScorer",
@@ -224,7 +224,7 @@ class _DeviceScorer(_Scorer):
 
     def _score(self, method_caller, estimator, X, y_true, **kwargs):
         _check_response_method(estimator, self._response_method)
-        if is_foreign(getattr(estimator, "classes_", None)):
+        if is_unreadable(getattr(estimator, "classes_", None)):
             estimator = _HostView(estimator, ("classes_",))
         return super()._score(method_caller, estimator, X, y_true, **kwargs)
 
@@ -235,7 +235,7 @@ class _HostScorer(_Scorer):
     def _score(self, method_caller, estimator, X, y_true, **kwargs):
         # Asked here already, so that an error names the estimator and not the view of it.
         _check_response_method(estimator, self._response_method)
-        if is_foreign(X) or is_foreign(getattr(estimator, "classes_", None)):
+        if is_unreadable(X) or is_unreadable(getattr(estimator, "classes_", None)):
             estimator = _HostView(estimator, ("classes_", *_RESPONSES))
         kwargs = {name: on_host(value) for name, value in kwargs.items()}
         # Predictions may come from a cache that other scorers filled on a device.

@@ -19,7 +19,7 @@ from joblib.logger import short_format_time
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from gpuml._arrays import HOST, is_array, is_numpy, move, namespace, place_of, synchronize
+from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of, synchronize
 from gpuml._sklearn import (
     _check_method_params,
     _MultimetricScorer,
@@ -82,11 +82,6 @@ class Progress:
     n_splits: int
     candidate: int
     n_candidates: int
-
-
-def is_foreign(x: Any) -> bool:
-    """Whether `x` is an array that gpuml works on and that is not NumPy's."""
-    return is_array(x) and not is_numpy(x)
 
 
 def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:

@@ -36,6 +36,7 @@ from gpuml._arrays import (
     fits,
     free_bytes,
     is_array,
+    is_foreign,
     is_numpy,
     move,
     nbytes,
@@ -47,7 +48,7 @@ from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit, Rows
 from gpuml.metrics.scorer import get_scorer
 from gpuml.model_selection.layout import Layout, find_layout
-from gpuml.model_selection.one_by_one import Task, is_foreign, rows_of
+from gpuml.model_selection.one_by_one import Task, rows_of
 
 # Shares of the free memory that rows laid out may take: as a ring, or once with the largest
 # training part beside them. The rest is for the fits.

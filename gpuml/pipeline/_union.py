@@ -7,10 +7,10 @@ from typing import Any
 from joblib import parallel_config
 from sklearn import pipeline as sk
 
-from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._sklearn import _get_output_config
 from gpuml._travel import Travels
-from gpuml._validation import is_foreign, unchanged_on_error
+from gpuml._validation import unchanged_on_error
 
 
 class FeatureUnion(Travels, sk.FeatureUnion):

@@ -6,10 +6,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, Place, is_array, move, place_of, to_host
+from gpuml._arrays import HOST, Array, Place, is_array, is_foreign, move, place_of, to_host
 from gpuml._output import wants_host_frame
 from gpuml._sklearn import _get_output_config, check_same_namespace
-from gpuml._validation import is_foreign
 from gpuml.data import cut
 
 # Workspace of a block of rows: on a CPU it stays in the cache of a core, on a GPU it is long enough

@@ -12,6 +12,7 @@ from gpuml._arrays import (
     Array,
     as_array,
     is_array,
+    is_foreign,
     move,
     namespace,
     place_of,
@@ -19,7 +20,7 @@ from gpuml._arrays import (
 )
 from gpuml._sklearn import _fit_context, is_pandas_na, is_scalar_nan
 from gpuml._travel import Travels
-from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
+from gpuml._validation import check_images, check_rows, unchanged_on_error
 from gpuml.preprocessing._fills import (
     column_means,
     column_medians,

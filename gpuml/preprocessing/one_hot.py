@@ -6,10 +6,10 @@ import numpy as np
 from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of, to_host
 from gpuml._sklearn import _fit_context
 from gpuml._travel import Travels
-from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
+from gpuml._validation import check_images, check_rows, unchanged_on_error
 from gpuml.preprocessing._places import as_asked, wants_frame
 
 

@@ -8,7 +8,18 @@ import numpy as np
 from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import HOST, Array, Place, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    Place,
+    as_array,
+    is_array,
+    is_foreign,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._host_rows import naming_columns
 from gpuml._ops import EPS
 from gpuml._sklearn import _fit_context
@@ -18,7 +29,6 @@ from gpuml._validation import (
     check_images,
     check_rows,
     check_weight,
-    is_foreign,
     unchanged_on_error,
 )
 from gpuml.preprocessing._affine import diagonal_map, is_dense

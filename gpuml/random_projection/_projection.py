@@ -14,6 +14,7 @@ from gpuml._arrays import (
     as_array,
     compute_place,
     is_array,
+    is_foreign,
     move,
     nbytes,
     place_of,
@@ -24,7 +25,7 @@ from gpuml._csr import check_csr, is_cupyx_sparse, is_sparse
 from gpuml._output import wants_host_frame
 from gpuml._sklearn import _align_api_if_sparse, _fit_context
 from gpuml._travel import Travels
-from gpuml._validation import check_images, check_rows, is_foreign, unchanged_on_error
+from gpuml._validation import check_images, check_rows, unchanged_on_error
 
 # A CPU multiplies by so many components in the time in which it reads the rows.
 COMPONENTS_A_READING = 8

@@ -12,7 +12,7 @@ from gpuml._arrays import (
     Array,
     as_array,
     is_array,
-    is_numpy,
+    is_foreign,
     namespace,
     nbytes,
     place_of,
@@ -57,7 +57,7 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
     if _are_labels(y):
         # Integers are labels whatever their values.
         return check_cv(cv, np.asarray([0, 1]), classifier=True)
-    return check_cv(cv, to_host(y) if _is_foreign(y) else y, classifier=True)
+    return check_cv(cv, to_host(y) if is_foreign(y) else y, classifier=True)
 
 
 def _are_labels(y):
@@ -94,7 +94,7 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
         if labels is not None:
             return labels.splits()
     if looks_at_labels(cv):
-        y = to_host(y) if _is_foreign(y) else y
+        y = to_host(y) if is_foreign(y) else y
     return [
         Split(as_rows(train, n_rows), as_rows(test, n_rows))
         for train, test in cv.split(X, y, **params)
@@ -103,7 +103,7 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
 
 def as_rows(indices: Any, n_rows: int) -> Rows:
     """Rows that a splitter named by indices or a mask: as runs of neighbours if there are few."""
-    indices = to_host(indices) if _is_foreign(indices) else np.asarray(indices)
+    indices = to_host(indices) if is_foreign(indices) else np.asarray(indices)
     if indices.dtype == bool:
         indices = np.flatnonzero(indices)
     if indices.size == 0:
@@ -286,10 +286,6 @@ def _counts_at(rows, places, n_rows):
         return np.bincount(rows, minlength=n_rows)[places]
     runs = (rows,) if isinstance(rows, slice) else rows
     return sum(((places >= run.start) & (places < run.stop)).astype(np.int64) for run in runs)
-
-
-def _is_foreign(x):
-    return is_array(x) and not is_numpy(x)
 
 
 def looks_at_labels(cv: Any) -> bool:
