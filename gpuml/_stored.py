@@ -249,7 +249,7 @@ def _with_elements(value, changes):
         out = copy.copy(value)
         out[:] = elements
         return out
-    return value._make(elements) if hasattr(value, "_make") else tuple(elements)
+    return value._make(elements) if hasattr(value, "_make") else type(value)(elements)
 
 
 def _with_entries(value, changes):

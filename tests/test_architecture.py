@@ -103,7 +103,7 @@ RULES = {
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml.data", "gpuml.resampling"),
-        *("gpuml._small_arrays", "sklearn.model_selection"),
+        *("gpuml._small_arrays", "gpuml._stored", "sklearn.model_selection"),
     ),
     "gpuml.inspection": ("gpuml._arrays", "gpuml.data", "gpuml.metrics", "sklearn"),
     "gpuml.model_selection": (

@@ -1,5 +1,8 @@
 """Divided rows: they are checked where they are, and their splits are those of all rows."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.model_selection import (
@@ -103,10 +106,14 @@ def test_results_come_to_the_place_of_the_holders(library, rng):
     x = rng.normal(size=(4, 2))
     own = place_of(library.asarray(x))
     result = {"a": [library.asarray(x), (None, 2)], "b": Share(library.asarray(x), "y")}
+    result |= {"record": _Record(library.asarray(x)), "sum": _One((library.asarray(x),))}
     for place in (HOST, own):
         there = moved(result, place)
         assert place_of(there["a"][0]) == place
         assert place_of(there["b"].X) == place
+        assert place_of(there["record"].x) == place
+        assert type(there["sum"]) is _One
+        assert place_of(there["sum"][0]) == place
         assert there["a"][1] == (None, 2)
         assert there["b"].y == "y"
     np.testing.assert_array_equal(moved(result, HOST)["b"].X, x)
@@ -119,6 +126,11 @@ def test_results_come_to_the_place_of_the_holders(library, rng):
 
 def _twice(piece):
     return _One((2 * piece,))
+
+
+@dataclass(frozen=True)
+class _Record:
+    x: Any
 
 
 class _One(tuple):

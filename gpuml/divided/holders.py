@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Place, is_array, move
+from gpuml._stored import mapped
 
 __all__ = ["HOST", "InProcess", "Place", "moved", "tree"]
 
@@ -28,16 +29,12 @@ def moved(result: Any, place: Place) -> Any:
 
     Strings, which array libraries do not have, stay on the host.
     """
-    if is_array(result):
-        stays = isinstance(result, np.generic) or getattr(result.dtype, "kind", "f") in "OSTU"
-        return result if stays else move(result, place)
-    if isinstance(result, dict):
-        return {name: moved(value, place) for name, value in result.items()}
-    if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*(moved(value, place) for value in result))
-    if isinstance(result, tuple | list):
-        return type(result)(moved(value, place) for value in result)
-    return result
+
+    def there(x):
+        stays = not is_array(x) or isinstance(x, np.generic)
+        return x if stays or getattr(x.dtype, "kind", "f") in "OSTU" else move(x, place)
+
+    return mapped(result, there)
 
 
 @dataclass(frozen=True)

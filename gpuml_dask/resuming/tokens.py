@@ -105,7 +105,12 @@ class _Walk:
         if isinstance(x, np.ma.MaskedArray):
             return self._tagged("masked", b"", np.asarray(x.data), np.ma.getmaskarray(x))
         if x.dtype.hasobject:
-            return b"objects", repr(x.shape).encode(), *map(self.digest, x.ravel().tolist())
+            shape, values = repr(x.shape).encode(), x.ravel().tolist()
+            if set(map(type, values)) == {str}:
+                # Columns of texts are long, and a hash of each text would take its time.
+                lengths = np.asarray([*map(len, values)], dtype=np.int64)
+                return self._tagged("texts", shape, lengths, "".join(values))
+            return b"objects", shape, *map(self.digest, values)
         # A memory map is an array like any other.
         return b"array", b"numpy.ndarray", *_array_parts(x)
 

@@ -4,7 +4,6 @@ A block is an array (NumPy, CuPy), a sparse matrix, a data frame or a series (pa
 or whatever a user's own task returned that holds rows. The client does the same to local data.
 """
 
-import hashlib
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from scipy import sparse
+
+from gpuml_dask.resuming.tokens import token_of
 
 FRAMES = ("pandas", "polars", "cudf")
 MOST_NAMED = 5
@@ -273,14 +274,8 @@ def join_cuts(spans: Sequence[tuple[int, int, int]], *blocks: Any) -> Any:
 
 
 def digest(block: Any) -> str:
-    """A hash of a block's values, shape and dtype: the same in any process."""
-    hasher = hashlib.blake2b(digest_size=16)
-    for part in _parts(block):
-        part = np.ascontiguousarray(part.get() if _library(part) == "cupy" else part)
-        hasher.update(f"{part.shape}{part.dtype.str};".encode())
-        is_object = part.dtype.kind == "O"
-        hasher.update("\0".join(map(repr, part.ravel())).encode() if is_object else _bytes(part))
-    return hasher.hexdigest()
+    """A token of a block's values, shape and dtype: the same in any process, on CPU or GPU."""
+    return token_of([host_copy(part) for part in _parts(block)])
 
 
 def _parts(block):
@@ -292,11 +287,6 @@ def _parts(block):
         yield from (np.asarray(block.shape), block.indptr, block.indices, block.data)
     else:
         yield as_rows(block)
-
-
-def _bytes(array):
-    # Dates have no buffer of their own; an array of no bytes cannot be viewed as bytes.
-    return array.view(np.uint8) if array.size and array.ndim else array.tobytes()
 
 
 def _library(x):

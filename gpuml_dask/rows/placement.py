@@ -5,7 +5,6 @@ sent straight to workers, once. Nobody's results depend on how many workers ther
 pieces follow the data alone.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -15,6 +14,7 @@ from distributed import Client, Future, get_client
 from sklearn.utils import check_consistent_length
 
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.resuming.tokens import token_of
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
 from gpuml_dask.rows.inputs import (
@@ -97,7 +97,7 @@ class Table:
         self.shape, self.dtype, self.columns_names = (self.n_rows, *X.tail), X.dtype, X.columns
         self.y_shape = None if y is None else (self.n_rows, *y.tail)
         self.y_dtype = None if y is None else y.dtype
-        self.token = _hash(f"{name}:{column.token}" for name, column in rows.items())
+        self.token = token_of([(name, column.token) for name, column in rows.items()])
 
     def futures(self, name: str) -> list[Future]:
         """Chunks of one of `names`, as arrays: (n_i, p), (n_i,) or (n_i, t).
@@ -187,7 +187,7 @@ class Table:
             for i, chunk in enumerate(rows.to_be_joined())
         ]
         digests = answers(self.client, digests, "hashes of the rows")
-        return _hash([repr(self.names), repr(self.sizes), *digests])
+        return token_of([self.names, self.sizes, digests])
 
     @property
     def X(self) -> Placed:
@@ -375,7 +375,3 @@ def _check_lengths(lengths):
 def _release(columns):
     for rows in columns:
         rows.release()
-
-
-def _hash(parts):
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

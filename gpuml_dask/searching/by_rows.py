@@ -19,6 +19,7 @@ from gpuml.model_selection.candidates import Group, Step, number
 from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.residence import all_estimators
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
@@ -202,8 +203,7 @@ def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
     if best is None or best[1] is None:
         return None
     candidate, model = best
-    parts = [model, *(step for _, step in getattr(model, "steps", []))]
-    for part in parts:
+    for part in all_estimators(model):
         own = {n: v for n, v in vars(part).items() if n.endswith("_") and not n.startswith("__")}
         vars(part).update(moved(own, HOST))
     return candidate, model

@@ -378,6 +378,8 @@ DIFFERENT = {
     "state": lambda: (np.random.RandomState(0), np.random.RandomState(1)),
     "generator": lambda: (np.random.default_rng(0), np.random.default_rng(1)),
     "objects": lambda: (np.array(["a", None]), np.array(["b", None])),
+    "texts": lambda: (np.array(["ab", "c"], object), np.array(["a", "bc"], object)),
+    "texts in columns": lambda: (np.array([["a", "b"]], object), np.array([["a"], ["b"]], object)),
 }  # fmt: skip
 
 
