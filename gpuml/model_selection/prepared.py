@@ -21,7 +21,7 @@ from gpuml.model_selection.last_steps import (
     read_only,
 )
 from gpuml.model_selection.one_by_one import Fold, Task
-from gpuml.model_selection.prefix_cache import PrefixCache
+from gpuml.model_selection.prefix_cache import PrefixCache, rows_nbytes
 from gpuml.model_selection.prefixes import Prefix, PrefixError, Visit, plant
 from gpuml.model_selection.residence import configured, device_for, place_name
 
@@ -53,6 +53,11 @@ class Prepared:
     error: str | None = None
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that the rows take."""
+        return sum(map(rows_nbytes, self.rows.values()))
 
 
 def may_be_prepared(

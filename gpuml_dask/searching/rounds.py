@@ -9,12 +9,13 @@ from sklearn.pipeline import Pipeline
 
 from gpuml.model_selection.candidates import TOGETHER, Group, Step, groups_together, number
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.families import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
-from gpuml_dask.searching.chunks import cut_families, families
+from gpuml_dask.searching.chunks import cut_families
 from gpuml_dask.searching.kinds import Kinds, Placer, Spot
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import split_unit

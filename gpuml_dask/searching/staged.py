@@ -16,7 +16,6 @@ from distributed import Client, Future
 from gpuml.divided import small_arrays
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
-from gpuml.model_selection.prefix_cache import rows_nbytes
 from gpuml.model_selection.prepared import (
     Prepared,
     fit_prepared,
@@ -78,7 +77,7 @@ class First:
 
     def __sizeof__(self):
         # What Dask goes by when it moves results, or writes them to disk.
-        return object.__sizeof__(self) + sum(map(rows_nbytes, self.prepared.rows.values()))
+        return object.__sizeof__(self) + self.prepared.n_bytes
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,12 @@ from gpuml.decomposition import PCA
 from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
+from gpuml.model_selection.families import families
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml_dask.resuming.checkpoint import Checkpoint
 from gpuml_dask.rows.placement import place
-from gpuml_dask.searching.chunks import cut_families, families
+from gpuml_dask.searching.chunks import cut_families
 from tests.dask.idle import wait_until_idle
 
 N_ROWS = 240
