@@ -16,9 +16,9 @@ from distributed import Client, get_client
 from gpuml import get_config
 from gpuml.data import compute_place
 from gpuml_dask.cluster import the_client
+from gpuml_dask.planning.kinds import Kinds, kinds_among
 from gpuml_dask.planning.pieces import balance
 from gpuml_dask.rows.blocks import upload
-from gpuml_dask.searching.kinds import Kinds, kinds_among
 from gpuml_dask.sums.collective import in_order
 from gpuml_dask.waiting import facts_of
 

@@ -367,6 +367,19 @@ def test_the_rules_have_no_cycle():
     graphlib.TopologicalSorter(graph).prepare()
 
 
+@pytest.mark.parametrize("package", ["gpuml", "gpuml_dask"])
+def test_folders_import_each_other_in_one_direction(package):
+    """So do modules beside them: whoever reads one reads what is below it, and stops."""
+    units = [name.split(".")[:2] for name in SOURCES if name.startswith(f"{package}.")]
+    graph: dict[str, set[str]] = {".".join(unit): set() for unit in units}
+    for name, source in SOURCES.items():
+        unit = ".".join(name.split(".")[:2])
+        if unit in graph:
+            targets = {".".join(found.target.split(".")[:2]) for found in imports(source)}
+            graph[unit] |= targets & set(graph) - {unit}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
 @pytest.mark.parametrize(
     ("module", "source", "complaint"),
     [

@@ -27,7 +27,7 @@ FOR_AUTHORS = {
     },
     "gpuml_dask": {
         *("cluster", "fitting", "on_start", "planning", "resuming", "rows"),
-        *("scores", "searching", "sums", "waiting"),
+        *("scores", "searching", "sums", "tokens", "waiting"),
     },
 }
 

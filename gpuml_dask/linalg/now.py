@@ -17,9 +17,9 @@ from gpuml_dask.linalg import ranks
 from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.stages import Job, Stages
+from gpuml_dask.planning.kinds import kinds_among
 from gpuml_dask.planning.needs import Kind
 from gpuml_dask.planning.plan import memory_of
-from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
 from gpuml_dask.waiting import in_touch, thread_lent, workers_there

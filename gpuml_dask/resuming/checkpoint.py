@@ -21,7 +21,7 @@ import sklearn
 
 import gpuml
 from gpuml.files import is_unfinished, replacing, unfinished_name
-from gpuml_dask.resuming.tokens import token_of
+from gpuml_dask.tokens import token_of
 
 __all__ = ["Checkpoint", "Manifest", "token_of"]
 

@@ -7,7 +7,7 @@ from gpuml._sklearn import _PassthroughScorer
 from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.evaluate import Job
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
-from gpuml_dask.searching.sent import Remote
+from gpuml_dask.rows.remote import Remote
 
 Results = list[dict[str, Any]]
 

@@ -14,7 +14,7 @@ import array_api_compat
 import numpy as np
 from scipy import sparse
 
-from gpuml_dask.resuming.tokens import token_of
+from gpuml_dask.tokens import token_of
 
 FRAMES = ("pandas", "polars", "cudf")
 MOST_NAMED = 5

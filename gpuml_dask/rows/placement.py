@@ -14,7 +14,6 @@ from distributed import Client, Future, get_client
 from sklearn.utils import check_consistent_length
 
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.resuming.tokens import token_of
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
 from gpuml_dask.rows.inputs import (
@@ -27,6 +26,7 @@ from gpuml_dask.rows.inputs import (
     sizes_of,
 )
 from gpuml_dask.rows.sending import Homes, gpu_resources
+from gpuml_dask.tokens import token_of
 from gpuml_dask.waiting import answers, check_client, in_touch, thread_lent
 
 __all__ = ["Placed", "Table", "place"]

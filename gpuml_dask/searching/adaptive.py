@@ -16,10 +16,10 @@ from gpuml.model_selection.lessons import Lesson, classes_of, with_classes
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.row_blocks import RowBlocks
 from gpuml_dask.rows.placement import Table, place
+from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.chains import ClusterTrainer
 from gpuml_dask.searching.round_evaluator import RoundEvaluator
 from gpuml_dask.searching.search import ClusterSearch
-from gpuml_dask.searching.sent import Remote
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.waiting import answers, patience

@@ -25,7 +25,7 @@ from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
 from gpuml_dask.rows.placement import Table, place
-from gpuml_dask.searching.sent import Remote
+from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, piece_bytes

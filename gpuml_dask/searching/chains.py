@@ -22,10 +22,10 @@ from gpuml.model_selection.residence import configured
 from gpuml.model_selection.row_blocks import Recipe, RowBlocks
 from gpuml.model_selection.training import Request, Result
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.kinds import Kinds, kinds_of
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.rows import blocks as joining
 from gpuml_dask.rows.placement import Table
-from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.rounds import model_words
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.sent import Sent

@@ -1,6 +1,5 @@
 """What the units of a search take: objects of the client's on the workers, made again when lost."""
 
-import math
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from distributed import Client, Future
 from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
-from gpuml_dask.rows.placement import Table
+from gpuml_dask.rows.remote import Remote
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching.tasks import Column, Spec, keep, touch, unpacked
 from gpuml_dask.waiting import release, wait_until_done
@@ -62,45 +61,6 @@ class Sent:
             return future
         packed = cloudpickle.dumps(self._value)
         return self._client.submit(unpacked, packed, key=key, pure=False)
-
-
-class Remote:
-    """Rows that are on workers already, in the place of an array: a column of a table.
-
-    Has the shape and the length of the array, for whoever only asks for these.
-    """
-
-    def __init__(self, table: Table, name: str):
-        self.table, self.name = table, name
-        placed = table[name]
-        self.shape, self.dtype, self.ndim = placed.shape, placed.dtype, placed.ndim
-
-    @property
-    def future(self) -> Future:
-        """All rows in one, on one worker."""
-        return self.table.whole(self.name)
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of the rows, about."""
-        return self.dtype.itemsize * math.prod(self.shape)
-
-    def revive(self) -> bool:
-        """Make again what was lost."""
-        return self.table.revive()
-
-    def content_token(self) -> str:
-        """A hash of the values of the whole table, computed on workers."""
-        return f"{self.name} of {self.table.content_token()}"
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, key):
-        raise TypeError(
-            f"{self.name} is on the workers of a cluster; its values are not read here. A "
-            "splitter or scorer that needs them gets them from an array or frame passed to fit."
-        )
 
 
 class SearchInputs:

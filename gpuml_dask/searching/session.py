@@ -21,9 +21,9 @@ from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed, Table, place
+from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
-from gpuml_dask.searching.sent import Remote
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
 from gpuml_dask.waiting import answers

@@ -23,8 +23,8 @@ from gpuml.model_selection.prepared import (
     prepare,
     refit_prepared,
 )
+from gpuml_dask.planning.kinds import Kinds, kinds_of
 from gpuml_dask.planning.needs import Placing
-from gpuml_dask.searching.kinds import Kinds, kinds_of
 from gpuml_dask.searching.running import Inputs, Runner
 from gpuml_dask.searching.tasks import (
     Done,

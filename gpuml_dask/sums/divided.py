@@ -20,9 +20,9 @@ from distributed import Client, Future, KilledWorker
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
+from gpuml_dask.planning.kinds import kinds_among
 from gpuml_dask.planning.pieces import assign, cut_rows
 from gpuml_dask.rows.placement import Table
-from gpuml_dask.searching.kinds import kinds_among
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
 from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied
 from gpuml_dask.waiting import (

@@ -45,7 +45,7 @@ def token_of(obj: Any) -> str:
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import Ridge
-    >>> from gpuml_dask.resuming.tokens import token_of
+    >>> from gpuml_dask.tokens import token_of
     >>> token_of(Ridge(alpha=2.0)) == token_of(Ridge(alpha=2.0).fit([[0.0], [1.0]], [0, 1]))
     True
     >>> token_of(np.ones(3)) == token_of(np.ones(3, dtype=np.float32))
