@@ -88,8 +88,13 @@ RULES = {
     ),
     # Compiled loops that NumPy has none of.
     "gpuml.solvers._coordinates": ("gpuml._sklearn", "sklearn.exceptions"),
+    # Base classes of estimators that share passes, for own ones and those of others.
+    "gpuml.extending": (
+        *("gpuml._arrays", "gpuml.data", "gpuml.metrics.residuals", "gpuml.solvers.affine"),
+        "sklearn.base",
+    ),
     "gpuml.linear_model": (
-        "gpuml._sklearn",
+        *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
         *("gpuml._csr", "gpuml._cuml", "gpuml._host_rows", "gpuml._small_arrays", "gpuml._travel"),
@@ -97,17 +102,19 @@ RULES = {
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
+        "gpuml.extending",
         *("gpuml._arrays", "gpuml._labels", "gpuml.data", "gpuml.metrics"),
         *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
+        "gpuml.extending",
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml.data", "gpuml.resampling"),
         *("gpuml._small_arrays", "gpuml._stored", "sklearn.model_selection"),
     ),
     "gpuml.inspection": ("gpuml._arrays", "gpuml.data", "gpuml.metrics", "sklearn"),
     "gpuml.model_selection": (
-        "gpuml._sklearn",
+        *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._csr", "gpuml._device_copies"),
         *("gpuml._first_use", "gpuml._progress", "gpuml._small_arrays", "gpuml._travel"),
         *("gpuml.data", "gpuml.divided", "gpuml.inspection", "gpuml.metrics", "gpuml.pipeline"),
@@ -117,7 +124,7 @@ RULES = {
     ),
     # Pipelines know steps by what they offer, and no concrete estimator either.
     "gpuml.pipeline": (
-        "gpuml._sklearn",
+        *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._travel", "gpuml._validation", "gpuml.data"),
         *("gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
@@ -128,20 +135,20 @@ RULES = {
         *("gpuml.linear_model", "gpuml.metrics", "gpuml.pipeline", "sklearn"),
     ),
     "gpuml.decomposition": (
-        "gpuml._sklearn",
+        *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml._output", "gpuml._progress", "gpuml._travel", "gpuml.reading", "gpuml.solvers"),
         *("gpuml._cuml", "gpuml._host_rows", "sklearn"),
     ),
     "gpuml.preprocessing": (
-        "gpuml._sklearn",
+        *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
         *("gpuml._first_use", "gpuml._host_rows", "gpuml._labels", "gpuml._output"),
         *("gpuml._travel", "gpuml.solvers", "sklearn"),
     ),
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (
-        "gpuml._sklearn",
+        *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml._travel"),
         *("gpuml._cuml", "gpuml._cuml_memory", "gpuml._small_arrays", "gpuml._validation"),
         *("gpuml._gathered", "gpuml.exceptions"),

@@ -40,6 +40,7 @@ from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_
 from gpuml.adapters._parameters import params_of, valid_params
 from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_device_sparse, is_gpu, size_of
 from gpuml.adapters._row import Data, NotConvertible, NotFinite, Row, UnsupportedHere
+from gpuml.extending import Extension
 
 # The object whose method scikit-learn is running: its calls of other methods of the same object
 # (`fit_predict` calls `fit`) are its own affair.
@@ -56,7 +57,7 @@ def inside(estimator: Any) -> Iterator[None]:
         _inside.reset(token)
 
 
-class Adapter(Travels):
+class Adapter(Extension, Travels):
     """scikit-learn's estimator, whose work cuML does where it is worth it."""
 
     _row: ClassVar[Row]

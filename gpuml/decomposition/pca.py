@@ -39,6 +39,7 @@ from gpuml.decomposition._principal import (
 )
 from gpuml.decomposition._projection import Projection, as_asked, in_kind, project
 from gpuml.decomposition._streamed import check_streamed, opened
+from gpuml.extending import AffineStep
 from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.components import Components, from_moments, from_rows
@@ -48,7 +49,7 @@ NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
 SCORE_BLOCK_BYTES = 2**25
 
 
-class PCA(Projection, SklearnPCA):
+class PCA(AffineStep, Projection, SklearnPCA):
     r"""Principal component analysis: the directions in which rows vary most.
 
     With the mean m of the rows, the components are the orthonormal :math:`v_1, v_2, \dots` that
@@ -326,19 +327,22 @@ class PCA(Projection, SklearnPCA):
 
     # ---------------------------------------------------------------- as a step of a search
 
-    def affine_ready(self, X: Any) -> bool:
-        """Whether an exact solver of ours does the work, so that all candidates share it.
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why no exact solver of ours does the work that all candidates could share.
 
         It is asked with all rows; training parts hold at least half of them. Moments of more than
         5,000 features are not to be had.
         """
         X = as_array(X)
         shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
-        if is_sparse(X) or len(shape) != 2 or shape[1] > MANY_FEATURES:
-            return False
-        if self.svd_solver == "auto":
-            return is_exact(*shape)
-        return self.svd_solver in ("covariance_eigh", "full")
+        if is_sparse(X) or len(shape) != 2:
+            return "sparse X" if is_sparse(X) else "X without two dimensions"
+        if shape[1] > MANY_FEATURES:
+            return f"more than {MANY_FEATURES} features"
+        exact = self.svd_solver in ("covariance_eigh", "full")
+        if exact or (self.svd_solver == "auto" and is_exact(*shape)):
+            return None
+        return f"svd_solver={self.svd_solver!r} for X of shape {shape}"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]

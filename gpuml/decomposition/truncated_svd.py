@@ -30,6 +30,7 @@ from gpuml.decomposition._input import (
 from gpuml.decomposition._principal import SMALL_SIDE, or_nan, without_columns
 from gpuml.decomposition._projection import Kind, Projection, as_asked, at_home, project
 from gpuml.decomposition._streamed import Streamed, check_streamed, opened
+from gpuml.extending import AffineStep
 from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.components import (
@@ -52,7 +53,7 @@ from gpuml.solvers.randomized import (
 )
 
 
-class TruncatedSVD(Projection, SklearnTruncatedSVD):
+class TruncatedSVD(AffineStep, Projection, SklearnTruncatedSVD):
     r"""Projection on the leading right singular vectors of the rows, which are not centred.
 
     For rows X the components are the first k right singular vectors V of
@@ -248,8 +249,8 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
 
     # ---------------------------------------------------------------- as a step of a search
 
-    def affine_ready(self, X: Any) -> bool:
-        """Whether the components follow from second moments, so that all candidates share them.
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why the components do not follow from second moments, which all candidates could share.
 
         They do for both algorithms: ARPACK stops where only rounding is left, and the randomized
         iteration is replaced by its limit for so many features anyway.
@@ -257,9 +258,11 @@ class TruncatedSVD(Projection, SklearnTruncatedSVD):
         X = as_array(X)
         shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
         loose = self.algorithm == "arpack" and self.tol > 0
-        if is_sparse(X) or loose or self.fits_batches or len(shape) != 2:
-            return False
-        return shape[1] <= SMALL_SIDE
+        if is_sparse(X) or len(shape) != 2:
+            return "sparse X" if is_sparse(X) else "X without two dimensions"
+        if loose or self.fits_batches:
+            return f"tol={self.tol!r}" if loose else f"algorithm={self.algorithm!r}"
+        return None if shape[1] <= SMALL_SIDE else f"more than {SMALL_SIDE} features"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]

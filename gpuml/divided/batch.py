@@ -10,6 +10,7 @@ import numpy as np
 from gpuml._arrays import HOST, as_array, is_array, move, namespace, place_of, to_host
 from gpuml._config import config_context
 from gpuml.data import Absent, Batch, Holders, NeedsAllRows, whole
+from gpuml.extending import MultifitEstimator
 
 
 class Share(NamedTuple):
@@ -46,7 +47,7 @@ def divided_batch(
     Parameters
     ----------
     estimator : estimator
-        With `multifit_piece` and `multifit_joined`. Number and names of features are set on it.
+        One whose `multifit_divided` says so. Number and names of features are set on it.
     shares : Holders
         Of `Share`s, in the order of the rows.
     sizes : sequence of ints
@@ -61,7 +62,7 @@ def divided_batch(
     ValueError
         For what the estimator refuses, and where shares do not fit together.
     """
-    if not hasattr(estimator, "multifit_piece"):
+    if not (isinstance(estimator, MultifitEstimator) and estimator.multifit_divided):
         raise NeedsAllRows(f"{type(estimator).__name__} needs the rows in one place.")
     firsts = np.cumsum([0, *sizes[:-1]]).tolist()
     checked = shares.map(_check_share, estimator, dict(settings), each_with=firsts)

@@ -14,33 +14,30 @@ from gpuml._sklearn import check_same_namespace
 from gpuml._travel import Travels
 from gpuml._validation import FitData, check_fit, check_predict, check_rows_finite
 from gpuml.data import Batch, Folds, resident
+from gpuml.extending import MultifitEstimator
 from gpuml.metrics.regression import r2_score
 from gpuml.solvers.described import Described, describe
 
 Advance = Callable[[int], None]
 
 
-class OnePass:
-    """Of an estimator that `multifit` fits from moments: what it is going to read."""
+class OnePass(MultifitEstimator):
+    """An estimator that `multifit` fits from moments: what it is going to read."""
+
+    # `multifit` fits models of what affine steps before them make of the rows.
+    multifit_in_frames = True
+    multifit_divided = True
 
     def multifit_rows(self, folds: Folds) -> int:
         """Rows that `multifit` reads: all of them once for each partition of the splits."""
         return len(folds.partitions) * folds.batch.n_rows
 
 
-class LinearPredictor(Travels, OnePass):
+class LinearPredictor(Travels):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
 
-    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, of some of the rows."""
-        return self.multifit_batch(X, y, sample_weight)
-
-    def multifit_joined(self, batch: Batch) -> Batch:
-        """A piece as one of all rows."""
-        return batch
-
     # What `score` returns, so that a search can score all models at once.
-    multifit_score = "r2"
+    multifit_score: str | None = "r2"
 
     def predict(self, X):
         """Predict targets ``X coef_' + intercept_``.

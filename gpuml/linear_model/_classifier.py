@@ -20,7 +20,7 @@ class LinearClassifier(Travels):
     """`decision_function`, `predict` and `score` of a model with `coef_` (k or 1, p)."""
 
     # What `score` returns, so that a search can score all models at once.
-    multifit_score = "accuracy"
+    multifit_score: str | None = "accuracy"
 
     def decision_function(self, X):
         """Decision values ``X coef_' + intercept_``.

@@ -12,13 +12,13 @@ from gpuml._sklearn import _fit_context
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
-from gpuml.linear_model._base import LinearPredictor, multifit_batch
+from gpuml.linear_model._base import LinearPredictor, OnePass, multifit_batch
 from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._sparse_stack import SparseStack, penalties_of, stack_sparse
 from gpuml.solvers.working_set import is_wide
 
 
-class _SparseRegressor(LinearPredictor, sk.ElasticNet):
+class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
     """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
 
     def _fit(self, theirs, X, y, sample_weight, check_input):
@@ -55,9 +55,9 @@ class _SparseRegressor(LinearPredictor, sk.ElasticNet):
             return super().sparse_coef_
         return sparse.csr_array(np.atleast_2d(to_host(self.coef_)))
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether our own solver does the work, so that a search can fit all models at once."""
-        return needs_host(self, X) is None and not self.warm_start
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why our own solver does not do the work; then models are fitted one by one."""
+        return "warm_start=True" if self.warm_start else needs_host(self, X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
@@ -184,8 +184,6 @@ class ElasticNet(_SparseRegressor):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
-    # `multifit` fits models of what affine steps before them make of the rows.
-    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, check_input=True):
@@ -295,8 +293,6 @@ class Lasso(_SparseRegressor, sk.Lasso):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
-    # `multifit` fits models of what affine steps before them make of the rows.
-    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, check_input=True):

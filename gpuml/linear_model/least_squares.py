@@ -10,14 +10,14 @@ from gpuml._arrays import as_array, namespace
 from gpuml._sklearn import _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
-from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
+from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
 from gpuml.linear_model._engines import fit_on_host, needs_host
 from gpuml.linear_model._stack import LeastSquaresStack, at_home, stack_candidates
 from gpuml.solvers._result import Status
 from gpuml.solvers.ridge import spectrum
 
 
-class LinearRegression(LinearPredictor, sk.LinearRegression):
+class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
     r"""Ordinary least squares.
 
     Minimises, over W of shape (n_targets, n_features) and b,
@@ -77,8 +77,6 @@ class LinearRegression(LinearPredictor, sk.LinearRegression):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("fit_intercept",)
-    # `multifit` fits models of what affine steps before them make of the rows.
-    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -113,9 +111,9 @@ class LinearRegression(LinearPredictor, sk.LinearRegression):
             self.__dict__.update(self.multifit(whole(batch), [{}]).pick(0, None))
         return self
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether our own solver does the work, so that a search can fit all models at once."""
-        return needs_host(self, X) is None
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why our own solver does not do the work; then models are fitted one by one."""
+        return needs_host(self, X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""

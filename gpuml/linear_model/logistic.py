@@ -15,6 +15,7 @@ from gpuml._sklearn import StrOptions, _check_solver, _fit_context, check_same_n
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
+from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
 from gpuml.linear_model._logistic_parameters import warn_if_stopped, warn_of_parameters
@@ -32,7 +33,7 @@ NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
 HOST_SOLVERS = ("liblinear", "newton-cg", "sag")
 
 
-class LogisticRegression(LinearClassifier, sk.LogisticRegression):
+class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegression):
     r"""Logistic regression with l2, l1, elastic-net or no penalty.
 
     For two classes it minimises, over w of shape (n_features,) and b,
@@ -134,6 +135,7 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
     multifit_params = ("C", "l1_ratio", "fit_intercept")
     # `multifit` fits models of what affine steps before them make of the rows.
     multifit_in_frames = True
+    multifit_divided = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -244,10 +246,11 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         with np.errstate(divide="ignore"):
             return namespace(probability).log(probability)
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether our own solver does the work, so that a search can fit all models at once."""
-        native = self.solver in NATIVE_SOLVERS and not self.warm_start
-        return native and needs_host(self, X) is None
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why our own solver does not do the work; then models are fitted one by one."""
+        if self.warm_start:
+            return "warm_start=True"
+        return needs_host(self, X) if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
@@ -268,10 +271,6 @@ class LogisticRegression(LinearClassifier, sk.LogisticRegression):
         """A piece whose classes are those of all rows."""
         _demand_two_classes(to_host(batch.classes))
         return batch
-
-    def multifit_rows(self, folds: Folds) -> None:
-        """Nobody knows beforehand how many passes it takes."""
-        return
 
     def multifit(
         self,

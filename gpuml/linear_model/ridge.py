@@ -12,7 +12,7 @@ from gpuml._csr import is_sparse
 from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
-from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
+from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
 from gpuml.linear_model._engines import (
     CUML_SOLVERS,
     HOST_SOLVERS,
@@ -36,7 +36,7 @@ NATIVE_SOLVERS = ("auto", "cholesky", "svd")
 SPARSE_SOLVERS = ("auto", "cholesky")
 
 
-class Ridge(LinearPredictor, sk.Ridge):
+class Ridge(LinearPredictor, OnePass, sk.Ridge):
     r"""Linear least squares with an l2 penalty.
 
     Minimises, over W of shape (n_targets, n_features) and b,
@@ -126,8 +126,6 @@ class Ridge(LinearPredictor, sk.Ridge):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
-    # `multifit` fits models of what affine steps before them make of the rows.
-    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -195,9 +193,10 @@ class Ridge(LinearPredictor, sk.Ridge):
         check_is_fitted(self)
         return sparse_response(self, X, self.coef_, self.intercept_)
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether our own solver does the work, so that a search can fit all models at once."""
-        return self.solver in NATIVE_SOLVERS and _why_on_host(self, X) is None
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why our own solver does not do the work; then models are fitted one by one."""
+        native = self.solver in NATIVE_SOLVERS
+        return _why_on_host(self, X) if native else f"solver={self.solver!r}"
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""

@@ -37,7 +37,7 @@ from gpuml.resampling.stand_ins import check_weights
 CLASS_MOMENT_BYTES = 2**30
 
 
-class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
+class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
     r"""Classifier by least squares on indicators of the classes, with an l2 penalty.
 
     For two classes it minimises, over w of shape (n_features,) and b,
@@ -130,8 +130,6 @@ class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
-    # `multifit` fits models of what affine steps before them make of the rows.
-    multifit_in_frames = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -190,9 +188,9 @@ class RidgeClassifier(OnePass, LinearClassifier, sk.RidgeClassifier):
             return sk.RidgeClassifier.predict(self, X)
         return super().predict(X)
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether our own solver does the work, so that a search can fit all models at once."""
-        return self.solver in NATIVE_SOLVERS and needs_host(self, X) is None
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why our own solver does not do the work; then models are fitted one by one."""
+        return needs_host(self, X) if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on.

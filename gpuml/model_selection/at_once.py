@@ -12,11 +12,12 @@ from gpuml._sklearn import (
     _routing_enabled,
     validate_parameter_constraints,
 )
+from gpuml.extending import MultifitEstimator
 from gpuml.model_selection.one_by_one import Task
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline
 from gpuml.pipeline._alone import AffineAlone, affine_alone
-from gpuml.resampling.multifit import MultifitEstimator, offers_multifit
+from gpuml.resampling.multifit import offers_multifit
 
 
 def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:

@@ -7,13 +7,13 @@ from sklearn.base import clone
 
 from gpuml.data import AnySplit, NeedsAllRows, whole
 from gpuml.divided import SEEN, DividedRows
+from gpuml.extending import AffineStep
 from gpuml.model_selection.at_once import fit_weight, kind_of
 from gpuml.model_selection.candidates import NOT_FITTED, Made
 from gpuml.model_selection.evaluate import Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
-from gpuml.pipeline._affine import is_affine
 from gpuml.pipeline._alone import AffineAlone
-from gpuml.resampling.multifit import offers_multifit
+from gpuml.resampling.multifit import offers_affine, offers_multifit
 from gpuml.resampling.stand_ins import check_sizes
 
 
@@ -87,11 +87,11 @@ def fit_divided(estimator: Any, rows: DividedRows, *, weighted: bool = False) ->
         For rows that the estimator refuses.
     """
     estimator = clone(estimator)
-    if getattr(estimator, "fits_batches", False):
+    if isinstance(estimator, AffineStep) and estimator.fits_batches:
         checks = AffineAlone(estimator)
         batch = rows.batch(checks, weighted=False)
         return {**_seen(checks), **estimator.fit_batch(batch)}
-    found: Any = AffineAlone(estimator, weighted) if is_affine(estimator) else estimator
+    found: Any = AffineAlone(estimator, weighted) if offers_affine(estimator) else estimator
     if found is estimator and not offers_multifit(estimator):
         raise NeedsAllRows(f"{type(estimator).__name__} is not fitted from sums over rows.")
     if not found.multifit_ready(rows):

@@ -16,6 +16,7 @@ from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
 from gpuml._sklearn import _num_samples
 from gpuml.data import AnySplit, Batch, Folds, UnfittableSplits, whole
+from gpuml.extending import Stack
 from gpuml.model_selection.at_once import at_once, check_values, fit_weight, kind_of, with_params
 from gpuml.model_selection.candidates import (
     TOGETHER,
@@ -39,7 +40,6 @@ from gpuml.model_selection.routes import chunk_order, fit_fold, fit_splits, way_
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
 from gpuml.pipeline import Pipeline
-from gpuml.resampling.multifit import Stack, materialise
 from gpuml.resampling.split import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
@@ -85,7 +85,7 @@ class _Shared:
             attributes = self.stack.pick(index, None)
         else:
             attributes = self.estimator.multifit(whole(self.all_rows), [varying]).pick(0, 0)
-        return materialise(self.estimator, {**self.group.shared, **varying}, attributes)
+        return self.estimator.multifit_model({**self.group.shared, **varying}, attributes)
 
 
 class Evaluator:
@@ -291,7 +291,7 @@ class Evaluator:
 
         def score(candidate: int, split: int, part: str, scorer: Any, task: Task) -> Any:
             params = {**group.shared, **group.varying[candidate]}
-            model = materialise(estimator, params, stack.pick(candidate, split))
+            model = estimator.multifit_model(params, stack.pick(candidate, split))
             rows = getattr(job.splits[split], part)
             weight = job.task.score_params.get("sample_weight")
             weighted = weight is not None and _takes_weights(scorer)
@@ -312,7 +312,7 @@ class Evaluator:
                     continue
                 result = {"fit_error": None, **scored.of(c, s), **times}
                 if job.task.return_estimator:
-                    result["estimator"] = materialise(estimator, params, stack.pick(c, s))
+                    result["estimator"] = estimator.multifit_model(params, stack.pick(c, s))
                 where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
                 announce_end(params, where, job.task, result)
                 results.append(result)

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from gpuml.extending import AffineStep
 from gpuml.model_selection.growing import growth_key, may_grow
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.residence import configured
@@ -38,7 +39,7 @@ def _family(estimator, params):
         return None
     before = [(name, step) for name, step in steps[:-1] if step not in (None, "passthrough")]
     tail = len(before)
-    while tail > 0 and hasattr(before[tail - 1][1], "affine_params"):
+    while tail > 0 and isinstance(before[tail - 1][1], AffineStep):
         tail -= 1
     # The last steps are fitted at once behind equal first ones: behind all but the model where
     # nothing else comes first.

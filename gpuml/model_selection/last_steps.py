@@ -41,7 +41,7 @@ from gpuml.model_selection.one_by_one import (
 from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
 from gpuml.model_selection.scores import score_stack
 from gpuml.pipeline._affine import affine_pipeline
-from gpuml.resampling.multifit import materialise, offers_multifit
+from gpuml.resampling.multifit import offers_multifit
 from gpuml.resampling.split import make_folds
 
 Candidate = tuple[Mapping[str, Any] | None, Progress]
@@ -344,7 +344,7 @@ class _Work:
             fitted = time.perf_counter()
 
             def model_of(c):
-                return materialise(estimator, varying[c], stack.pick(c, 0))
+                return estimator.multifit_model(varying[c], stack.pick(c, 0))
 
             def score_one(c, _, part, scorer, task):
                 return self._score(members[c], model_of(c), part, replace(task, scorer=scorer))

@@ -46,6 +46,7 @@ from gpuml._config import current_settings
 from gpuml._csr import is_sparse
 from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit, Rows
+from gpuml.extending import Extension
 from gpuml.metrics.scorer import get_scorer
 from gpuml.model_selection.layout import Layout, find_layout
 from gpuml.model_selection.one_by_one import Task, rows_of
@@ -206,9 +207,11 @@ def computes_on_gpu(estimator: Any) -> bool:
 
 
 def _itself_computes_on_gpu(estimator):
+    if isinstance(estimator, Extension):
+        said = estimator.computes_on_gpu()
+        if said is not None:  # where not all parameters let it
+            return said
     if _root(type(estimator)) == "gpuml":
-        if hasattr(estimator, "computes_on_gpu"):  # where not all parameters let it
-            return estimator.computes_on_gpu()
         params = estimator.get_params(deep=False)
         if params.get("sparse_output") or callable(params.get("func")):
             return False

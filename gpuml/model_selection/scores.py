@@ -9,11 +9,11 @@ import numpy as np
 from gpuml._arrays import Array, move, namespace, to_host
 from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import Folds, NeedsAllRows, count_rows, cut, take
+from gpuml.extending import ClassStack, RegressionStack, Stack
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer
 from gpuml.model_selection.one_by_one import Task
 from gpuml.resampling.class_scores import ClassScores
 from gpuml.resampling.divided_scores import divided_scores
-from gpuml.resampling.multifit import ClassStack, RegressionStack, Stack
 
 # Workspace of a block of predictions.
 PREDICT_BYTES = 2**27

@@ -12,6 +12,7 @@ from gpuml._config import current_settings
 from gpuml._sklearn import _get_output_config, _routing_enabled, validate_parameter_constraints
 from gpuml._validation import check_rows_finite
 from gpuml.data import Batch, Folds
+from gpuml.extending import AffineStep, ClassStack, MultifitEstimator
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step
 from gpuml.pipeline._stacks import (
     Branch,
@@ -19,15 +20,20 @@ from gpuml.pipeline._stacks import (
     PipelineStack,
     RegressionPipelineStack,
 )
-from gpuml.resampling.multifit import ClassStack, offers, offers_multifit
-from gpuml.solvers.affine import AffineStep
+from gpuml.resampling.multifit import (
+    data_obstacle,
+    model_words,
+    offers_affine,
+    offers_multifit,
+    step_words,
+)
 from gpuml.solvers.described import Described, describe, unweighted
 
 # Moments of more features than this take longer than they save.
 MOST_FEATURES = 4096
 
 
-class AffinePipeline:
+class AffinePipeline(MultifitEstimator):
     """A scikit-learn `Pipeline` of affine steps and a linear model, with the multifit protocol.
 
     Parameters
@@ -48,23 +54,26 @@ class AffinePipeline:
         self.before = [(n, t) for n, t in before if not _is_left_out(t)]
 
     @property
-    def multifit_params(self) -> tuple[str, ...]:
+    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of hyper-parameters that may differ within one call."""
         own = [(name, step.affine_params) for name, step in self.before]
         own.append((self.last_name, self.last.multifit_params))
         return tuple(f"{step}__{param}" for step, params in own for param in params)
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether all steps can be fitted from second moments of this kind of data."""
-        if not can_be_described(X):
-            return False
+    @property
+    def multifit_divided(self) -> bool:  # type: ignore[override]
+        """Whether rows may stay divided: the steps read sums, and what about the model?"""
+        return self.last.multifit_divided
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why not all steps can be fitted from second moments of this kind of data."""
         steps = [step for _, step in self.before]
         for step in [*steps, self.last]:
             if hasattr(step, "_parameter_constraints"):
                 step._validate_params()
-        if not _extrema_are_known(steps) or not all(step.affine_ready(X) for step in steps):
-            return False
-        return self.last.multifit_ready(X)
+        why = not_described(X) or _unknown_extrema(steps)
+        of_steps = (step_obstacle(step, X) for step in steps)
+        return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
@@ -166,10 +175,24 @@ class AffinePipeline:
         return Chains(rows, steps, settings)
 
 
-def can_be_described(X: Any) -> bool:
-    """Whether X is a table of which second moments take no more than its rows."""
+def not_described(X: Any) -> str | None:
+    """Why second moments of X would take more than its rows; None where they do not."""
     shape = getattr(X, "shape", None)
-    return shape is not None and len(shape) == 2 and shape[1] <= min(MOST_FEATURES, shape[0])
+    if shape is None or len(shape) != 2:
+        return f"X of type {type(X).__name__} is no array of two dimensions"
+    if shape[1] > MOST_FEATURES:
+        return f"X has {shape[1]} features, and moments pay up to {MOST_FEATURES}"
+    if shape[1] > shape[0]:
+        return f"X has more features ({shape[1]}) than samples ({shape[0]})"
+    return None
+
+
+def step_obstacle(step: AffineStep, X: Any) -> str | None:
+    """Why a step cannot be fitted from second moments of this kind of data."""
+    why = step.affine_obstacle(X)
+    if why is None and not step.affine_ready(X):
+        why = "what its affine_ready looks at"
+    return None if why is None else f"{type(step).__name__} with {why} does not follow from moments"
 
 
 def described_rows(
@@ -195,17 +218,29 @@ def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipe
     fit_params : dict
         What its `fit` is to be given.
     """
-    if type(estimator) is not Pipeline or estimator.memory is not None or not estimator.steps:
+    if pipeline_obstacle(estimator, fit_params) is not None:
         return None
-    watched = any(getattr(part, "_skl_callbacks", None) for _, part in estimator.steps)
-    if watched or getattr(estimator, "transform_input", None) is not None:
-        return None
+    return AffinePipeline(estimator, *_weights(estimator, fit_params))
+
+
+def pipeline_obstacle(estimator: Any, fit_params: Mapping[str, Any]) -> str | None:
+    """Why `affine_pipeline` does not take a pipeline, in words for the user."""
+    if type(estimator) is not Pipeline or not estimator.steps:
+        return f"{type(estimator).__name__} is no Pipeline of scikit-learn"
+    if estimator.memory is not None:
+        return "the pipeline has memory=; leave it out: the rows are read once anyway"
+    if any(getattr(part, "_skl_callbacks", None) for _, part in estimator.steps):
+        return "callbacks follow the steps of the pipeline"
+    if getattr(estimator, "transform_input", None) is not None:
+        return "the pipeline has transform_input="
     *before, (_, last) = estimator.steps
     steps = [step for _, step in before if not _is_left_out(step)]
-    if not _works_in_frames(last) or not all(map(is_affine, steps)):
-        return None
-    found = _weights(estimator, fit_params)
-    return None if found is None else AffinePipeline(estimator, *found)
+    why = next(filter(None, map(step_words, steps)), None) or model_words(last)
+    if why is None and not last.multifit_in_frames:
+        why = f"{type(last).__name__} reads rows as they are, without steps before it"
+    if why is None and _weights(estimator, fit_params) is None:
+        why = f"fit is given more than one array of weights: {', '.join(fit_params)}"
+    return why
 
 
 def affine_tail(pipeline: Pipeline) -> int:
@@ -221,7 +256,7 @@ def affine_tail(pipeline: Pipeline) -> int:
         if _is_left_out(step):
             continue
         steps = [step, *steps]
-        if not is_affine(step) or not _extrema_are_known(steps):
+        if not offers_affine(step) or _unknown_extrema(steps):
             break
         n_last = n_steps
     return n_last
@@ -232,12 +267,7 @@ def _is_left_out(step):
 
 
 def _works_in_frames(model):
-    return offers_multifit(model) and getattr(model, "multifit_in_frames", False)
-
-
-def is_affine(step: Any) -> bool:
-    """Whether a step offers to be fitted from moments."""
-    return offers(step, AffineStep, "multi_affine")
+    return offers_multifit(model) and model.multifit_in_frames
 
 
 def _weights(pipeline, fit_params):
@@ -264,14 +294,17 @@ def _weights(pipeline, fit_params):
     return (values[0], names) if values and only_weights and known and same else None
 
 
-def _extrema_are_known(steps):
-    """Whether steps that need extrema of features come before those that mix features."""
-    mixed = False
+def _unknown_extrema(steps):
+    """Why not all steps that need extrema of features have them; None where they have."""
+    mixing = None
     for step in steps:
-        if mixed and getattr(step, "affine_needs_extrema", False):
-            return False
-        mixed = mixed or not getattr(step, "affine_is_diagonal", False)
-    return True
+        if mixing is not None and step.affine_needs_extrema:
+            return (
+                f"{type(step).__name__} needs extrema of features behind {type(mixing).__name__}, "
+                "which mixes features; put it before"
+            )
+        mixing = mixing if step.affine_is_diagonal else step
+    return None
 
 
 def _of_step(params, name):

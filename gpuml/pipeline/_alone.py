@@ -11,8 +11,10 @@ from gpuml._config import current_settings
 from gpuml._sklearn import validate_parameter_constraints
 from gpuml._validation import check_rows, check_weight
 from gpuml.data import Batch, Folds, resident_rows
-from gpuml.pipeline._affine import can_be_described, described_rows, is_affine
+from gpuml.extending import AffineStep, MultifitEstimator
+from gpuml.pipeline._affine import described_rows, not_described, step_obstacle
 from gpuml.pipeline._chains import ChainFrame, Chains, Rows, Step
+from gpuml.resampling.multifit import offers_affine
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class StepStack:
         return self.frames[candidate].steps_of(split)[0]
 
 
-class AffineAlone:
+class AffineAlone(MultifitEstimator):
     """An affine step with the multifit protocol.
 
     Parameters
@@ -43,19 +45,20 @@ class AffineAlone:
     """
 
     weight = None
+    multifit_divided = True
 
-    def __init__(self, step: Any, weighted: bool = False):
+    def __init__(self, step: AffineStep, weighted: bool = False):
         self.step = step
         self.weighted = weighted
 
     @property
-    def multifit_params(self) -> Sequence[str]:
+    def multifit_params(self) -> Sequence[str]:  # type: ignore[override]
         """Names of hyper-parameters that may differ within one call."""
         return self.step.affine_params
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether the step can be fitted from second moments of this kind of data."""
-        return can_be_described(X) and self.step.affine_ready(X)
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why the step cannot be fitted from second moments of this kind of data."""
+        return not_described(X) or step_obstacle(self.step, X)
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
@@ -70,10 +73,6 @@ class AffineAlone:
         if sample_weight is None:
             return batch
         return replace(batch, weight=move(check_weight(sample_weight, batch.X), batch.work))
-
-    def multifit_joined(self, batch: Batch) -> Batch:
-        """A piece as one of all rows."""
-        return batch
 
     def multifit_rows(self, folds: Folds) -> int:
         """Rows that `multifit` is going to read."""
@@ -114,4 +113,4 @@ class AffineAlone:
 def affine_alone(estimator: Any, fit_params: Mapping[str, Any]) -> AffineAlone | None:
     """An affine step as what fits all candidates at once; None for anything else."""
     watched = getattr(estimator, "_skl_callbacks", None)
-    return None if fit_params or watched or not is_affine(estimator) else AffineAlone(estimator)
+    return None if fit_params or watched or not offers_affine(estimator) else AffineAlone(estimator)

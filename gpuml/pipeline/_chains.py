@@ -7,8 +7,9 @@ from typing import Any
 
 from gpuml._arrays import Array, namespace
 from gpuml.data import Folds, UnfittableSplits
+from gpuml.extending import AffineStep
 from gpuml.resampling.stand_ins import refuse
-from gpuml.solvers.affine import Affine, AffineStep, FittedStep, Parts
+from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.described import (
     Described,
     Training,

@@ -11,6 +11,7 @@ from gpuml._host_rows import naming_columns
 from gpuml._sklearn import _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, unchanged_on_error
+from gpuml.extending import AffineStep
 from gpuml.preprocessing._affine import diagonal_map, is_dense, part_extrema
 from gpuml.preprocessing._column_extrema import (
     column_extrema,
@@ -23,7 +24,7 @@ from gpuml.preprocessing._places import as_asked, at_host, check_library, move_a
 from gpuml.solvers.affine import FittedStep, Parts
 
 
-class MinMaxScaler(Travels, sk.MinMaxScaler):
+class MinMaxScaler(AffineStep, Travels, sk.MinMaxScaler):
     r"""Scale each feature to a given range.
 
     .. math:: z_j = a + (b - a) (x_j - \min_i x_{ij}) / (\max_i x_{ij} - \min_i x_{ij})
@@ -182,9 +183,9 @@ class MinMaxScaler(Travels, sk.MinMaxScaler):
         X /= _like(self.scale_, X)
         return X
 
-    def affine_ready(self, X: Any) -> bool:
-        """Whether extrema tell the map: of dense rows, where nothing is clipped."""
-        return not self.clip and is_dense(X)
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why extrema do not tell the map: of dense rows they do, where nothing is clipped."""
+        return "clip=True" if self.clip else None if is_dense(X) else "sparse X"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
@@ -196,7 +197,7 @@ class MinMaxScaler(Travels, sk.MinMaxScaler):
         ]
 
 
-class MaxAbsScaler(Travels, sk.MaxAbsScaler):
+class MaxAbsScaler(AffineStep, Travels, sk.MaxAbsScaler):
     r"""Divide each feature by its largest absolute value, ``max_i |x_ij|``.
 
     Zeros stay zeros. Arrays of CuPy, torch and other libraries are worked on where they are; host
@@ -343,9 +344,9 @@ class MaxAbsScaler(Travels, sk.MaxAbsScaler):
         X = check_images(self, X, self.n_features_in_, allow_nan=True)
         return X * _like(self.scale_, X)
 
-    def affine_ready(self, X: Any) -> bool:
-        """Whether extrema tell the map: of dense rows, where nothing is clipped."""
-        return not self.clip and is_dense(X)
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why extrema do not tell the map: of dense rows they do, where nothing is clipped."""
+        return "clip=True" if self.clip else None if is_dense(X) else "sparse X"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]

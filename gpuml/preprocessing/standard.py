@@ -31,6 +31,7 @@ from gpuml._validation import (
     check_weight,
     unchanged_on_error,
 )
+from gpuml.extending import AffineStep
 from gpuml.preprocessing._affine import diagonal_map, is_dense
 from gpuml.preprocessing._column_sums import ColumnMoments, column_moments
 from gpuml.preprocessing._places import (
@@ -44,7 +45,7 @@ from gpuml.solvers.affine import FittedStep, Parts
 from gpuml.solvers.moments import normal_equations
 
 
-class StandardScaler(Travels, sk.StandardScaler):
+class StandardScaler(AffineStep, Travels, sk.StandardScaler):
     r"""Remove the mean of each feature and scale it to unit variance.
 
     .. math:: z_j = (x_j - m_j) / s_j, \qquad m_j = \sum_i w_i x_{ij} / \sum_i w_i, \qquad
@@ -240,9 +241,9 @@ class StandardScaler(Travels, sk.StandardScaler):
             X = X + place.xp.astype(move(self.mean_, place), X.dtype)
         return X
 
-    def affine_ready(self, X: Any) -> bool:
-        """Whether moments tell the map: of dense rows they do (`copy` has no influence)."""
-        return is_dense(X)
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why moments do not tell the map: of dense rows they do (`copy` has no influence)."""
+        return None if is_dense(X) else "sparse X"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]

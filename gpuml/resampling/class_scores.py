@@ -7,8 +7,8 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml.data import Folds, Rows, count_rows, cut, take
+from gpuml.extending import ClassStack
 from gpuml.metrics.scorer import ClassBatchScorer
-from gpuml.resampling.multifit import ClassStack
 
 # Workspace for what models say of the rows of a split.
 RESPONSE_BYTES = 2**28

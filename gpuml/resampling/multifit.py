@@ -1,121 +1,126 @@
-"""The multifit protocol: what an estimator offers so that a search fits all models at once."""
+"""Whether an estimator is fitted at once, and if not why, in words for the user."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator
 
-from gpuml._arrays import Array
-from gpuml.data import Batch, Folds
-from gpuml.metrics.residuals import ResidualMoments
-
-
-class Stack(Protocol):
-    """All models of a group, on the compute device, and the passes over the rows they took."""
-
-    n_candidates: int
-    n_passes: int
-
-    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one model; split None means the model of all rows."""
-
-
-@runtime_checkable
-class RegressionStack(Stack, Protocol):
-    """A stack of models that predict numbers."""
-
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m) or (C, m, t) of some candidates of one split for rows X (m, p)."""
-
-    def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
-        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
-
-        None where they are not to be had without predictions.
-        """
-
-
-@runtime_checkable
-class ClassStack(Stack, Protocol):
-    """A stack of classifiers of the classes of its batch."""
-
-    def decision(self, X: Array, split: int, candidates: slice) -> Array:
-        """Decision values for rows X (m, p): (C, m) for two classes, (C, m, k) for more."""
-
-    def probability(self, decision: Array) -> Array | None:
-        """Probabilities (C, m, k) of such decision values; None for models that have none."""
-
-
-@runtime_checkable
-class MultifitEstimator(Protocol):
-    """An estimator that fits many candidates on many splits in one call.
-
-    A law holds for every one: `multifit` and one fit at a time agree.
-    """
-
-    multifit_params: Sequence[str]
-
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether these parameters and this kind of data can be fitted at once."""
-
-    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check rows and bring them to where they are worked on.
-
-        The batch serves estimators with other parameters too.
-        """
-
-    def multifit_rows(self, folds: Folds) -> int | None:
-        """Rows that `multifit` is going to read, all passes counted; None where nobody knows."""
-
-    def multifit(
-        self,
-        folds: Folds,
-        candidates: Sequence[Mapping[str, Any]],
-        advance: Callable[[int], None] | None = None,
-    ) -> Stack:
-        """Fit every candidate on the training part of every split."""
-
+from gpuml.extending import AffineStep, Extension, MultifitEstimator
 
 # What a subclass may do in its own way; then it is not what its parent fits at once.
 FITS_AND_PREDICTIONS = (
     *("fit", "predict", "decision_function", "predict_proba", "predict_log_proba"),
     *("fit_transform", "transform", "partial_fit"),
 )
+# What a class has to define besides, and names that nobody has who does not mean it.
+NEEDED = {MultifitEstimator: ("multifit", "multifit_batch"), AffineStep: ("multi_affine",)}
+MEANT = {MultifitEstimator: "multifit", AffineStep: "multi_affine"}
+PAGE = "see the page on extending gpuml"
+# Classes of scikit-learn's names that are fitted at once where they are gpuml's.
+MODELS = dict.fromkeys(
+    ("ElasticNet", "Lasso", "LinearRegression", "LogisticRegression", "Ridge", "RidgeClassifier"),
+    "gpuml.linear_model",
+)
+STEPS = {
+    **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
+    **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),
+}
+LONGEST_NAME = 60
 
 
-def offers(estimator: Any, protocol: type, method: str) -> bool:
-    """Whether an estimator offers a protocol, and has not redefined what its `method` stands for.
+def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
+    """Why an estimator is not fitted by a method of a base class; None where it is.
 
     A user's subclass with a `fit` or `predict` of its own inherits `multifit`, which knows nothing
     of it.
+
+    Raises
+    ------
+    TypeError
+        For a class that derives from the base class and lacks what it has to define.
     """
-    if not isinstance(estimator, protocol):
-        return False
-    for kind in type(estimator).__mro__:
-        if method in vars(kind):
-            return True
-        own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-        if not own and any(name in vars(kind) for name in FITS_AND_PREDICTIONS):
-            return False
-    return True
+    kind = type(estimator)
+    if not isinstance(estimator, base):
+        return meant(estimator) or _not_one(estimator, base)
+    for name in NEEDED[base]:
+        if getattr(kind, name) is getattr(base, name):
+            raise TypeError(
+                f"{kind.__name__} derives from gpuml.extending.{base.__name__} and defines no "
+                f"{name}. Define it ({PAGE}), or derive from scikit-learn's classes alone."
+            )
+    for each in kind.__mro__:
+        if method in vars(each):
+            return None
+        own = each.__module__.partition(".")[0] == __name__.partition(".")[0]
+        redefined = [name for name in FITS_AND_PREDICTIONS if name in vars(each)]
+        if not own and redefined:
+            return (
+                f"{each.__name__} has its own {redefined[0]}, of which the {method} that it "
+                f"inherits knows nothing; define {method} too ({PAGE})"
+            )
+    return None
+
+
+def meant(estimator: Any) -> str | None:
+    """What a class lacks that has members of a base class and does not derive from it."""
+    kind = type(estimator)
+    for base, method in MEANT.items():
+        found = sorted(name for name in dir(kind) if name.startswith(method))
+        if found and not isinstance(estimator, base):
+            return (
+                f"{kind.__name__} has {', '.join(found)} and does not derive from "
+                f"gpuml.extending.{base.__name__}; derive it from that ({PAGE})"
+            )
+    return None
+
+
+def _not_one(estimator, base):
+    """Why something is not fitted at once that does not derive from a base class."""
+    kind, table = type(estimator), MODELS if base is MultifitEstimator else STEPS
+    module = table.get(kind.__name__)
+    if module is not None and kind.__module__.partition(".")[0] == "sklearn":
+        return f"{kind.__name__} is scikit-learn's; write from {module} import {kind.__name__}"
+    named = _named(estimator)
+    if table is STEPS:
+        return f"{named} is not fitted from sums over the rows, as gpuml's {_listed(STEPS)} are"
+    return f"models of {named} share no pass over the rows, as gpuml's linear models do"
+
+
+def _named(estimator):
+    """An estimator with the parameters that are not as usual, in few words."""
+    text = estimator if isinstance(estimator, str) else " ".join(repr(estimator).split())
+    return text if len(text) <= LONGEST_NAME else type(estimator).__name__
+
+
+def _listed(names):
+    *first, last = names
+    return f"{', '.join(first)} and {last}"
+
+
+def model_words(estimator: Any) -> str | None:
+    """Why several models of a kind are not fitted at once; None where they are."""
+    return obstacle(estimator, MultifitEstimator, "multifit")
+
+
+def step_words(step: Any) -> str | None:
+    """Why a step does not join the pass of the model behind it; None where it does."""
+    return obstacle(step, AffineStep, "multi_affine")
+
+
+def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
+    """Why these parameters and this kind of data are not fitted at once; None where they are."""
+    why = estimator.multifit_obstacle(X)
+    if why is None and not estimator.multifit_ready(X):
+        why = "what its multifit_ready looks at"
+    if why is None or not isinstance(estimator, BaseEstimator):
+        return why  # of a pipeline or a step, which says it in full
+    return f"{type(estimator).__name__} with {why} is not fitted together with others"
 
 
 def offers_multifit(estimator: Any) -> bool:
     """Whether `multifit` fits what an estimator's `fit` fits."""
-    return offers(estimator, MultifitEstimator, "multifit")
+    return model_words(estimator) is None
 
 
-def materialise(estimator: Any, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
-    """A fitted copy of an estimator from attributes that `Stack.pick` gave.
-
-    `estimator` is the one whose `multifit_batch` looked at the rows: number and names of features
-    are its. One of several steps puts them together itself, with ``multifit_model(params,
-    attributes)``.
-    """
-    if hasattr(estimator, "multifit_model"):
-        return estimator.multifit_model(params, attributes)
-    model = clone(estimator).set_params(**params)
-    seen = {
-        n: v for n, v in vars(estimator).items() if n in ("n_features_in_", "feature_names_in_")
-    }
-    vars(model).update({**seen, **attributes})
-    return model
+def offers_affine(estimator: Any) -> bool:
+    """Whether `multi_affine` fits what a step's `fit` fits."""
+    return step_words(estimator) is None

@@ -5,10 +5,10 @@ from those of the rows, so a chain of such steps before a linear model needs the
 each step is fitted to moments that the steps before it have transformed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from gpuml._arrays import Array, namespace
 from gpuml.data import Batch, UnfittableSplits
@@ -134,27 +134,6 @@ class FittedStep:
     maps: Affine
     pick: Callable[[int], dict[str, Any]]
     widths: tuple[int, ...] | None = None
-
-
-@runtime_checkable
-class AffineStep(Protocol):
-    """A transformer whose map is affine and follows from second moments.
-
-    A law holds for every one: `multi_affine` and one fit at a time agree. One that scales each
-    feature by itself has an attribute ``affine_is_diagonal = True``, and one that has to know
-    extrema of features ``affine_needs_extrema = True``; it can stand after such steps only.
-    """
-
-    # Hyper-parameters that may differ within one call.
-    affine_params: Sequence[str]
-
-    def affine_ready(self, X: Any) -> bool:
-        """Whether these parameters and this kind of data can be fitted from moments."""
-
-    def multi_affine(
-        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
-    ) -> list[FittedStep]:
-        """Fit every candidate to every part; what a candidate leaves out is as on the step."""
 
 
 def transformed(moments: Moments, step: Affine) -> Moments:

@@ -248,7 +248,7 @@ def can_be_divided(job: Job) -> bool:
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
     return (
         found is not None
-        and hasattr(found, "multifit_piece")
+        and found.multifit_divided
         and not hasattr(job.X, "nnz")
         and not job.task.return_estimator
         and all(batch_scorer(each) is not None for each in scorers)

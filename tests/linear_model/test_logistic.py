@@ -257,7 +257,6 @@ def test_the_objective_is_at_least_as_good_as_scikit_learns(rng, name):
 def test_together_is_as_one_by_one(rng, library, solver, k):
     from sklearn.model_selection import StratifiedKFold
 
-    from gpuml.resampling.multifit import materialise
     from gpuml.resampling.split import make_folds, split_rows
 
     X, y = problem(rng, n=300, k=k)
@@ -278,7 +277,7 @@ def test_together_is_as_one_by_one(rng, library, solver, k):
     for c, params in enumerate(candidates):
         for s, split in enumerate(splits):
             rows = row_indices(split.train)
-            together = materialise(estimator, params, stack.pick(c, s))
+            together = estimator.multifit_model(params, stack.pick(c, s))
             alone = clone(estimator).set_params(**params).fit(X[rows], y[rows])
             np.testing.assert_allclose(
                 library.to_numpy(together.coef_), alone.coef_, rtol=1e-5, atol=1e-6

@@ -7,9 +7,10 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from gpuml.data import resident
+from gpuml.extending import AffineStep
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from gpuml.resampling.split import make_folds, split_rows
-from gpuml.solvers.affine import AffineStep, Parts
+from gpuml.solvers.affine import Parts
 from gpuml.solvers.described import describe, training_parts
 
 CANDIDATES = {

@@ -1,0 +1,271 @@
+"""Base classes for estimators of your own that share passes with others, and what they are given.
+
+A search takes any estimator that has `fit` and `predict`. One that derives from `MultifitEstimator`
+has all candidates fitted on all splits in one call; a transformer that derives from `AffineStep`
+joins the pass of the model behind it. Every member has a default here or says that it is needed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from sklearn.base import clone
+
+from gpuml.data import Batch, Folds, UnfittableSplits, whole
+from gpuml.solvers.affine import Affine, FittedStep, Parts
+
+if TYPE_CHECKING:
+    from gpuml._arrays import Array
+    from gpuml.metrics.residuals import ResidualMoments
+
+__all__ = [
+    "Affine",
+    "AffineStep",
+    "Batch",
+    "ClassStack",
+    "Extension",
+    "FittedStep",
+    "Folds",
+    "MultifitEstimator",
+    "Parts",
+    "RegressionStack",
+    "Stack",
+    "UnfittableSplits",
+    "whole",
+]
+
+# How alike two names are of which one is probably meant for the other.
+ALIKE = 0.85
+
+
+# ---------------------------------------------------------------- models of a group
+
+
+class Stack(Protocol):
+    """All models of a group, on the compute device, and the passes over the rows they took."""
+
+    @property
+    def n_candidates(self) -> int:
+        """Candidates that it has models of."""
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the rows."""
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+
+
+@runtime_checkable
+class RegressionStack(Stack, Protocol):
+    """A stack of models that predict numbers."""
+
+    def predict(self, X: "Array", split: int, candidates: slice) -> "Array":
+        """Predictions (C, m) or (C, m, t) of some candidates of one split for rows X (m, p)."""
+
+    def residual_moments(self, part: str) -> "tuple[ResidualMoments, Array] | None":
+        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
+
+        None where they are not to be had without predictions.
+        """
+
+
+@runtime_checkable
+class ClassStack(Stack, Protocol):
+    """A stack of classifiers of the classes of its batch."""
+
+    def decision(self, X: "Array", split: int, candidates: slice) -> "Array":
+        """Decision values for rows X (m, p): (C, m) for two classes, (C, m, k) for more."""
+
+    def probability(self, decision: "Array") -> "Array | None":
+        """Probabilities (C, m, k) of such decision values; None for models that have none."""
+
+
+# ---------------------------------------------------------------- base classes
+
+
+class Extension:
+    """What a search may ask any estimator that derives from it.
+
+    A subclass that defines a name which looks like one of a member, and is none, is refused: its
+    misspelt member would be the default, and candidates would be fitted one by one without a word.
+    """
+
+    _members: ClassVar[frozenset[str]] = frozenset(("computes_on_gpu",))
+    # Names that begin like this are members.
+    _prefixes: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in vars(cls):
+            if name in cls._members or name.startswith("_"):
+                continue
+            alike = get_close_matches(name, sorted(cls._members), 1, ALIKE)
+            if alike or (cls._prefixes and name.startswith(cls._prefixes)):
+                hint = f"; did you mean {alike[0]}?" if alike else "."
+                raise TypeError(
+                    f"{cls.__name__} defines {name}, which is no member of its base class{hint} "
+                    f"Members are {', '.join(sorted(cls._members))}. Other names must not look "
+                    "like them."
+                )
+
+    def computes_on_gpu(self) -> bool | None:
+        """Whether `fit` takes CuPy arrays and is faster on a GPU, with these parameters.
+
+        Then host rows are brought there once for all fits of a search that are made one by one.
+        None leaves it to what is known of the class: gpuml's and cuML's do, others do not.
+        """
+        return None
+
+
+class MultifitEstimator(Extension):
+    """An estimator that fits many candidates on many splits in one call.
+
+    A subclass defines `multifit_params`, `multifit_batch` and `multifit`, besides scikit-learn's
+    `fit` and `predict`; all else has a default. A law holds for every one: `multifit` and one fit
+    at a time agree. A subclass of it that redefines `fit` or `predict`, and not `multifit`, is
+    fitted one by one.
+
+    Attributes
+    ----------
+    multifit_params : sequence of str
+        Parameters that may differ within one call of `multifit`.
+    multifit_score : str or None
+        What `score` returns, "r2" or "accuracy", where the same class defines `score`; then all
+        models are scored at once. None for classes that inherit `score` from scikit-learn's mixins
+        (which is known), or have another.
+    multifit_in_frames : bool
+        Whether `multifit` fits models of what affine steps before them make of the rows
+        (`folds.frame`), so that a pipeline with such steps is fitted at once.
+    multifit_divided : bool
+        Whether `multifit` reads rows by sums only, so that they may stay divided over the workers
+        of a cluster, or other holders. Otherwise it is given all rows in one place.
+    """
+
+    multifit_params: Sequence[str] = ()
+    multifit_score: str | None = None
+    multifit_in_frames: bool = False
+    multifit_divided: bool = False
+
+    _members = frozenset(
+        (
+            *("computes_on_gpu", "multifit", "multifit_batch", "multifit_divided"),
+            *("multifit_in_frames", "multifit_joined", "multifit_model", "multifit_obstacle"),
+            *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
+            "multifit_score",
+        )
+    )
+    _prefixes = ("multifit",)
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why these parameters and this kind of data cannot be fitted at once; None if they can.
+
+        In words that name what to change, such as ``"solver='lsqr'"``. `X` may be a stand-in with
+        the shape and dtype of the rows.
+        """
+        return None
+
+    def multifit_ready(self, X: Any) -> bool:
+        """Whether these parameters and this kind of data can be fitted at once."""
+        return self.multifit_obstacle(X) is None
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check rows and bring them to where they are worked on.
+
+        The batch serves estimators with other parameters too.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no multifit_batch.")
+
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows, where those are divided."""
+        return self.multifit_batch(X, y, sample_weight)
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece as one of all rows: once what all pieces have in common is known, as classes."""
+        return batch
+
+    def multifit_rows(self, folds: Folds) -> int | None:
+        """Rows that `multifit` is going to read, all passes counted; None where nobody knows."""
+        return None
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> Stack:
+        """Fit every candidate on the training part of every split.
+
+        Candidates are values of `multifit_params`; what one leaves out is as on this estimator.
+        `advance` is told of rows as they are read.
+
+        Raises
+        ------
+        UnfittableSplits
+            With numbers of splits that cannot be fitted, and why: those are fitted one by one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no multifit.")
+
+    def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        """A fitted copy from attributes that `Stack.pick` gave.
+
+        This estimator's `multifit_batch` looked at the rows: number and names of features are its.
+        """
+        model = clone(self).set_params(**params)  # type: ignore[attr-defined]
+        seen = {n: v for n, v in vars(self).items() if n in ("n_features_in_", "feature_names_in_")}
+        vars(model).update({**seen, **attributes})
+        return model
+
+
+class AffineStep(Extension):
+    """A transformer whose map ``x -> x A + a`` follows from second moments of the rows.
+
+    A subclass defines `affine_params` and `multi_affine`, besides scikit-learn's `fit` and
+    `transform`. A law holds for every one: `multi_affine` and one fit at a time agree.
+
+    Attributes
+    ----------
+    affine_params : sequence of str
+        Parameters that may differ within one call of `multi_affine`.
+    affine_is_diagonal : bool
+        Whether it scales and shifts each feature by itself.
+    affine_needs_extrema : bool
+        Whether it has to know extrema of features; it can stand behind diagonal steps only.
+    fits_batches : bool
+        Whether `fit_batch` does the work of `fit`, with these parameters, wherever the rows are.
+    """
+
+    affine_params: Sequence[str] = ()
+    affine_is_diagonal: bool = False
+    affine_needs_extrema: bool = False
+    fits_batches: Any = False
+
+    _members = frozenset(
+        (
+            *("affine_is_diagonal", "affine_needs_extrema", "affine_obstacle", "affine_params"),
+            *("affine_ready", "computes_on_gpu", "fit_batch", "fits_batches", "multi_affine"),
+        )
+    )
+    _prefixes = ("affine_", "multi_affine")
+
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why moments are not enough for these parameters and this kind of data; None if they are.
+
+        In words that name what to change, such as ``"clip=True"``. `X` may be a stand-in with the
+        shape and dtype of the rows.
+        """
+        return None
+
+    def affine_ready(self, X: Any) -> bool:
+        """Whether these parameters and this kind of data can be fitted from moments."""
+        return self.affine_obstacle(X) is None
+
+    def multi_affine(
+        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
+    ) -> list[FittedStep]:
+        """Fit every candidate to every part; what a candidate leaves out is as on the step."""
+        raise NotImplementedError(f"{type(self).__name__} defines no multi_affine.")
+
+    def fit_batch(self, batch: Batch) -> dict[str, Any]:
+        """Fitted attributes, from a batch whose rows may be elsewhere; see `fits_batches`."""
+        raise NotImplementedError(f"{type(self).__name__} defines no fit_batch.")
