@@ -49,7 +49,8 @@ class _Turn:
 
     def __init__(self, device: int):
         self.device, self.lock = device, threading.Lock()
-        self.n_users, self.before = 0, None
+        self.n_users = 0
+        self.before: object | None = None
         self.pool = _pool(device)
 
     def begin(self) -> None:

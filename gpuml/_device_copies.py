@@ -81,7 +81,7 @@ class DeviceCopies:
 
     def moved(self, x: Array | None, place: Place) -> Array | None:
         """As `gpuml._arrays.move`, but a kept copy is as good; nobody may write to the result."""
-        if not is_on() or place.is_host or not _can_be_kept(x):
+        if x is None or not is_on() or place.is_host or not _can_be_kept(x):
             return move(x, place)
         if x.nbytes > self._limit(place):
             return move(x, place)
@@ -192,7 +192,7 @@ def _sha(data):
 
 
 def _can_be_kept(x):
-    if x is None or not is_numpy(x) or x.dtype.kind not in "fiub":
+    if not is_numpy(x) or x.dtype.kind not in "fiub":
         return False
     return x.nbytes >= KEPT_FROM_BYTES and (x.flags.c_contiguous or x.flags.f_contiguous)
 

@@ -56,7 +56,7 @@ class Stored:
 class Member:
     """A member of an enumeration by its name: skops would keep its number only."""
 
-    kind: type
+    kind: type[Enum]
     name: str
 
 

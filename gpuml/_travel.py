@@ -9,7 +9,7 @@ import copy
 import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
@@ -37,12 +37,25 @@ FORMAT = 1
 _copying: ContextVar[bool] = ContextVar("gpuml_copying", default=False)
 
 
-class Travels:
+if TYPE_CHECKING:
+    # Whose methods the mixin ends with. scikit-learn has no types, so this one has all attributes.
+    from sklearn.base import BaseEstimator as _Theirs
+else:
+    _Theirs = object
+
+
+class Travels(_Theirs):
     """Of an estimator that may be saved on one machine and loaded on another.
 
     A mixin before scikit-learn's class. Classes whose fitted state is not all in attributes that
     scikit-learn's class has too override `_host_state` or `_sklearn_state`.
     """
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(
+            cls, auto_wrap_output_keys: tuple[str, ...] | None = ("transform",), **kwargs: Any
+        ) -> None: ...  # of a transformer of scikit-learn
 
     def as_sklearn(self) -> Any:
         """The same estimator as one of scikit-learn, which needs neither gpuml nor a GPU.

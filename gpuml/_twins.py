@@ -105,7 +105,7 @@ def _their_object(ours: Any, walk: Walk) -> Any:
     return theirs
 
 
-def _their_class(kind: type) -> type:
+def _their_class(kind: type) -> Any:
     """The class that stands for a class: itself, unless gpuml is needed for it."""
     roots = [_root(base) for base in kind.__mro__]
     if not any(root in OURS for root in roots):

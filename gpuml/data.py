@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -86,6 +86,10 @@ def row_indices(rows: Rows) -> np.ndarray:
     return to_host(rows)
 
 
+@overload
+def cut(rows: slice, size: int) -> Iterator[slice]: ...
+@overload
+def cut(rows: Rows, size: int) -> Iterator[Rows]: ...
 def cut(rows: Rows, size: int) -> Iterator[Rows]:
     """Pieces of at most `size` rows, in order."""
     if isinstance(rows, tuple):
@@ -298,7 +302,9 @@ class Partition:
 class Frame(Protocol):
     """Coordinates in which models see the rows: an affine map fitted to each training part."""
 
-    n_features: int
+    @property
+    def n_features(self) -> int:
+        """Of the images."""
 
     def of(self, splits: slice | None) -> Any:
         """Maps fitted to the training parts of some splits; None for the map of all rows."""

@@ -211,7 +211,7 @@ class MultifitEstimator(Extension):
 
         This estimator's `multifit_batch` looked at the rows: number and names of features are its.
         """
-        model = clone(self).set_params(**params)  # type: ignore[attr-defined]
+        model = clone(self).set_params(**params)
         seen = {n: v for n, v in vars(self).items() if n in ("n_features_in_", "feature_names_in_")}
         vars(model).update({**seen, **attributes})
         return model
@@ -239,6 +239,8 @@ class AffineStep(Extension):
     affine_is_diagonal: bool = False
     affine_needs_extrema: bool = False
     fits_batches: Any = False
+    # Of every estimator of scikit-learn.
+    _parameter_constraints: ClassVar[dict[str, Any]]
 
     _members = frozenset(
         (

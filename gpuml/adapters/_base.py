@@ -66,7 +66,7 @@ class Adapter(Extension, Travels):
 
     def __getattr__(self, name):
         # Called only for what is nowhere else.
-        fitted = vars(self).get("_fitted")
+        fitted = self.__dict__.get("_fitted")
         known = name.endswith("_") and not name.startswith("__") and name not in OF_INPUT
         if fitted is None or not (known or name in self._row.light):
             return self._not_there(name)
@@ -75,16 +75,16 @@ class Adapter(Extension, Travels):
     def _not_there(self, name):
         """Raise AttributeError in the words of scikit-learn's class, if it has some."""
         known = getattr(type(self), name, None)
-        if isinstance(known, property):
+        if isinstance(known, property) and known.fget is not None:
             # Python forgot what it raised when it went on to ask `__getattr__`.
             return known.fget(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _fitted_attribute(self, name, compute):
         """What a property of scikit-learn's class gives."""
-        if name in vars(self):  # travelled beside the model
-            return vars(self)[name]
-        fitted = vars(self).get("_fitted")
+        if name in self.__dict__:  # travelled beside the model
+            return self.__dict__[name]
+        fitted = self.__dict__.get("_fitted")
         return compute(self) if fitted is None else fitted.attribute(name)
 
     def _run(self, method: Method, args: tuple, kwargs: Mapping[str, Any]) -> Any:
@@ -161,7 +161,7 @@ class Adapter(Extension, Travels):
         except NotFinite:
             self._raise_not_finite(data.X)
         self._forget()
-        inputs = {name: value for name, value in vars(self).items() if name in OF_INPUT}
+        inputs = {name: value for name, value in self.__dict__.items() if name in OF_INPUT}
         self._fitted = Fitted(
             row, kind_of(data.X), params, engine=engine, classes=data.classes, inputs=inputs
         )
@@ -183,7 +183,9 @@ class Adapter(Extension, Travels):
             given = self.embedding_
         if given is None:
             use = name.removeprefix("fit_")
-            given = self._fitted.engine.call(use, data.X, {})
+            engine = self._fitted.engine
+            assert engine is not None
+            given = engine.call(use, data.X, {})
         return self._in_kind(given, name, self._fitted.kind)
 
     def _fit_on_host(self, method, call, X):
@@ -193,9 +195,9 @@ class Adapter(Extension, Travels):
             return self._fit_guest(method, call, X, warm)
         if warm:
             self._settle()
-        vars(self).pop("_fitted", None)
+        self.__dict__.pop("_fitted", None)
         for name in self._row.kept:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         return self._on_host(self, method, call)
 
     def _fit_guest(self, method, call, X, warm):
@@ -204,17 +206,17 @@ class Adapter(Extension, Travels):
         result = self._on_host(twin, method, call)
         self._forget()
         for name in OF_INPUT:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         inputs = {name: value for name, value in vars(twin).items() if name in OF_INPUT}
-        vars(self).update(inputs)
+        self.__dict__.update(inputs)
         self._fitted = Fitted(self._row, kind_of(X), params, twin=twin, inputs=inputs)
         return self if result is twin else self._in_kind(result, method.name, kind_of(X))
 
     def _forget(self):
         """Drop what earlier fits left, but for what was said of the input of this one."""
-        for name in [n for n in vars(self) if n.endswith("_") and n not in OF_INPUT]:
+        for name in [n for n in self.__dict__ if n.endswith("_") and n not in OF_INPUT]:
             delattr(self, name)
-        vars(self).pop("_lifted", None)
+        self.__dict__.pop("_lifted", None)
 
     # ------------------------------------------------------------ using
 
@@ -223,21 +225,20 @@ class Adapter(Extension, Travels):
         on_device = is_foreign(X) or is_device_sparse(X)
         if (on_device or fitted is not None) and self._scores_predictions(method):
             return self._score(call)
+        clause: str | None = None
         try:
             engine = self._engine_for(method, fitted, X)
             if engine is not None:
                 return self._use_engine(engine, method, call, X)
         except UnsupportedHere as error:
             clause = error.clause
-        else:
-            clause = None
         if clause is not None:
-            home = fitted.kind.place if X is None else home_of(X)
+            home = fitted.kind.place if X is None and fitted is not None else home_of(X)
             fall_back(self, method.name, clause, home, once=True)
         return self._use_host(method, call, fitted, X)
 
     def _use_engine(self, engine, method, call, X):
-        kind = vars(self)["_fitted"].kind if "_fitted" in vars(self) else Kind(HOST, None)
+        kind = self.__dict__["_fitted"].kind if "_fitted" in self.__dict__ else Kind(HOST, None)
         if method.name == "inverse_transform":
             X = check_transformed(self, call.X)
             kind = kind_of(X)
@@ -296,10 +297,10 @@ class Adapter(Extension, Travels):
 
     def _current_record(self) -> Fitted | None:
         """The record of the fitted model, brought up to date with what users did to the object."""
-        fitted = vars(self).get("_fitted")
+        fitted = self.__dict__.get("_fitted")
         if fitted is None:
             return None
-        if any(name.endswith("_") and name not in OF_INPUT for name in vars(self)):
+        if any(name.endswith("_") and name not in OF_INPUT for name in self.__dict__):
             self._settle()  # somebody set a fitted attribute
             return None
         changed = fitted.changed(params := params_of(self))
@@ -364,19 +365,19 @@ class Adapter(Extension, Travels):
 
     def _settle(self):
         """Make the object plain: the twin's attributes become its own, under those set by users."""
-        if "_fitted" in vars(self):
+        if "_fitted" in self.__dict__:
             state = self._host_state()
-            vars(self).clear()
-            vars(self).update(state)
-        vars(self).pop("_lifted", None)
+            self.__dict__.clear()
+            self.__dict__.update(state)
+        self.__dict__.pop("_lifted", None)
 
     def _sklearn_state(self) -> dict[str, Any]:
         state = self._host_state()
         return {name: state[name] for name in state if name not in self._row.kept}
 
     def _host_state(self) -> dict[str, Any]:
-        own = {name: v for name, v in vars(self).items() if name not in ("_fitted", "_lifted")}
-        fitted = vars(self).get("_fitted")
+        own = {name: v for name, v in self.__dict__.items() if name not in ("_fitted", "_lifted")}
+        fitted = self.__dict__.get("_fitted")
         if fitted is None:
             return own
         try:
@@ -391,6 +392,7 @@ class Adapter(Extension, Travels):
 
     def _load_to_gpu(self):
         place = gpu_for(HOST, lambda: 0, "cuda")
+        assert place is not None  # where a GPU is asked for, there is one or an error
         try:
             lifted(self, place)
         except UnsupportedHere as error:

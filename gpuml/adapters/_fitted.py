@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -75,16 +76,17 @@ class Fitted:
         """
         if self._twin is None:
             twin = new_twin(self.row, self.params)
-            attributes = {**self._lowered(twin), **self.inputs}
+            assert self.engine is not None  # a model has a twin or an engine
+            attributes = {**self._lowered(self.engine, twin), **self.inputs}
             if self.classes is not None:
                 attributes["classes_"] = _host(self.classes)
             vars(twin).update(attributes)
             self._twin = twin
         return self._twin
 
-    def _lowered(self, twin):
+    def _lowered(self, engine, twin):
         try:
-            return self.engine.lowered(twin)
+            return engine.lowered(twin)
         except UnsupportedHere as error:
             raise NotConvertible(
                 f"This {self.row.name} was fitted by cuML and cannot be converted to "
@@ -95,8 +97,11 @@ class Fitted:
         """Attributes that only the engine has, as NumPy."""
         if self.engine is None:
             return {}
-        names = (name for name in self.row.kept if self._has(name))
-        return {name: _host(self.engine.attribute(name)) for name in names}
+        found = {}
+        for name in self.row.kept:
+            with suppress(AttributeError):  # not every fit has all of them
+                found[name] = self.engine.attribute(name)
+        return {name: _host(value) for name, value in found.items()}
 
     def attribute(self, name: str) -> Any:
         """A fitted attribute, in the kind of the rows of `fit`.
@@ -128,13 +133,6 @@ class Fitted:
             return getattr(self.host(), name)
         except NotConvertible as error:
             raise AttributeError(f"There is no {name}. {error}") from error
-
-    def _has(self, name):
-        try:
-            self.engine.attribute(name)
-        except AttributeError:
-            return False
-        return True
 
     def changed(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters, among those that fitted models read, that were set to others since `fit`."""

@@ -41,7 +41,8 @@ def valid_params(estimator: BaseEstimator) -> dict[str, Any]:
 
 def params_of(estimator: BaseEstimator) -> dict[str, Any]:
     """``estimator.get_params(deep=False)``, which inspects a signature each time."""
-    return {name: getattr(estimator, name) for name in _names(type(estimator))}
+    kind: type = type(estimator)
+    return {name: getattr(estimator, name) for name in _names(kind)}
 
 
 @lru_cache(maxsize=1024)

@@ -137,6 +137,7 @@ def _of_source(estimator, batch, source, Q, plan, rule):
     # Not from the mean of squares, which may be far larger.
     away = left - xp.mean(left, axis=0)
     variance = triplets.singular**2 * xp.mean(away**2, axis=0)
+    assert rows.sums is not None  # `with_sums`
     return Found(triplets.singular, vectors, rows.sums, rows.shift, variance)
 
 

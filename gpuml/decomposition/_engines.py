@@ -45,7 +45,7 @@ def fit_cuml_pca(estimator: Any, X: Any) -> dict[str, Any]:
     check_finite(X, "X", estimator)
     most = min(X.shape)
     wanted = most if estimator.n_components is None else estimator.n_components
-    if not isinstance(wanted, Integral) or not 1 <= wanted <= most:
+    if not isinstance(wanted, Integral) or not 1 <= int(wanted) <= most:
         raise ValueError(
             f"n_components={wanted!r} must be an integer between 1 and min(n_samples, n_features)="
             f"{most} with svd_solver={solver!r}"

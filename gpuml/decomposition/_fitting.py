@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, Place, namespace, place_of
+from gpuml._arrays import Place, namespace, place_of
 from gpuml._config import current_settings
 from gpuml._ops import all_finite
 from gpuml.data import Batch
@@ -28,6 +28,7 @@ from gpuml.solvers.moments import atom_moments, squares_vanish
 from gpuml.solvers.randomized import (
     DenseRows,
     Rows,
+    RowSums,
     SparseRows,
     dense_sums,
     n_power_iter,
@@ -76,12 +77,12 @@ def _from_random_block(estimator, batch, wanted):
     sums = dense_sums(batch, block_bytes)
     _demand_finite(sums.total, estimator, batch)
     rows = DenseRows(batch, sums.mean, sums.mean, block_bytes)
-    return randomized_components(estimator, rows, sums.total, wanted)
+    return randomized_components(estimator, rows, sums, wanted)
 
 
-def randomized_components(estimator: Any, rows: Rows, total: Array, wanted: Any) -> Components:
-    """Components of one part by randomized iteration."""
-    xp = namespace(total)
+def randomized_components(estimator: Any, rows: Rows, sums: RowSums, wanted: Any) -> Components:
+    """Components of one part by randomized iteration, about the mean of its rows."""
+    xp = namespace(sums.total)
     singular, vectors, _ = randomized_svd(
         rows,
         int(wanted),
@@ -89,9 +90,8 @@ def randomized_components(estimator: Any, rows: Rows, total: Array, wanted: Any)
         estimator.iterated_power,
         check_random_state(estimator.random_state),
     )
-    return Components(
-        vectors[None, ...], singular[None, :], xp.reshape(total, (1,)), rows.mean[None, :]
-    )
+    total = xp.reshape(sums.total, (1,))
+    return Components(vectors[None, ...], singular[None, :], total, sums.mean[None, :])
 
 
 def _from_visits(estimator, batch, wanted):
@@ -147,7 +147,7 @@ def fit_sparse(estimator: Any, X: Any) -> tuple[Principal, str]:
     sums = sparse_sums(doubles)
     if solver == "randomized":
         rows = SparseRows(doubles, sums.mean, sums.mean)
-        found = randomized_components(estimator, rows, sums.total, wanted)
+        found = randomized_components(estimator, rows, sums, wanted)
     else:
         products = sparse_products(doubles, sums.mean)
         found = from_products(

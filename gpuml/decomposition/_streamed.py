@@ -115,7 +115,7 @@ def streamed_images(estimator: Any, rows: Streamed, W: Array) -> Array:
         rows.work,
         rows.home,
         move(W, rows.work),
-        doubles(fill, rows.work),
+        None if fill is None else doubles(fill, rows.work),
         current_settings().block_bytes,
     )
     if not all_finite(found, namespace(found)):
@@ -152,9 +152,7 @@ def _refuse_block(estimator, rows, part, source):
     )
 
 
-def doubles(values: Array | None, place: Place) -> Array | None:
+def doubles(values: Array, place: Place) -> Array:
     """Float64 numbers at a place."""
-    if values is None:
-        return None
     values = move(values, place)
     return place.xp.astype(values, place.xp.float64, copy=False)

@@ -252,5 +252,5 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
     def _weighted(self, X):
         weights = TfidfTransformer()
         # May be scikit-learn's, if the user has set `idf_`.
-        vars(weights).update(vars(self._tfidf))
+        weights.__dict__.update(self._tfidf.__dict__)
         return weights.transform(X, copy=False)

@@ -84,7 +84,7 @@ class TfidfTransformer(Travels, sk.TfidfTransformer, auto_wrap_output_keys=None)
         """
         with unchanged_on_error(self):
             X = _counts(self, X, reset=True)
-            vars(self).pop("idf_", None)
+            self.__dict__.pop("idf_", None)
             if self.use_idf:
                 self.idf_ = _inverse_frequencies(X, int(self.smooth_idf))
         return self

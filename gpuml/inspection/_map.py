@@ -60,9 +60,9 @@ def _cells(ax, vertical, horizontal, means, cmap, annotate):
     n_rows, n_columns = len(vertical.labels), len(horizontal.labels)
     cell = vertical.places * n_columns + horizontal.places
     chosen = best_at(cell, means)
-    table = np.full(n_rows * n_columns, np.nan)
-    table[cell[chosen].astype(int)] = means[chosen]
-    table = table.reshape(n_rows, n_columns)
+    flat = np.full(n_rows * n_columns, np.nan)
+    flat[cell[chosen].astype(int)] = means[chosen]
+    table = flat.reshape(n_rows, n_columns)
     image = ax.imshow(table, cmap=cmap, aspect="auto", origin="lower")
     set_labels(ax.yaxis, vertical.labels)
     set_labels(ax.xaxis, horizontal.labels)

@@ -71,8 +71,6 @@ class LinearClassifier(Travels):
         check_is_fitted(self)
         X = as_array(X)
         check_same_namespace(X, self, attribute="coef_", method="predict")
-        check_is_fitted(self)
-        check_same_namespace(X, self, attribute="coef_", method="predict")
         scores = self.decision_function(X)
         xp = namespace(scores)
         if scores.ndim == 1:

@@ -156,4 +156,5 @@ def host_targets(
         )
     y, sample_weight = as_array(y), as_array(sample_weight)
     with naming_columns(estimator, X):
-        yield tuple(to_host(a) if is_foreign(a) else a for a in (y, sample_weight))
+        y, sample_weight = (to_host(a) if is_foreign(a) else a for a in (y, sample_weight))
+        yield y, sample_weight

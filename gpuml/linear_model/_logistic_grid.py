@@ -134,7 +134,7 @@ class Grid:
             if (
                 ratios is None
                 or len(ratios) == 0
-                or any(not isinstance(r, Real) or not 0 <= r <= 1 for r in ratios)
+                or any(not isinstance(r, Real) or not 0 <= float(r) <= 1 for r in ratios)
             ):
                 raise ValueError(
                     "l1_ratios must be an array-like of numbers between 0 and 1; got "

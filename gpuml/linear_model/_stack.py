@@ -189,8 +189,9 @@ def stack_candidates(
     else:
         order = np.argsort(np.concatenate([np.flatnonzero(flags == flag) for flag in kinds]))
         models = _reorder(solved, order)
-    flags = list(fit_intercept)
-    return LeastSquaresStack(described, models, alphas, flags, attributes, rcond, flat_coef)
+    return LeastSquaresStack(
+        described, models, alphas, list(fit_intercept), attributes, rcond, flat_coef
+    )
 
 
 def _reorder(solved: list[LinearModels], order: np.ndarray) -> LinearModels:

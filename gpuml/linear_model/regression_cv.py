@@ -111,7 +111,7 @@ class _SparseCV(LinearPredictor):
         )
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.array_api_support = needs_host(self, None) is None
         return tags
 

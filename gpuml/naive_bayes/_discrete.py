@@ -20,6 +20,8 @@ class Discrete(Posterior):
     constants (k,) of the log-likelihoods.
     """
 
+    class_count_: Array
+    feature_count_: Array
     _accept_sparse = True
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -249,7 +249,8 @@ def affine_tail(pipeline: Pipeline) -> int:
     The first of several is no step that is left out ("passthrough").
     """
     *before, (_, last) = pipeline.steps
-    n_last, steps = 1, []
+    n_last = 1
+    steps: list[Any] = []
     if not _works_in_frames(last):
         return n_last
     for n_steps, (_, step) in enumerate(reversed(before), start=2):

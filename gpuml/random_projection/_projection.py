@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import (
     HOST,
+    Array,
     Place,
     as_array,
     compute_place,
@@ -33,6 +34,9 @@ COMPONENTS_A_READING = 8
 
 class RandomProjection(Travels):
     """`fit`, and products with `components_`."""
+
+    components_: Any  # an array, or a sparse matrix of SciPy or cupyx
+    inverse_components_: Array
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):

@@ -103,7 +103,7 @@ def _sum_blocks(blocks, atoms, start, add, merge):
     chunks = [(i, chunk) for i, atom in enumerate(atoms) for chunk in cut(atom, CHUNK_ROWS)]
     totals = [start() for _ in atoms]
     with one_blas_thread():
-        parts = ordered_map(lambda chunk: _sum_rows(blocks, *chunk, start(), add), chunks, threads)
+        parts = ordered_map(lambda c: _sum_rows(blocks, c[0], c[1], start(), add), chunks, threads)
         for (i, _), part in zip(chunks, parts, strict=True):
             totals[i] = merge(totals[i], part)
     return totals

@@ -145,8 +145,9 @@ def _solve_masked(problem, mask, rhs, todo, xp):
         models = chosen[start:stop]
         index = xp.asarray(models, device=device)
         rows = xp.asarray(models // m, device=device)
-        some = [xp.take(a, index, axis=0) for a in (mask, rhs, l2)]
-        u, solved = _solve_batch(problem.H, rows, *some, max(1, int(sizes[stop - 1])), xp)
+        largest = max(1, int(sizes[stop - 1]))
+        support, b, ridge = (xp.take(a, index, axis=0) for a in (mask, rhs, l2))
+        u, solved = _solve_batch(problem.H, rows, support, b, ridge, largest, xp)
         found.append(u)
         fine.append(solved)
     zero = xp.zeros_like(rhs[:1, :])

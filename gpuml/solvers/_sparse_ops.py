@@ -50,7 +50,8 @@ def moved(X: Any, place: Place) -> Any:
     """A CSR matrix at a place."""
     if place_of(X.data) == place:
         return X
-    return csr(*(move(a, place) for a in (X.data, X.indices, X.indptr)), X.shape)
+    data, indices, indptr = (move(a, place) for a in (X.data, X.indices, X.indptr))
+    return csr(data, indices, indptr, X.shape)
 
 
 def with_data(X: Any, data: Array) -> Any:

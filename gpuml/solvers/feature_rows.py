@@ -170,7 +170,8 @@ def _visit_packed(block, Q, rule):
         Z, _ = products.backward(block, xp.astype(scaled, work, copy=False))
     else:
         parts = (scaled, standard.fill[:, None] * scaled)
-        Z = _filled(block, *(xp.astype(part, work, copy=False) for part in parts), xp)
+        known, missing = (xp.astype(part, work, copy=False) for part in parts)
+        Z = _filled(block, known, missing, xp)
     if standard.centre is not None:
         Z = Z - standard.centre @ scaled
     return Visit(Z, gram(Y)), xp.astype(Y, work, copy=False)

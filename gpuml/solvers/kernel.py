@@ -52,10 +52,10 @@ def row_kernel(batch: Batch, counts: np.ndarray | None = None, *, at_mean: bool 
     """
     place = batch.work
     xp = place.xp
-    X, y, weight = (
-        None if a is None else xp.astype(move(a, place), xp.float64)
-        for a in (batch.X, batch.y, batch.weight)
-    )
+    X, y = (xp.astype(move(a, place), xp.float64) for a in (batch.X, batch.y))
+    weight = batch.weight
+    if weight is not None:
+        weight = xp.astype(move(weight, place), xp.float64)
     times = xp.ones_like(X[:, 0]) if counts is None else constant(counts, like=X, xp=xp)
     times = times if weight is None else times * weight
     total = xp.sum(times)

@@ -88,14 +88,13 @@ def describe_columns(
     advance: Callable[[int], None] | None = None,
 ) -> Described:
     """Moments of some columns (None: all of them) for each partition, in one pass each."""
-    options = {"block_bytes": block_bytes, "advance": advance}
-    if columns is None:
-        return describe(folds, by_features=True, **options)
-    batch = folds.batch
-    xp = namespace(batch.X)
-    index = xp.asarray(columns, device=device_of(batch.X))
-    some = replace(batch, X=xp.take(batch.X, index, axis=1))
-    return describe(replace(folds, batch=some, known={}), by_features=True, **options)
+    if columns is not None:
+        batch = folds.batch
+        xp = namespace(batch.X)
+        index = xp.asarray(columns, device=device_of(batch.X))
+        some = replace(batch, X=xp.take(batch.X, index, axis=1))
+        folds = replace(folds, batch=some, known={})
+    return describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
 
 
 def solve_described(

@@ -145,6 +145,7 @@ class _Iteration:
         self.waited = np.zeros(self.grid, dtype=int)
         self.images[:, :, MEMORY, :] = self._flat(G)
         self.direction = W
+        self.is_aimed = False
         self.restart(problem)
 
     @property

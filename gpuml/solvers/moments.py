@@ -112,10 +112,9 @@ def _sampled_sums(batch, atoms):
     sums = []
     for atom in atoms:
         step = max(1, count_rows(atom) // size)
-        X, y, w = (
-            None if a is None else take(a, every(atom, step), xp)
-            for a in (batch.X, batch.y, batch.weight)
-        )
+        some = every(atom, step)
+        X, y = (take(a, some, xp) for a in (batch.X, batch.y))
+        w = None if batch.weight is None else take(batch.weight, some, xp)
         with quiet():
             if w is None:
                 ones = xp.full((1,), X.shape[0], dtype=xp.float64, device=device_of(X))

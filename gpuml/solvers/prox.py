@@ -131,7 +131,8 @@ def minimise_path(
         v = v if start is None else start[i] * scale
         v, violated, n_iter = _minimise(each, v, tol, max_iter)
         found.append((v / scale, violated, n_iter))
-    return tuple(np.stack(items) for items in zip(*found, strict=True))
+    solutions, violations, counts = (np.stack(items) for items in zip(*found, strict=True))
+    return solutions, violations, counts
 
 
 def _minimise_at_once(problem, l1, l2, start, scale, tol, max_iter, xp):

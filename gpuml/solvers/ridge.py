@@ -105,6 +105,7 @@ def _part_of(folds: Folds, split: int | None) -> Training:
     if split is None:
         return all_rows(folds)
     for parts in training_parts(folds):
+        assert parts.splits is not None  # they are not those of all rows
         local = split - parts.splits.start
         if 0 <= local < len(parts):
             return parts.part(local)
