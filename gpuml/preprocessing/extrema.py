@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn import preprocessing as sk
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, as_array, is_foreign, move, namespace, place_of
@@ -24,7 +25,124 @@ from gpuml.preprocessing._places import as_asked, at_host, check_library, move_a
 from gpuml.solvers.affine import FittedStep, Parts
 
 
-class MinMaxScaler(AffineStep, Travels, sk.MinMaxScaler):
+class _ByExtrema(AffineStep, Travels, TransformerMixin):
+    """What both scalers share, before scikit-learn's class: how rows come in and go out."""
+
+    # A step of a search that is fitted to all training parts from their extrema.
+    affine_is_diagonal = True
+    affine_needs_extrema = True
+
+    clip: bool
+    n_features_in_: int
+    n_samples_seen_: int
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Find the extrema of each feature.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            `MaxAbsScaler` takes sparse matrices too, here and below.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
+            was.
+        """
+        with unchanged_on_error(self):
+            self._reset()
+            return self.partial_fit(X, y)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None):
+        """Take more rows into account, as one `fit` to all rows so far would.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            As for `fit`.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if not is_foreign(X):
+                move_attributes(self, HOST)
+                theirs: Any = super()
+                with naming_columns(self, X):
+                    return theirs.partial_fit(X, y)
+            first = not hasattr(self, "n_samples_seen_")
+            X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
+            extrema = column_extrema(self, X)
+            if not first:
+                move_attributes(self, place_of(X))
+            self._keep(*extrema, first)
+            self.n_samples_seen_ = X.shape[0] + (0 if first else self.n_samples_seen_)
+        return self
+
+    def transform(self, X):
+        """Scale rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            nan stays nan.
+
+        Returns
+        -------
+        X_tr : array of shape (n_samples, n_features)
+            In the library, on the device and of the dtype of X.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_library(self, X, "scale_", "transform")
+        if not is_foreign(X):
+            theirs: Any = super(_ByExtrema, at_host(self))
+            with naming_columns(self, X):
+                return theirs.transform(X)
+        return as_asked(self, self._scaled(check_rows(self, X, reset=False, allow_nan=True)))
+
+    def inverse_transform(self, X):
+        """Undo `transform`, but for what was clipped.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_original : array of shape (n_samples, n_features)
+            In the library, on the device and of the dtype of X.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if not is_foreign(X):
+            theirs: Any = super(_ByExtrema, at_host(self))
+            return theirs.inverse_transform(X)
+        return self._unscaled(check_images(self, X, self.n_features_in_, allow_nan=True))
+
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why extrema do not tell the map: of dense rows they do, where nothing is clipped."""
+        return "clip=True" if self.clip else None if is_dense(X) else "sparse X"
+
+
+class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     r"""Scale each feature to a given range.
 
     .. math:: z_j = a + (b - a) (x_j - \min_i x_{ij}) / (\max_i x_{ij} - \min_i x_{ij})
@@ -66,126 +184,27 @@ class MinMaxScaler(AffineStep, Travels, sk.MinMaxScaler):
            [1.  ]])
     """
 
-    # A step of a search that is fitted to all training parts from their extrema.
     affine_params = ("feature_range",)
-    affine_is_diagonal = True
-    affine_needs_extrema = True
 
     data_min_: Array
     data_max_: Array
-    n_samples_seen_: int
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Find the extrema of each feature.
+    def _keep(self, low, high, first):
+        if not first:
+            low = of_both(self.data_min_, low, smallest=True)
+            high = of_both(self.data_max_, high, smallest=False)
+        self.scale_, self.min_ = range_map(low, high, self.feature_range)
+        self.data_min_, self.data_max_, self.data_range_ = low, high, high - low
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : MinMaxScaler
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's MinMaxScaler rejects. A failed fit leaves the estimator
-            as it was.
-        """
-        with unchanged_on_error(self):
-            self._reset()
-            return self.partial_fit(X, y)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
-        """Take more rows into account, as one `fit` to all rows so far would.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : MinMaxScaler
-
-        Raises
-        ------
-        ValueError
-            As for `fit`.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                move_attributes(self, HOST)
-                with naming_columns(self, X):
-                    return super().partial_fit(X, y)
-            first = not hasattr(self, "n_samples_seen_")
-            X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
-            low, high = column_extrema(self, X)
-            if not first:
-                move_attributes(self, place_of(X))
-                low = of_both(self.data_min_, low, smallest=True)
-                high = of_both(self.data_max_, high, smallest=False)
-            self.scale_, self.min_ = range_map(low, high, self.feature_range)
-            self.data_min_, self.data_max_, self.data_range_ = low, high, high - low
-            self.n_samples_seen_ = X.shape[0] + (0 if first else self.n_samples_seen_)
-        return self
-
-    def transform(self, X):
-        """Scale rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            nan stays nan.
-
-        Returns
-        -------
-        Xt : array of shape (n_samples, n_features)
-            In the library, on the device and of the dtype of X.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_library(self, X, "scale_", "transform")
-        if not is_foreign(X):
-            with naming_columns(self, X):
-                return sk.MinMaxScaler.transform(at_host(self), X)
-        X = check_rows(self, X, reset=False, allow_nan=True)
+    def _scaled(self, X):
         X = X * _like(self.scale_, X)
         X += _like(self.min_, X)
-        if self.clip:
-            X = namespace(X).clip(X, *map(float, self.feature_range))
-        return as_asked(self, X)
+        return namespace(X).clip(X, *map(float, self.feature_range)) if self.clip else X
 
-    def inverse_transform(self, X):
-        """Undo `transform`, but for what was clipped.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_original : array of shape (n_samples, n_features)
-            In the library, on the device and of the dtype of X.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        if not is_foreign(X):
-            return sk.MinMaxScaler.inverse_transform(at_host(self), X)
-        X = check_images(self, X, self.n_features_in_, allow_nan=True)
+    def _unscaled(self, X):
         X = X - _like(self.min_, X)
         X /= _like(self.scale_, X)
         return X
-
-    def affine_obstacle(self, X: Any) -> str | None:
-        """Why extrema do not tell the map: of dense rows they do, where nothing is clipped."""
-        return "clip=True" if self.clip else None if is_dense(X) else "sparse X"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
@@ -197,7 +216,7 @@ class MinMaxScaler(AffineStep, Travels, sk.MinMaxScaler):
         ]
 
 
-class MaxAbsScaler(AffineStep, Travels, sk.MaxAbsScaler):
+class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     r"""Divide each feature by its largest absolute value, ``max_i |x_ij|``.
 
     Zeros stay zeros. Arrays of CuPy, torch and other libraries are worked on where they are; host
@@ -235,118 +254,22 @@ class MaxAbsScaler(AffineStep, Travels, sk.MaxAbsScaler):
            [-1.  ]])
     """
 
-    # A step of a search that is fitted to all training parts from their extrema.
     affine_params = ()
-    affine_is_diagonal = True
-    affine_needs_extrema = True
 
     max_abs_: Array
-    n_samples_seen_: int
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
-        """Find the largest absolute value of each feature.
+    def _keep(self, low, high, first):
+        largest = max_abs(low, high)
+        if not first:
+            largest = of_both(self.max_abs_, largest, smallest=False)
+        self.max_abs_, self.scale_ = largest, not_zero(largest)
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : MaxAbsScaler
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's MaxAbsScaler rejects. A failed fit leaves the estimator
-            as it was.
-        """
-        with unchanged_on_error(self):
-            self._reset()
-            return self.partial_fit(X, y)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
-        """Take more rows into account, as one `fit` to all rows so far would.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : MaxAbsScaler
-
-        Raises
-        ------
-        ValueError
-            As for `fit`.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                move_attributes(self, HOST)
-                with naming_columns(self, X):
-                    return super().partial_fit(X, y)
-            first = not hasattr(self, "n_samples_seen_")
-            X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
-            largest = max_abs(*column_extrema(self, X))
-            if not first:
-                move_attributes(self, place_of(X))
-                largest = of_both(self.max_abs_, largest, smallest=False)
-            self.max_abs_, self.scale_ = largest, not_zero(largest)
-            self.n_samples_seen_ = X.shape[0] + (0 if first else self.n_samples_seen_)
-        return self
-
-    def transform(self, X):
-        """Scale rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            nan stays nan.
-
-        Returns
-        -------
-        X_tr : array of shape (n_samples, n_features)
-            In the library, on the device and of the dtype of X.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_library(self, X, "scale_", "transform")
-        if not is_foreign(X):
-            with naming_columns(self, X):
-                return sk.MaxAbsScaler.transform(at_host(self), X)
-        X = check_rows(self, X, reset=False, allow_nan=True)
+    def _scaled(self, X):
         X = X / _like(self.scale_, X)
-        return as_asked(self, namespace(X).clip(X, -1.0, 1.0) if self.clip else X)
+        return namespace(X).clip(X, -1.0, 1.0) if self.clip else X
 
-    def inverse_transform(self, X):
-        """Undo `transform`, but for what was clipped.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_original : array of shape (n_samples, n_features)
-            In the library, on the device and of the dtype of X.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        if not is_foreign(X):
-            return sk.MaxAbsScaler.inverse_transform(at_host(self), X)
-        X = check_images(self, X, self.n_features_in_, allow_nan=True)
+    def _unscaled(self, X):
         return X * _like(self.scale_, X)
-
-    def affine_obstacle(self, X: Any) -> str | None:
-        """Why extrema do not tell the map: of dense rows they do, where nothing is clipped."""
-        return "clip=True" if self.clip else None if is_dense(X) else "sparse X"
 
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
