@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Self
 
 import numpy as np
 
@@ -270,7 +271,7 @@ class TransferCounter:
         """Whether the copies of every library count, not only those that gpuml makes."""
         return self._counts_everyone
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self._source is not None:
             raise RuntimeError("This counter is counting already; make one per `with` block.")
         source = open_source()

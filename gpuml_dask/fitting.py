@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Number
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -67,7 +67,7 @@ class FitsOnWorkers(_Model):
 class FitsTargets(FitsOnWorkers):
     """`fit` of models of targets."""
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters
@@ -100,7 +100,7 @@ class FitsTargets(FitsOnWorkers):
 class FitsSparseModels(FitsOnWorkers):
     """`fit` of models with an l1 penalty."""
 
-    def fit(self, X, y, sample_weight=None, check_input=True):
+    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
         """Fit the model.
 
         Parameters
@@ -135,7 +135,7 @@ class FitsSparseModels(FitsOnWorkers):
 class FitsRows(FitsOnWorkers):
     """`fit` of transformers that look at rows alone."""
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Fit the model.
 
         Parameters

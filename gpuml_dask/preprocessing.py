@@ -1,5 +1,7 @@
 """Preprocessing of rows that are divided over the workers of a cluster."""
 
+from typing import Self
+
 from gpuml import preprocessing as one_device
 from gpuml_dask.fitting import FitsOnWorkers, Transforms, lives_on_workers
 
@@ -38,7 +40,7 @@ class StandardScaler(Transforms, FitsOnWorkers, one_device.StandardScaler):
     (300, 3)
     """
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters

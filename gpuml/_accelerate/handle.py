@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
 
 from gpuml._accelerate.callers import NEVER, is_within
 from gpuml._accelerate.modules import Order, is_put, put, take_back
@@ -48,7 +48,7 @@ class Acceleration:
         """
         take_back(self._order)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if not is_put(self._order):
             raise RuntimeError("This acceleration was undone; call gpuml.accelerate again.")
         return self

@@ -5,7 +5,7 @@ leaves to be done. What it fits is kept in attributes of the same names.
 """
 
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -238,7 +238,7 @@ class UMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.disconnection_distance = disconnection_distance
         self.precomputed_knn = precomputed_knn
 
-    def fit(self, X, y=None, ensure_all_finite=True, **kwargs):
+    def fit(self, X, y=None, ensure_all_finite=True, **kwargs) -> Self:
         """Embed rows.
 
         Parameters
@@ -315,7 +315,7 @@ class UMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return fitted_model(self).inverse_transform(X)
 
-    def update(self, X, ensure_all_finite=True):
+    def update(self, X, ensure_all_finite=True) -> Self:
         """Embed more rows together with those of the fit.
 
         Parameters

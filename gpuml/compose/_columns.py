@@ -1,6 +1,6 @@
 """Different transformers for different columns, on the device of the rows."""
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn import compose as sk
 from sklearn.base import clone
@@ -67,7 +67,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
            [ 1.,  0.,  1.]])
     """
 
-    def fit(self, X, y=None, **params):
+    def fit(self, X, y=None, **params) -> Self:
         """Fit all transformers.
 
         Parameters

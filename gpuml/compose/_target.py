@@ -1,7 +1,7 @@
 """Regression of a transformed target, on the device of the rows."""
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -74,7 +74,7 @@ class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
     """
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, **fit_params) -> Self:
         """Fit the transformer to y, and the regressor to X and the transformed y.
 
         Parameters
@@ -100,7 +100,7 @@ class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
                 return self._fit_there(X, y, fit_params)
             return super().fit(X, to_host(y) if is_foreign(y) else y, **fit_params)
 
-    def _fit_there(self, X, y, fit_params):
+    def _fit_there(self, X, y, fit_params) -> Self:
         y = _check_target(self, y, place_of(X))
         self._training_dim = y.ndim
         y = y if y.ndim == 2 else y[:, None]

@@ -1,6 +1,6 @@
 """Principal components of rows that come in batches, on the device of the data."""
 
-from typing import Any
+from typing import Any, Self
 
 from scipy import sparse
 from sklearn.decomposition import IncrementalPCA as SklearnIncrementalPCA
@@ -92,7 +92,7 @@ class IncrementalPCA(Projection, SklearnIncrementalPCA):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Find the components of rows, in batches of `batch_size`.
 
         Parameters
@@ -123,7 +123,7 @@ class IncrementalPCA(Projection, SklearnIncrementalPCA):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, check_input=True):
+    def partial_fit(self, X, y=None, check_input=True) -> Self:
         """Go on with one more batch of rows.
 
         Parameters

@@ -1,7 +1,7 @@
 """Principal component analysis on the device of its data."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from scipy import sparse
 from sklearn.base import clone
@@ -155,7 +155,7 @@ class PCA(AffineStep, Projection, SklearnPCA):
     affine_params = ("n_components", "whiten")
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Find the components.
 
         Parameters

@@ -1,6 +1,6 @@
 """Texts as counts of terms of a vocabulary, and as weights of terms."""
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn.feature_extraction import text as sk
 from sklearn.utils.validation import check_is_fitted
@@ -170,7 +170,7 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, raw_documents, y=None):
+    def fit(self, raw_documents, y=None) -> Self:
         """Find the vocabulary and the weights of its terms.
 
         Parameters

@@ -1,6 +1,6 @@
 """Counts of terms weighted by how few documents have the term, where the counts are."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -62,7 +62,7 @@ class TfidfTransformer(Travels, sk.TfidfTransformer, auto_wrap_output_keys=None)
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Find the weights of the terms.
 
         Parameters

@@ -1,7 +1,7 @@
 """Lasso and elastic net on the device of their data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -21,7 +21,7 @@ from gpuml.solvers.working_set import is_wide
 class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
     """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
 
-    def _fit(self, theirs, X, y, sample_weight, check_input):
+    def _fit(self, theirs, X, y, sample_weight, check_input) -> Self:
         with unchanged_on_error(self), small_arrays():
             X = as_array(X)
             reason = needs_host(self, X)
@@ -186,7 +186,7 @@ class ElasticNet(_SparseRegressor):
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, check_input=True):
+    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
         """Fit the model.
 
         Parameters
@@ -295,7 +295,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
     multifit_params = ("alpha", "fit_intercept")
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, check_input=True):
+    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
         """Fit the model; everything is as for `ElasticNet.fit`.
 
         Parameters

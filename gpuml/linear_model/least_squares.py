@@ -1,7 +1,7 @@
 """Ordinary least squares on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import linear_model as sk
@@ -79,7 +79,7 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
     multifit_params = ("fit_intercept",)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters

@@ -1,7 +1,7 @@
 """Logistic regression on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import linear_model as sk
@@ -138,7 +138,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
     multifit_divided = True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters

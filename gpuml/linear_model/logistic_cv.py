@@ -3,7 +3,7 @@
 import copy
 import inspect
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -139,7 +139,7 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
     score = sk.LogisticRegressionCV.score
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, **params):
+    def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose C and l1_ratio, and fit.
 
         Parameters

@@ -1,7 +1,7 @@
 """Lasso and elastic net that choose their penalty by cross-validation, from one pass."""
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -34,7 +34,7 @@ class _SparseCV(LinearPredictor):
     eps: float
     fit_intercept: bool
 
-    def _fit(self, theirs, X, y, sample_weight, params):
+    def _fit(self, theirs, X, y, sample_weight, params) -> Self:
         with unchanged_on_error(self):
             _raise_for_params(params, self, "fit")
             X = as_array(X)
@@ -183,7 +183,7 @@ class LassoCV(_SparseCV, sk.LassoCV):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, **params):
+    def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
 
         Parameters
@@ -272,7 +272,7 @@ class ElasticNetCV(_SparseCV, sk.ElasticNetCV):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, **params):
+    def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and l1_ratio, and fit; everything is as for `LassoCV.fit`.
 
         Parameters

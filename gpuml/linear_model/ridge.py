@@ -1,7 +1,7 @@
 """Ridge regression on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import linear_model as sk
@@ -128,7 +128,7 @@ class Ridge(LinearPredictor, OnePass, sk.Ridge):
     multifit_params = ("alpha", "fit_intercept")
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 
         Parameters

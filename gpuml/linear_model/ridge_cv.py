@@ -1,7 +1,7 @@
 """Ridge regression that chooses its penalty by cross-validation."""
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -83,7 +83,7 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, **params):
+    def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
 
         Parameters

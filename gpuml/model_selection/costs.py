@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from dataclasses import replace
+from typing import Self
 
 from gpuml._arrays import transfer_observers
 from gpuml.model_selection.candidates import Plan
@@ -23,7 +24,7 @@ class Costs:
         self.seconds = 0.0
         self._moved: Counter = Counter()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._started = time.perf_counter()
         transfer_observers.append(self._add)
         return self

@@ -1,7 +1,7 @@
 """Successive halving: many candidates on few resources, ever fewer of them on ever more."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 # scikit-learn has its classes in `sklearn.model_selection` once this is imported.
 import sklearn.experimental.enable_halving_search_cv  # noqa: F401
@@ -21,7 +21,7 @@ class OnePassHalving(OnePassSearch):
     All rounds share the rows that the first one brought to a device.
     """
 
-    def _fit(self, X, y, params):
+    def _fit(self, X, y, params) -> Self:
         self._n_samples_orig = _num_samples(X)
         self._base_splits: Sequence[AnySplit] | None = None
         try:

@@ -4,7 +4,7 @@ import math
 import warnings
 from contextlib import closing
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -256,7 +256,7 @@ class HyperbandSearchCV(OnePassSearch):
 
     # ------------------------------------------------------------ fit
 
-    def _fit(self, X, y, params):
+    def _fit(self, X, y, params) -> Self:
         scorer, _ = self._get_scorers()
         effective_n_jobs(self.n_jobs)  # ValueError for 0
         check_y_is_given(self, y)

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from inspect import signature
-from typing import Any
+from typing import Any, Self
 
 from sklearn import model_selection as sk
 from sklearn.base import clone, is_classifier
@@ -70,7 +70,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         return scorers, self.refit
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, **params):
+    def fit(self, X, y=None, **params) -> Self:
         """Fit and score all candidates on all splits, and the best one on all rows.
 
         Parameters
@@ -129,7 +129,7 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _html_repr(self):
         return search_html(self, super()._html_repr())
 
-    def _fit(self, X, y, params):
+    def _fit(self, X, y, params) -> Self:
         scorers, refit_metric = self._get_scorers()
         check_error_score(self.error_score)
         check_workers(self.n_jobs, self.pre_dispatch)

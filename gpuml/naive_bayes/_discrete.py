@@ -1,6 +1,6 @@
 """What the naive Bayes classifiers of discrete features share."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class Discrete(Posterior):
     _accept_sparse = True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Sum the features over the rows of each class.
 
         Parameters
@@ -53,7 +53,7 @@ class Discrete(Posterior):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
         """Take more rows into account, as one `fit` to all rows so far would.
 
         Parameters

@@ -1,6 +1,6 @@
 """Naive Bayes with normal densities, on the device of the rows."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import naive_bayes as sk
@@ -88,7 +88,7 @@ class GaussianNB(Posterior, sk.GaussianNB):
     _located_by = "theta_"
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None) -> Self:
         """Find the mean and the variance of each feature in each class.
 
         Parameters
@@ -115,7 +115,7 @@ class GaussianNB(Posterior, sk.GaussianNB):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
         """Take more rows into account.
 
         Parameters

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Self
 
 from joblib import parallel_config
 from sklearn import pipeline as sk
@@ -56,7 +56,7 @@ class FeatureUnion(Travels, sk.FeatureUnion):
            [ 1.,  1.]])
     """
 
-    def fit(self, X, y=None, **fit_params):
+    def fit(self, X, y=None, **fit_params) -> Self:
         """Fit all transformers.
 
         Parameters

@@ -1,7 +1,7 @@
 """Scaling by the smallest and the largest value of each feature, on the device of the rows."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from sklearn import preprocessing as sk
 from sklearn.base import TransformerMixin
@@ -37,7 +37,7 @@ class _ByExtrema(AffineStep, Travels, TransformerMixin):
     n_samples_seen_: int
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Find the extrema of each feature.
 
         Parameters
@@ -62,7 +62,7 @@ class _ByExtrema(AffineStep, Travels, TransformerMixin):
             return self.partial_fit(X, y)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None) -> Self:
         """Take more rows into account, as one `fit` to all rows so far would.
 
         Parameters

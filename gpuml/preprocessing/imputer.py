@@ -2,7 +2,7 @@
 
 import numbers
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import impute as sk
@@ -76,7 +76,7 @@ class SimpleImputer(Travels, sk.SimpleImputer):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Find what to fill with.
 
         Parameters

@@ -1,5 +1,7 @@
 """Rows scaled to unit norm, on the device of the rows."""
 
+from typing import Self
+
 from sklearn import preprocessing as sk
 
 from gpuml._arrays import as_array, is_foreign, namespace
@@ -40,7 +42,7 @@ class Normalizer(Travels, sk.Normalizer):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Check the parameters and X; nothing is learnt.
 
         Parameters

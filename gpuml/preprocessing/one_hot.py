@@ -1,6 +1,6 @@
 """A column for each category, on the device of the rows."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import preprocessing as sk
@@ -56,7 +56,7 @@ class OneHotEncoder(Travels, sk.OneHotEncoder):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Find the categories of each feature.
 
         Parameters

@@ -1,7 +1,7 @@
 """Products of features up to a degree, on the device of the rows."""
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
@@ -48,7 +48,7 @@ class PolynomialFeatures(Travels, sk.PolynomialFeatures):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None) -> Self:
         """Count the products.
 
         Parameters

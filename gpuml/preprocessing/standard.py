@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import preprocessing as sk
@@ -103,7 +103,7 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
     affine_is_diagonal = True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None) -> Self:
         """Find the mean and the variance of each feature.
 
         Parameters
@@ -129,7 +129,7 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
             return self.partial_fit(X, y, sample_weight)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(self, X, y=None, sample_weight=None) -> Self:
         """Take more rows into account, as one `fit` to all rows so far would.
 
         Parameters

@@ -7,7 +7,7 @@ pieces follow the data alone.
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from distributed import Client, Future, get_client
@@ -209,7 +209,7 @@ class Table:
             self._is_closed = True
             _release(self._columns.values())
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info):

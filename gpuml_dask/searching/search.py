@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -43,7 +43,7 @@ class ClusterSearch(OnePassSearch):
     # Splits of labels on workers follow from how many there are of each; see `Session.splits`.
     counts_labels = True
 
-    def fit(self, X, y=None, **params):
+    def fit(self, X, y=None, **params) -> Self:
         """Fit and score all candidates on all splits, and the best one on all rows.
 
         Parameters
