@@ -394,3 +394,20 @@ def synchronize(place: Place) -> None:
         _cupy().cuda.get_current_stream().synchronize()
     elif place.kind == "torch" and not place.is_host:
         sys.modules["torch"].cuda.synchronize()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception of any library says that memory ran out."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def free_memory(place: Place) -> None:
+    """Give the unused blocks of a GPU memory pool back."""
+    if place.kind == "cupy":
+        import cupy
+
+        cupy.get_default_memory_pool().free_all_blocks()
+    elif place.kind == "torch" and not place.is_host:
+        import torch
+
+        torch.cuda.empty_cache()

@@ -7,14 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import HOST, Array, compute_place, move, namespace, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    compute_place,
+    is_out_of_memory,
+    move,
+    namespace,
+    to_host,
+)
 from gpuml._config import current_settings
 from gpuml._progress import progress_bar
 from gpuml.encodings import Packed
 from gpuml.reading.sources import Source, source_of
 from gpuml.reading.streams import parts_of
 from gpuml.reading.visits import Visits
-from gpuml.solvers._blocks import is_out_of_memory
 from gpuml.solvers.compressed import (
     ErrorEstimate,
     Plan,

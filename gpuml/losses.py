@@ -1,8 +1,8 @@
-"""Losses of classifiers that are linear in the features: value, slope and curvature.
+"""Losses of models that are linear in the features: value, slope and curvature.
 
 Each is a function of the margins ``z`` (k, ..., b) of many models at b rows. Rows come last so that
-those of a block are neighbours in memory; k is 1 for two classes, else the number of classes.
-`target` (b,) holds codes of classes, as floats for two classes and as integers for more.
+those of a block are neighbours in memory; k is the number of vectors of a model. A solver asks a
+loss for what it needs and knows none by name: a new loss is an entry in this file.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,11 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy
+
+# Exponents beyond which rates stay as they are: no sum of a float32 or float64 overflows by them.
+LARGEST_EXPONENT = {"float32": 60.0, "float64": 600.0}
+# Of targets that are all 0, whose models have no minimum.
+SMALLEST_RATE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -25,17 +30,35 @@ class Loss:
         Loss of each row.
     slope : callable -> (k, ..., b)
         Its derivatives by z. May use the memory of z.
-    flattest : callable ``k -> float``
-        Second derivative by one margin where all classes are equally likely.
-    probability : callable ``(z, xp) -> (K, ..., b)``
-        Probabilities of the K >= 2 classes.
+    curvature : callable -> (k, ..., b)
+        Its second derivatives c by z; where vectors are `coupled`, they are ``diag(c) - c c'``. May
+        use the memory of z.
+    mean : callable ``(z, xp) -> (K, ..., b)``
+        The inverse link: probabilities of K >= 2 classes, else expected targets (K = 1).
+    typical : callable ``(k, mean) -> curvature``
+        Of one margin, in a model without features; ``mean()`` is the mean of the targets.
+    link : callable ``(mean, xp) -> z`` or None
+        The margin of a model without features, of targets of this mean; None begins at 0.
+    bound : float or None
+        The largest second derivative along any direction, over the square of its length; None for
+        losses without a bound.
+    coupled : bool
+        Whether a change of all margins alike changes nothing, so that vectors share their rows.
+    cuda : str or None
+        The slope in CUDA, as an expression of ``z`` and ``y`` of type T, where vectors are not
+        coupled; None takes plain operations of arrays.
     """
 
     name: str
     value: Callable[..., Array]
     slope: Callable[..., Array]
-    flattest: Callable[[int], float]
-    probability: Callable[..., Array]
+    curvature: Callable[..., Array]
+    mean: Callable[..., Array]
+    typical: Callable[[int, Callable[[], Any]], Any]
+    bound: float | None
+    link: Callable[..., Array] | None = None
+    coupled: bool = False
+    cuda: str | None = None
 
 
 def sigmoid(z: Array, xp: Any) -> Array:
@@ -48,6 +71,17 @@ def sigmoid(z: Array, xp: Any) -> Array:
         z += 0.5
         return z
     return 0.5 * xp.tanh(0.5 * z) + 0.5
+
+
+def one_hot(target: Array, z: Array, xp: Any) -> Array:
+    """Indicators (k, 1, ..., b) of the classes of b rows, for margins z (k, ..., b)."""
+    k = z.shape[0]
+    classes = xp.arange(k, dtype=target.dtype, device=device_of(z))
+    shape = (k,) + (1,) * (z.ndim - 2) + (z.shape[-1],)
+    return xp.reshape(xp.astype(classes[:, None] == target[None, :], z.dtype), shape)
+
+
+# ---------------------------------------------------------------- two classes: codes as floats
 
 
 def _binomial_value(z, target, xp):
@@ -63,10 +97,22 @@ def _binomial_slope(z, target, xp):
     return slope - target
 
 
-def _binomial_probability(z, xp):
+def _binomial_curvature(z, target, xp):
+    p = _binomial_mean(z, xp)
+    return (p[0, ...] * p[1, ...])[None, ...]
+
+
+def _binomial_mean(z, xp):
     z = z[0, ...]
     # Both from their own exponential: 1 - p would lose the digits of a small probability.
     return xp.stack([sigmoid(-z, xp), sigmoid(xp.asarray(z, copy=True), xp)])
+
+
+def _quarter(k, mean):
+    return 0.25
+
+
+# ---------------------------------------------------------------- more classes: codes as integers
 
 
 def _softmax(z, xp):
@@ -94,23 +140,74 @@ def _multinomial_slope(z, target, xp):
     return p - one_hot(target, p, xp)
 
 
-def _multinomial_probability(z, xp):
+def _multinomial_curvature(z, target, xp):
+    return _softmax(z, xp)
+
+
+def _multinomial_mean(z, xp):
     return _softmax(xp.asarray(z, copy=True), xp)
 
 
-def one_hot(target: Array, z: Array, xp: Any) -> Array:
-    """Indicators (k, 1, ..., b) of the classes of b rows, for margins z (k, ..., b)."""
-    k = z.shape[0]
-    classes = xp.arange(k, dtype=target.dtype, device=device_of(z))
-    shape = (k,) + (1,) * (z.ndim - 2) + (z.shape[-1],)
-    return xp.reshape(xp.astype(classes[:, None] == target[None, :], z.dtype), shape)
+def _equal_shares(k, mean):
+    return 1.0 / k
 
 
-BINOMIAL = Loss("binomial", _binomial_value, _binomial_slope, lambda k: 0.25, _binomial_probability)
+# ---------------------------------------------------------------- counts and rates: log link
+
+
+def _rate(z, xp):
+    """``exp(z)``, which stays finite: what no model of the minimum comes near is cut off."""
+    return xp.exp(xp.clip(z, max=LARGEST_EXPONENT[str(z.dtype).rpartition(".")[2]]))
+
+
+def _poisson_value(z, target, xp):
+    return (_rate(z, xp) - target * z)[0, ...]
+
+
+def _poisson_slope(z, target, xp):
+    return _rate(z, xp) - target
+
+
+def _poisson_curvature(z, target, xp):
+    return _rate(z, xp)
+
+
+def _of_mean(k, mean):
+    return mean()
+
+
+def _log(mean, xp):
+    return xp.log(xp.clip(mean, min=SMALLEST_RATE))
+
+
+BINOMIAL = Loss(
+    "binomial",
+    _binomial_value,
+    _binomial_slope,
+    _binomial_curvature,
+    _binomial_mean,
+    typical=_quarter,
+    bound=0.25,
+    cuda="T(1) / (T(1) + exp(-z)) - y",
+)
 MULTINOMIAL = Loss(
     "multinomial",
     _multinomial_value,
     _multinomial_slope,
-    lambda k: 1.0 / k,
-    _multinomial_probability,
+    _multinomial_curvature,
+    _multinomial_mean,
+    typical=_equal_shares,
+    bound=0.5,
+    coupled=True,
+)
+POISSON = Loss(
+    "poisson",
+    _poisson_value,
+    _poisson_slope,
+    _poisson_curvature,
+    _rate,
+    typical=_of_mean,
+    bound=None,
+    link=_log,
+    cuda="exp(min(z, sizeof(T) == 4 ? T(60) : T(600))) - y",
 )

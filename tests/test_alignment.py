@@ -9,6 +9,7 @@ import pytest
 from sklearn.dummy import DummyRegressor
 
 from gpuml._arrays import HOST, aligned, as_array, move
+from gpuml.designs import Dense
 from gpuml.linear_model import Ridge
 from gpuml.losses import BINOMIAL
 from gpuml.model_selection.one_by_one import Task
@@ -45,8 +46,9 @@ def test_what_has_no_bytes_of_its_own_is_left_alone():
 def test_records_of_rows_are_aligned_where_they_come_to(rng, order):
     X = np.asarray(rng.normal(size=(90, 3)), order=order)
     batch = Ridge().multifit_batch(X, rng.normal(size=90), rng.random(90))
-    rows = LossRows(X, batch.y[:, 0], batch.weight[None, :], BINOMIAL, 1, HOST)
-    for record in (batch, rows):
+    design = Dense(X, HOST)
+    rows = LossRows(design, batch.y[:, 0], batch.weight[None, :], BINOMIAL, 1)
+    for record in (batch, design, rows):
         arrived = vars(travelled(record))
         for name, value in vars(record).items():
             if isinstance(value, np.ndarray):

@@ -82,9 +82,17 @@ RULES = {
         *("gpuml._arrays", "gpuml._config", "gpuml._progress", "gpuml.encodings", "gpuml.reading"),
         *("gpuml.solvers", "sklearn.utils"),
     ),
+    # What X is to a solver.
+    "gpuml.designs": ("gpuml._arrays", "gpuml._ops", "gpuml.data"),
     "gpuml.solvers": (
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._threads", "gpuml.data"),
-        *("gpuml.encodings", "gpuml.losses", "gpuml.metrics.residuals", "gpuml.penalties"),
+        *(
+            "gpuml.designs",
+            "gpuml.encodings",
+            "gpuml.losses",
+            "gpuml.metrics.residuals",
+            "gpuml.penalties",
+        ),
     ),
     # Compiled loops that NumPy has none of.
     "gpuml.solvers._coordinates": ("gpuml._sklearn", "sklearn.exceptions"),
@@ -96,7 +104,7 @@ RULES = {
     "gpuml.linear_model": (
         *("gpuml._sklearn", "gpuml.extending"),
         *("gpuml._arrays", "gpuml._config", "gpuml._ops", "gpuml._validation", "gpuml.data"),
-        *("gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
+        *("gpuml.designs", "gpuml.losses", "gpuml.metrics", "gpuml.solvers", "sklearn"),
         *("gpuml._csr", "gpuml._cuml", "gpuml._host_rows", "gpuml._small_arrays", "gpuml._travel"),
         *("gpuml.resampling",),
     ),
@@ -215,8 +223,9 @@ OF_GPUML = (
 INSIDE_FUNCTIONS = {
     "cupy": ("gpuml", "gpuml_dask"),
     "cupyx": (
-        *("gpuml._stored", "gpuml.adapters", "gpuml.feature_extraction", "gpuml.model_selection"),
-        *("gpuml.pipeline", "gpuml.preprocessing", "gpuml.random_projection", "gpuml.solvers"),
+        *("gpuml._stored", "gpuml.adapters", "gpuml.designs", "gpuml.feature_extraction"),
+        *("gpuml.model_selection", "gpuml.pipeline", "gpuml.preprocessing"),
+        *("gpuml.random_projection", "gpuml.solvers"),
     ),
     "torch": ("gpuml",),
     "matplotlib": ("gpuml.inspection", "gpuml.model_selection"),

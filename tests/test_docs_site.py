@@ -22,8 +22,8 @@ PAGES = (
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
 FOR_AUTHORS = {
     "gpuml": {
-        *("adapters", "data", "divided", "feature_extraction", "files", "losses", "penalties"),
-        *("persistence", "reading", "resampling", "solvers"),  # what persistence has, gpuml has
+        *("adapters", "data", "designs", "divided", "feature_extraction", "files", "losses"),
+        *("penalties", "persistence", "reading", "resampling", "solvers"),  # `save` is of gpuml
     },
     "gpuml_dask": {
         *("cluster", "fitting", "on_start", "planning", "resuming", "rows"),

@@ -10,7 +10,7 @@ from gpuml._arrays import Array, move, namespace, to_host
 from gpuml._sklearn import _check_solver
 from gpuml.data import Batch
 from gpuml.linear_model._cross_validation import numbers_in
-from gpuml.linear_model._logistic_stack import LogisticStack
+from gpuml.linear_model._loss_stack import LossStack
 from gpuml.linear_model._stack import at_home
 
 
@@ -79,7 +79,7 @@ class Grid:
             return 0.0
         return np.mean([self.ratios[index] for index in indices])
 
-    def attributes(self, stack: LogisticStack, scores: np.ndarray, C: Any, ratio: Any) -> dict:
+    def attributes(self, stack: LossStack, scores: np.ndarray, C: Any, ratio: Any) -> dict:
         """`C_`, `l1_ratio_`, `coefs_paths_`, `scores_` and `n_iter_`, in the form asked for."""
         batch = stack.folds.batch
         W = stack.solved.W if self.estimator.fit_intercept else stack.solved.W[..., :-1]

@@ -5,7 +5,11 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from gpuml._arrays import Array, Place, move, namespace
+from gpuml._csr import is_sparse
+from gpuml.designs._sparse_ops import times
+from gpuml.designs.sparse import float64_matrix
 from gpuml.linear_model._classifier import softmax, two_class_probability
+from gpuml.losses import POISSON, Loss
 
 Kind = TypeVar("Kind", bound="Responses")
 
@@ -40,6 +44,15 @@ class Responses:
             self,
             **{n: xp.take(xp.concat([getattr(p, n) for p in parts]), order, axis=0) for n in names},
         )
+
+
+def _margins(X, coef, intercept):
+    """Margins (C, k, m) of models (C, k, p) and (C, k) for rows (m, p), dense or sparse."""
+    xp = namespace(coef)
+    n_candidates, k, p = coef.shape
+    A = xp.reshape(coef, (n_candidates * k, p))
+    values = times(X, A.T).T if is_sparse(X) else A @ X.T
+    return xp.reshape(values + xp.reshape(intercept, (-1, 1)), (n_candidates, k, X.shape[0]))
 
 
 @dataclass(frozen=True)
@@ -81,15 +94,26 @@ class Logits(Responses):
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        xp = namespace(X)
+        xp = namespace(self.coef)
         coef = xp.astype(self.coef[candidates, split, ...], X.dtype)  # (C, k, p)
-        n_candidates, k, p = coef.shape
-        offset = xp.astype(self.intercept[candidates, split, ...], X.dtype)
-        values = xp.reshape(coef, (n_candidates * k, p)) @ X.T + xp.reshape(offset, (-1, 1))
-        scores = xp.reshape(values, (n_candidates, k, X.shape[0]))
-        return scores[:, 0, :] if k == 1 else xp.matrix_transpose(scores)
+        scores = _margins(X, coef, xp.astype(self.intercept[candidates, split, ...], X.dtype))
+        return scores[:, 0, :] if scores.shape[1] == 1 else xp.matrix_transpose(scores)
 
     def probability(self, decision: Array) -> Array:
         """Probabilities (C, m, k) of decision values."""
         xp = namespace(decision)
         return two_class_probability(decision, xp) if decision.ndim == 2 else softmax(decision, xp)
+
+
+@dataclass(frozen=True)
+class Means(Responses):
+    """Models that predict the mean of a target, by the inverse link of their loss."""
+
+    loss: Loss = POISSON
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m) of some candidates of one split for rows X (m, p), float64."""
+        xp = namespace(self.coef)
+        X = float64_matrix(X) if is_sparse(X) else xp.astype(X, xp.float64, copy=False)
+        coef, intercept = (a[candidates, split, ...] for a in (self.coef, self.intercept))
+        return self.loss.mean(_margins(X, coef, intercept), xp)[:, 0, :]

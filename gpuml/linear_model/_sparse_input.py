@@ -8,7 +8,7 @@ from gpuml._arrays import Array, as_array, is_array, move, place_of
 from gpuml._config import current_settings
 from gpuml._csr import check_csr, is_cupyx_sparse
 from gpuml._validation import check_classify, check_fit
-from gpuml.solvers._sparse_ops import times
+from gpuml.designs._sparse_ops import times
 from gpuml.solvers.sparse_rows import SparseBatch, sparse_batch
 
 

@@ -12,10 +12,10 @@ from gpuml._arrays import Array, device_of, free_bytes, itemsize, namespace
 from gpuml._config import current_settings
 from gpuml._ops import all_finite
 from gpuml.data import Folds, whole
+from gpuml.designs._sparse_ops import spread_columns, times
 from gpuml.linear_model._stack import at_home, residual_moments
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
-from gpuml.solvers._sparse_ops import spread_columns, times
 from gpuml.solvers.described import ASKED_PRECISION, Described, all_rows, training_parts
 from gpuml.solvers.sparse_moments import solve_moments, sparse_moments
 from gpuml.solvers.sparse_ridge import centred_rows, solve_sparse_ridge

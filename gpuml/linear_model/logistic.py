@@ -16,17 +16,17 @@ from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.extending import MultifitEstimator
+from gpuml.linear_model._class_models import ClassModels
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
 from gpuml.linear_model._logistic_parameters import warn_if_stopped, warn_of_parameters
-from gpuml.linear_model._logistic_stack import LogisticStack, Strength, fit_logistic
+from gpuml.linear_model._loss_stack import LossStack, Strength, fit_loss
 from gpuml.linear_model._sparse_input import (
     refuse_device_sparse,
     sparse_classes_batch,
     sparse_response,
 )
-from gpuml.linear_model._sparse_logistic_stack import SparseLogisticStack, fit_sparse_logistic
-from gpuml.solvers.logistic import Options
+from gpuml.solvers.loss_models import Options
 from gpuml.solvers.sparse_rows import SparseBatch
 
 NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
@@ -290,7 +290,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
 
         Returns
         -------
-        LogisticStack, or SparseLogisticStack of sparse rows
+        LossStack
 
         Raises
         ------
@@ -302,14 +302,10 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
 
     def _stack(self, folds, strengths, start, advance=None):
         """All models, with a warning of those that stopped early."""
-        options, weight = self._options(folds), self.class_weight
-        fit: Any = fit_logistic
-        kind: Any = LogisticStack
-        if isinstance(folds.batch, SparseBatch):
-            fit, kind = fit_sparse_logistic, SparseLogisticStack
-        solved = fit(folds, strengths, options, weight, start, advance)
+        options, kind = self._options(folds), ClassModels(self.class_weight)
+        solved = fit_loss(folds, kind, strengths, options, start, advance)
         warn_if_stopped(self, solved)
-        return kind(folds, solved, strengths, options, weight)
+        return LossStack(folds, solved, strengths, options, kind)
 
     def _strength(self, candidate: Mapping[str, Any], *, warn: bool = False) -> Strength:
         """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""

@@ -15,10 +15,11 @@ from gpuml._config import current_settings
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
 from gpuml._validation import ClassData, check_classify, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, take, whole
+from gpuml.linear_model._class_models import class_counts, class_factors
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._cross_validation import checked_folds, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
-from gpuml.linear_model._logistic_stack import LogisticStack, class_counts, class_factors
+from gpuml.linear_model._loss_stack import LossStack
 from gpuml.linear_model._stack import at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
 from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
@@ -218,7 +219,7 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         cv = StratifiedKFold(number) if isinstance(number, Integral) else check_cv(number)
         return checked_folds(make_folds(batch, split_rows(cv, X, _labels_of(data), batch.n_rows)))
 
-    def _fit_grid(self, folds: Folds, grid: Grid) -> LogisticStack:
+    def _fit_grid(self, folds: Folds, grid: Grid) -> LossStack:
         model = LogisticRegression(
             solver=self.solver,
             tol=self.tol,
@@ -354,7 +355,7 @@ def _with_options(scorer: Any, options: dict[str, Any]) -> Any:
     return scorer
 
 
-def _mean_model(stack: LogisticStack, positions: list[int]) -> dict[str, Any]:
+def _mean_model(stack: LossStack, positions: list[int]) -> dict[str, Any]:
     """Attributes of the mean of one model of each split."""
     batch, W = stack.folds.batch, stack.solved.W
     xp = namespace(W)

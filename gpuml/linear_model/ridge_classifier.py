@@ -24,10 +24,10 @@ from gpuml.data import (
     whole,
 )
 from gpuml.linear_model._base import OnePass
+from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
 from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
-from gpuml.linear_model._logistic_stack import class_counts
 from gpuml.linear_model._responses import Indications
 from gpuml.linear_model._stack import LeastSquaresStack
 from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, move, namespace
+from gpuml._arrays import Array, Place, free_memory, is_out_of_memory, move, namespace
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Batch, Rows, count_rows, cut, take
 
@@ -129,20 +129,3 @@ def _thread_count(blocks, n_rows):
     if n_rows * q * q < THREADED_FROM_PRODUCTS or 8 * q * q > THREAD_TOTAL_BYTES:
         return 1
     return blas_threads()
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception of any library says that memory ran out."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-
-
-def free_memory(place: Place) -> None:
-    """Give the unused blocks of a GPU memory pool back."""
-    if place.kind == "cupy":
-        import cupy
-
-        cupy.get_default_memory_pool().free_all_blocks()
-    elif place.kind == "torch" and not place.is_host:
-        import torch
-
-        torch.cuda.empty_cache()

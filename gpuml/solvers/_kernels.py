@@ -4,22 +4,29 @@ from functools import cache
 from typing import Any
 
 from gpuml._arrays import Array
+from gpuml.losses import Loss
+
+
+def has_kernel(loss: Loss) -> bool:
+    """Whether slopes of a loss come from one kernel; plain operations of arrays make many."""
+    return loss.coupled or loss.cuda is not None
 
 
 @cache
-def _binomial():
+def _one_vector(name: str, slope: str) -> Any:
+    """The kernel of a loss with one margin, from its slope as an expression of z and y."""
     import cupy
 
     return cupy.ElementwiseKernel(
-        "T offset, Y y, W w",
-        "T z",
-        "z = (T(1) / (T(1) + exp(-(z + offset))) - T(y)) * T(w)",
-        "gpuml_binomial_slope",
+        "T offset, Y target, W w",
+        "T margin",
+        f"const T z = margin + offset; const T y = target; margin = ({slope}) * T(w)",
+        f"gpuml_{name}_slope",
     )
 
 
 @cache
-def _multinomial():
+def _softmax() -> Any:
     import cupy
 
     # One thread per model and row; classes are `stride` apart.
@@ -44,18 +51,18 @@ def _multinomial():
             z[i + j * stride] = z[i + j * stride] * scale - (j == (long long)y ? T(w) : T(0));
         }
         """,
-        "gpuml_multinomial_slope",
+        "gpuml_softmax_slope",
     )
 
 
 def weighted_slope(
-    loss: str, z: Array, offset: Array, target: Array, weights: Array | None, shape: tuple
+    loss: Loss, z: Array, offset: Array, target: Array, weights: Array | None, shape: tuple
 ) -> Array:
-    """Weight x slope of the loss, (k C S, b), in the memory of `z`.
+    """Weight x slope of a loss that `has_kernel`, (k C S, b), in the memory of `z` where it can be.
 
     Parameters
     ----------
-    loss : {"binomial", "multinomial"}
+    loss : Loss
     z : CuPy array (k C S, b)
         Margins without their offsets.
     offset : array (k C S, 1)
@@ -66,13 +73,15 @@ def weighted_slope(
     import cupy
 
     k, n_candidates, n_splits = shape
+    z = cupy.ascontiguousarray(z)
     n_rows = z.shape[-1]
     weights = cupy.ones((1, 1), dtype=cupy.uint8) if weights is None else weights
-    if loss == "binomial":
+    if not loss.coupled:
         grid: Any = z.reshape(n_candidates, n_splits, n_rows)
-        _binomial()(offset.reshape(n_candidates, n_splits, 1), target, weights, grid)
+        slope = _one_vector(loss.name, loss.cuda or "")
+        slope(offset.reshape(n_candidates, n_splits, 1), target, weights, grid)
         return z
     stride = n_candidates * n_splits * n_rows
     y, w = (cupy.broadcast_to(a, (n_candidates, n_splits, n_rows)) for a in (target, weights))
-    _multinomial()(offset, y, w, k, stride, n_rows, z)
+    _softmax()(offset, y, w, k, stride, n_rows, z)
     return z

@@ -5,26 +5,25 @@ numbers, the intercept last. All of them are rows of one matrix, so that margins
 all models are two matrix products per block of rows. A row that a split holds out weighs 0 there.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, is_numpy, itemsize, move, place_of
+from gpuml._arrays import Array, Place, is_numpy, is_out_of_memory, move, place_of
 from gpuml._ops import along_rows, zeros
 from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Aligned, Holders, spaced
+from gpuml.designs import Block, Dense, Design
 from gpuml.losses import Loss
-from gpuml.solvers._blocks import free_memory, is_out_of_memory, quiet
+from gpuml.solvers._blocks import quiet
+from gpuml.solvers._kernels import has_kernel, weighted_slope
 
-# Workspace of one block: within the cache of a core, or of a GPU several times over.
-CPU_BLOCK_BYTES = 2**20
-GPU_BLOCK_BYTES = 2**29
-SMALLEST_BLOCK_ROWS = 64
 # Boundaries of the runs of blocks that threads get follow the data alone, so that sums are the same
 # to the last bit for any number of threads.
 RUNS = 16
@@ -39,48 +38,48 @@ class LossRows(Aligned):
 
     Attributes
     ----------
-    X : array (n, p)
+    design : Design
+        The rows.
     target : array (n,)
-        As the loss wants it, at `place`.
+        As the loss wants it, at the place of the design.
     weights : array (S, n) or None
-        Of the dtype of X or of small integers, at `place`; None weighs every row 1 in one split.
+        Of the dtype of X or of small integers, at that place; None weighs every row 1 in one split.
     loss : Loss
     n_vectors : int
         k: coefficient vectors of one model.
-    place : Place
-        Where to compute. X may lie elsewhere: its blocks are brought there one by one.
     frame : array (S, p' + 1, p + 1) or None
         Vectors of models, times it, are vectors for the rows: models are of affine images of the
         rows that differ from split to split, and the images are never formed.
-    block_bytes : int, optional
-        Bound on the workspace of a block.
     advance : callable, optional
         Called with the number of rows read.
     threads : int
-        Threads of our own on a CPU, where BLAS is kept to one (see `solvers.logistic.solve`).
+        Threads of our own on a CPU, where BLAS is kept to one (see `solvers.loss_models.solve`).
     first : int
         Number of the first row among all rows, where these are a piece of them.
     """
 
-    X: Array
+    design: Design
     target: Array
     weights: Array | None
     loss: Loss
     n_vectors: int
-    place: Place
     frame: Array | None = None
-    block_bytes: int | None = None
     advance: Callable[[int], None] | None = None
     threads: int = 1
     first: int = 0
 
     @property
+    def place(self) -> Place:
+        """Where to compute."""
+        return self.design.place
+
+    @property
     def n_rows(self) -> int:
-        return self.X.shape[0]
+        return self.design.shape[0]
 
     @property
     def n_features(self) -> int:
-        return self.X.shape[1]
+        return self.design.shape[1]
 
     @property
     def n_splits(self) -> int:
@@ -89,12 +88,12 @@ class LossRows(Aligned):
     @property
     def itemsize(self) -> int:
         """Bytes of a number of X."""
-        return itemsize(self.X.dtype)
+        return self.design.itemsize
 
-    @cached_property
+    @property
     def dtype(self) -> Any:
         """Float dtype of the rows in the library of `place`."""
-        return getattr(self.place.xp, str(self.X.dtype).rpartition(".")[2])
+        return self.design.dtype
 
     def of_rows(self, W: Array) -> Array:
         """Models (C, S, k, q) as models of the rows, where they are of images of them."""
@@ -121,23 +120,23 @@ class LossRows(Aligned):
         xp = self.place.xp
         like = self.target if self.weights is None else self.weights
         largest = zeros((self.n_splits,), like=like, xp=xp)
-        for rows in self.blocks(1, slice(0, self.n_rows)):
-            X = move(self.X[rows, ...], self.place)
-            own = xp.astype(xp.max(xp.abs(X), axis=1), xp.float64)[None, :]
+        for block in self.design.blocks(1):
+            own = xp.max(xp.abs(block.dense()), axis=1)[None, :]
             if self.weights is not None:
-                own = xp.where(self.weights[:, rows] > 0, own, xp.zeros_like(own))
+                own = xp.where(self.weights[:, block.rows] > 0, own, xp.zeros_like(own))
             largest = xp.maximum(largest, xp.max(own, axis=1))
         return largest
 
     def every(self, step: int) -> "LossRows":
         """One row in `step`, brought to `place` in float64."""
-        xp = self.place.xp
         rows = spaced(step // 2, step, self.first, self.n_rows)
-        X = xp.astype(move(self.X[rows, ...], self.place), xp.float64)
-        weights = None if self.weights is None else self.weights[:, rows]
-        before = len(range(step // 2, self.first, step))
         return replace(
-            self, X=X, target=self.target[rows], weights=weights, advance=None, first=before
+            self,
+            design=self.design.sample(rows),
+            target=self.target[rows],
+            weights=None if self.weights is None else self.weights[:, rows],
+            advance=None,
+            first=len(range(step // 2, self.first, step)),
         )
 
     def total(self, function: Callable[..., Array], *args: Any) -> Array:
@@ -147,38 +146,6 @@ class LossRows(Aligned):
     def ask(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(rows, *args)``, whatever it is."""
         return function(self, *args)
-
-    def with_smaller_blocks(self, n_models: int, error: BaseException) -> "LossRows":
-        """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
-        size = self._rows_per_block(n_models) // 4
-        if size < SMALLEST_BLOCK_ROWS // 4:
-            raise MemoryError(
-                f"Not enough memory on {self.place} for blocks of {4 * size} rows x "
-                f"{self.n_features} columns and their margins of {n_models} models. Free memory "
-                "there, set a smaller gpuml.set_config(solver_bytes=...), or use "
-                "gpuml.set_config(device='cpu')."
-            ) from error
-        free_memory(self.place)
-        return replace(self, block_bytes=size * self._row_bytes(n_models))
-
-    def blocks(self, n_models: int, rows: slice) -> Iterator[slice]:
-        """Rows in pieces whose workspace for so many models stays in bounds."""
-        size = self._rows_per_block(n_models)
-        for start in range(rows.start, rows.stop, size):
-            yield slice(start, min(start + size, rows.stop))
-
-    def _rows_per_block(self, n_models):
-        if self.block_bytes is not None:
-            bound, smallest = self.block_bytes, 1
-        else:
-            on_cpu = self.place.kind == "numpy"
-            bound = CPU_BLOCK_BYTES if on_cpu else GPU_BLOCK_BYTES
-            smallest = SMALLEST_BLOCK_ROWS
-        return max(smallest, bound // self._row_bytes(n_models))
-
-    def _row_bytes(self, n_models):
-        columns = self.n_features + 2 * self.n_vectors * n_models
-        return columns * itemsize(self.X.dtype)
 
 
 @dataclass(frozen=True)
@@ -267,12 +234,11 @@ def _joined(columns, loss, n_vectors, frame):
     place = place_of(X[0])
     xp = place.xp
     return LossRows(
-        X=xp.concat(X),
+        design=Dense(xp.concat(X), place),
         target=xp.concat(target),
         weights=xp.concat(weights, axis=1),
         loss=loss,
         n_vectors=n_vectors,
-        place=place,
         frame=None if frame is None else move(frame, place),
     )
 
@@ -283,7 +249,7 @@ def _columns_of(data):
     if weights is None:
         xp = data.place.xp
         weights = xp.ones((1, data.n_rows), dtype=xp.uint8, device=data.place.device)
-    return data.X, data.target, weights
+    return data.design.block(slice(0, data.n_rows)).dense(), data.target, weights
 
 
 def gradients(data: "AnyLossRows", W: Array) -> Array:
@@ -304,77 +270,67 @@ def _row_gradients(data, W):
     coef, offset = xp.astype(A[:, :-1], data.dtype), xp.astype(A[:, -1:], data.dtype)
     shape = (k, n_candidates, n_splits)
 
-    def add(total, rows):
-        X = move(data.X[rows, ...], data.place)
-        slope = _weighted_slope(data, X, rows, coef, offset, shape, xp)
-        _add_products(total, slope, X, xp)
+    def add(total, block):
+        slope = _weighted_slope(data, block, coef, offset, shape, xp)
+        total[:, :-1] += block.products(slope)
+        total[:, -1] += along_rows(xp.sum, slope, xp)
         if data.advance is not None:
-            data.advance(rows.stop - rows.start)
+            data.advance(block.rows.stop - block.rows.start)
 
-    total = _sum_over_rows(data, n_candidates * n_splits, (A.shape[0], q), add)
+    total = sum_over_rows(data, A.shape, add)
     return xp.permute_dims(xp.reshape(total, (*shape, q)), (1, 2, 0, 3))
 
 
-def margins(X: Array, coef: Array, offset: Array, xp: Any) -> Array:
-    """``coef X' + offset`` (M, b); a product of NumPy takes the transposed X as it is."""
-    z = coef @ X.T
+def _weighted_slope(data, block, coef, offset, shape, xp):
+    """Weight x slope (M, b) of a block, all models as rows."""
+    rows = block.rows
+    weights = None if data.weights is None else data.weights[:, rows]
+    z, target = block.margins(coef), data.target[rows]
+    if data.place.kind == "cupy" and has_kernel(data.loss):
+        return weighted_slope(data.loss, z, offset, target, weights, shape)
     if is_numpy(z):
         z += offset
-        return z
-    return z + offset
-
-
-def _weighted_slope(data, X, rows, coef, offset, shape, xp):
-    """Weight x slope (M, b) of a block, all models as rows."""
-    weights = None if data.weights is None else data.weights[:, rows]
-    if type(X).__module__.startswith("cupy"):
-        from gpuml.solvers._kernels import weighted_slope
-
-        z = coef @ X.T
-        return weighted_slope(data.loss.name, z, offset, data.target[rows], weights, shape)
-    z = xp.reshape(margins(X, coef, offset, xp), (*shape, X.shape[0]))
-    slope = data.loss.slope(z, data.target[rows], xp)
-    if weights is None:
-        return xp.reshape(slope, (-1, X.shape[0]))
-    if is_numpy(slope):
-        slope *= weights
     else:
+        z = z + offset
+    slope = data.loss.slope(xp.reshape(z, (*shape, z.shape[-1])), target, xp)
+    if weights is not None and is_numpy(slope):
+        slope *= weights
+    elif weights is not None:
         slope = slope * xp.astype(weights, slope.dtype, copy=False)
-    return xp.reshape(slope, (-1, X.shape[0]))
+    return xp.reshape(slope, (-1, slope.shape[-1]))
 
 
-def _add_products(total, slope, X, xp):
-    """Add products of a block to float64 sums; within a block they are of the dtype of X."""
-    total[:, :-1] += slope @ X
-    total[:, -1] += along_rows(xp.sum, slope, xp)
+def sum_over_rows(
+    data: LossRows, shape: tuple[int, ...], add: Callable[[Array, Block], None]
+) -> Array:
+    """Float64 sums of a shape, which begins with as many as blocks are to have room for margins.
 
-
-def _sum_over_rows(data, n_models, shape, add):
-    """Float64 sums of `shape` that `add(total, rows)` fills, in threads on a CPU.
-
-    When memory runs out, everything is started again with smaller blocks.
+    ``add(total, block)`` fills them, in threads on a CPU. When memory runs out, everything is
+    started again with smaller blocks.
     """
+    design = data.design
     while True:
         try:
-            return _sum_once(data, n_models, shape, add)
+            return _sum_once(data, design, shape, add)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            data = data.with_smaller_blocks(n_models, error)
+            design = design.with_smaller_blocks(shape[0], error)
 
 
-def _sum_once(data, n_models, shape, add):
+def _sum_once(data, design, shape, add):
     like = data.target
     xp = data.place.xp
 
     def run(rows):
         total = zeros(shape, like=like, xp=xp)
         with quiet():
-            for block in data.blocks(n_models, rows):
+            for block in design.blocks(shape[0], rows):
                 add(total, block)
         return total
 
-    if data.threads == 1 or data.n_rows * shape[0] * shape[1] < THREADED_FROM_PRODUCTS:
+    few = data.n_rows * math.prod(shape) < THREADED_FROM_PRODUCTS
+    if data.threads == 1 or few or not design.side_by_side:
         return run(slice(0, data.n_rows))
     ends = np.linspace(0, data.n_rows, RUNS + 1).astype(int).tolist()
     total = zeros(shape, like=like, xp=xp)

@@ -1,28 +1,25 @@
 """Second derivatives of many linear models, inverted: Newton steps, or a preconditioner for others.
 
-For margins z_j = w_j . [x, 1] of k classes with probabilities p_j, the second derivatives of the
-loss of a row are ``(p_j [j = l] - p_j p_l) [x, 1][x, 1]'``; for two classes and one margin they are
-``p (1 - p) [x, 1][x, 1]'``.
+The loss of a row has second derivatives ``c [x, 1][x, 1]'`` where it has one margin z = w . [x, 1]
+and curvature c. Where it has k margins that are coupled, with curvatures c_j, they are
+``(c_j [j = l] - c_j c_l) [x, 1][x, 1]'``.
 """
 
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace
-from gpuml._ops import add_gram, all_finite, column_sums, full_symmetric, subtract_gram, zeros
+from gpuml._ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
 from gpuml._threads import ordered_map
 from gpuml.data import cut
+from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.loss_rows import (
-    SMALLEST_BLOCK_ROWS,
-    THREADED_FROM_PRODUCTS,
-    AnyLossRows,
-    LossRows,
-)
+from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, AnyLossRows, LossRows
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
@@ -92,7 +89,7 @@ def diagonal_inverse(sample: AnyLossRows, l2: Array, intercept: Array) -> Diagon
     """
     xp = sample.place.xp
     mean, variance = _spread_of_features(sample, xp)  # (1 or S, p)
-    curved = sample.loss.flattest(sample.n_vectors)
+    curved = sample.loss.typical(sample.n_vectors, partial(_mean_target, sample))
     fitted = intercept[:, None, None]
     # Without an intercept it is the squares that count, not the variances.
     h = l2[..., None] + curved * (variance + (1.0 - fitted) * mean**2)  # (C, S, p)
@@ -129,16 +126,33 @@ def check_squares(sums: Array, xp: Any) -> None:
 
 
 def _sums_of_features(sample):
-    xp = sample.place.xp
-    return column_sums(move(sample.X, sample.place), xp)
+    return sample.design.column_sums()
 
 
 def _squares_of_features(sample, mean):
     """Sums of squares (p,) about a mean, or (p, p) of products where rows are seen in a frame."""
+    mean = move(mean, sample.place)
+    design = sample.design
+    return design.squares_about(mean) if sample.frame is None else design.products_about(mean)
+
+
+def mean_targets(data: AnyLossRows) -> Array:
+    """The mean target (S,) of the rows in the training part of each split."""
+    return data.total(_sums_of_target) / data.total_weights()
+
+
+def _mean_target(sample):
+    """Mean targets (S, 1); 1 where a sample shows none."""
+    mean, xp = mean_targets(sample), sample.place.xp
+    return xp.where(mean > 0, mean, xp.ones_like(mean))[:, None]
+
+
+def _sums_of_target(sample):
     xp = sample.place.xp
-    X = xp.astype(move(sample.X, sample.place), xp.float64, copy=False)
-    X = X - move(mean, sample.place)
-    return column_sums(X**2, xp) if sample.frame is None else X.T @ X
+    target = xp.astype(sample.target, xp.float64)
+    if sample.weights is None:
+        return xp.sum(target)[None]
+    return xp.astype(sample.weights, xp.float64) @ target
 
 
 def inverse_curvature(
@@ -232,51 +246,55 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
     total = zeros((n_candidates * n_splits, k * q, k * q), like=data.target, xp=xp)
     for rows in _blocks(data, n_candidates * n_splits, k * q):
-        X = xp.astype(move(data.X[rows, ...], data.place), xp.float64, copy=False)
+        X = data.design.block(rows).dense()
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
         X = xp.concat([X, ones], axis=1)
         if data.frame is not None:
             X = X @ data.frame[0, ...].T
         z = xp.reshape(A @ X.T, (k, *grid, X.shape[0]))
-        p = data.loss.probability(z, xp)  # (k or 2, C, S, b)
+        c = data.loss.curvature(z, data.target[rows], xp)  # (k, C, S, b)
         if data.weights is None:
-            w = xp.ones_like(p[0, ...])
+            w = xp.ones_like(c[0, ...])
         else:
             weights = xp.astype(data.weights[:, rows], xp.float64)
-            w = xp.broadcast_to(weights[None, ...], p.shape[1:])
-        p, w = (xp.reshape(a, (*a.shape[: a.ndim - 3], -1, X.shape[0])) for a in (p, w))
+            w = xp.broadcast_to(weights[None, ...], c.shape[1:])
+        c, w = (xp.reshape(a, (*a.shape[: a.ndim - 3], -1, X.shape[0])) for a in (c, w))
         if is_numpy(X):
-            _add_each(total, w, p, X, data.threads)
+            add = _add_coupled if data.loss.coupled else _add_gram
+            _add_each(total, w, c, X, add, data.threads)
+        elif data.loss.coupled:
+            total = total + _coupled(w, c, X, xp)
         else:
-            both = w * p[0, ...] * p[1, ...]
-            total = total + (_grams(both, X, xp) if k == 1 else _coupled(w, p, X, xp))
+            total = total + _grams(w * c[0, ...], X, xp)
     return xp.reshape(full_symmetric(total, xp), (*grid, k * q, k * q))
 
 
-def _add_each(total, w, p, X, threads):
+def _add_each(total, w, c, X, add, threads):
     """Add the second derivatives of a block, on NumPy; one triangle of each matrix only."""
 
-    def add(m):
-        if total.shape[-1] == X.shape[1]:
-            add_gram(total[m], X * np.sqrt(w[m] * p[0, m] * p[1, m])[:, None])
-        else:
-            _add_coupled(total[m], w[m], p[:, m], X)
+    def add_one(m):
+        add(total[m], w[m], c[:, m], X)
 
     if threads == 1 or total.size * X.shape[0] < THREADED_FROM_PRODUCTS:
         for m in range(total.shape[0]):
-            add(m)
+            add_one(m)
     else:
-        deque(ordered_map(add, range(total.shape[0]), threads), maxlen=0)
+        deque(ordered_map(add_one, range(total.shape[0]), threads), maxlen=0)
 
 
-def _add_coupled(total, w, p, X):
-    """As `_coupled`, for one model with probabilities p (k, b)."""
-    (k, n_rows), q = p.shape, X.shape[1]
-    U = ((np.sqrt(w) * p).T[:, :, None] * X[:, None, :]).reshape(n_rows, k * q)
+def _add_gram(total, w, c, X):
+    """As `_grams`, for one model."""
+    add_gram(total, X * np.sqrt(w * c[0])[:, None])
+
+
+def _add_coupled(total, w, c, X):
+    """As `_coupled`, for one model with curvatures c (k, b)."""
+    (k, n_rows), q = c.shape, X.shape[1]
+    U = ((np.sqrt(w) * c).T[:, :, None] * X[:, None, :]).reshape(n_rows, k * q)
     subtract_gram(total, U)
     for j in range(k):
         own = slice(j * q, (j + 1) * q)
-        total[own, own] += (X * (w * p[j])[:, None]).T @ X
+        total[own, own] += (X * (w * c[j])[:, None]).T @ X
 
 
 def _blocks(data, n_models, order):
@@ -300,14 +318,14 @@ def _grams(h, X, xp):
     return parts[0] if len(parts) == 1 else xp.concat(parts)
 
 
-def _coupled(w, p, X, xp):
-    """Second derivatives (M, k q, k q) of the multinomial loss: w (M, b), p (k, M, b)."""
-    (k, n_models, _), q = p.shape, X.shape[1]
+def _coupled(w, c, X, xp):
+    """Second derivatives (M, k q, k q) where vectors are coupled: w (M, b), c (k, M, b)."""
+    (k, n_models, _), q = c.shape, X.shape[1]
     out = []
     for m in range(n_models):
         root = xp.sqrt(w[m, :])
-        U = xp.reshape((root * p[:, m, :]).T[:, :, None] * X[:, None, :], (X.shape[0], k * q))
-        own = _grams(w[m, :] * p[:, m, :], X, xp)  # (k, q, q)
+        U = xp.reshape((root * c[:, m, :]).T[:, :, None] * X[:, None, :], (X.shape[0], k * q))
+        own = _grams(w[m, :] * c[:, m, :], X, xp)  # (k, q, q)
         out.append(_block_diagonal(own, xp) - U.T @ U)
     return xp.stack(out)
 
@@ -330,8 +348,8 @@ def _inverted(H, l2, intercept, k, q, data):
     diagonal = xp.linalg.diagonal(H) + penalty
     scale = 1.0 / xp.sqrt(xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
-    if k > 1:
-        H = H + _same_for_all_classes(diagonal, k, q, xp)
+    if data.loss.coupled:
+        H = H + _same_for_all(diagonal, k, q, xp)
     H = (H + penalty[..., None] * eye) * scale[..., :, None] * scale[..., None, :]
     empty = xp.where(diagonal > 0, xp.zeros_like(diagonal), xp.ones_like(diagonal))
     H = H + (RIDGE + empty)[..., None] * eye
@@ -339,11 +357,11 @@ def _inverted(H, l2, intercept, k, q, data):
     return _inverse_spd(H, xp, data.threads) * used[..., :, None] * used[..., None, :]
 
 
-def _same_for_all_classes(diagonal, k, q, xp):
-    """Curvature (C, S, k q, k q) along directions that change all classes alike, and no others.
+def _same_for_all(diagonal, k, q, xp):
+    """Curvature (C, S, k q, k q) along directions that change all margins alike, and no others.
 
-    No probability changes along them, so that second derivatives there are 0; steps have no part in
-    these directions, but the matrix has to be invertible.
+    The loss does not change along them, so that second derivatives there are 0; steps have no part
+    in these directions, but the matrix has to be invertible.
     """
     mean = xp.mean(xp.reshape(diagonal, (*diagonal.shape[:2], k, q)), axis=2)
     by_feature = mean[..., None] * xp.eye(q, dtype=xp.float64, device=device_of(mean)) / k

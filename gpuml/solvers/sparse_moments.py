@@ -11,10 +11,11 @@ import numpy as np
 from gpuml._arrays import Array, namespace, to_host
 from gpuml._ops import constant, zeros
 from gpuml.data import Folds, count_rows, cut, take
-from gpuml.solvers._sparse_ops import as_dense, times, transposed
+from gpuml.designs._sparse_ops import as_dense, times, transposed
+from gpuml.designs.sparse import float64_matrix
 from gpuml.solvers.moments import Moments, normal_equations
 from gpuml.solvers.ridge import EIGEN_FROM_ALPHAS, _solve_cholesky, _solve_eigen
-from gpuml.solvers.sparse_rows import SparseBatch, float64_matrix
+from gpuml.solvers.sparse_rows import SparseBatch
 
 # Dense workspace for a block of rows.
 CPU_DENSE_BYTES = 2**23

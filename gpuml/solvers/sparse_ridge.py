@@ -17,8 +17,9 @@ import numpy as np
 from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._ops import constant
 from gpuml.data import Folds, split_weights
-from gpuml.solvers._sparse_ops import times, transposed
-from gpuml.solvers.sparse_rows import column_sums, float64_matrix, sparse_batch_of, squared
+from gpuml.designs._sparse_ops import times, transposed
+from gpuml.designs.sparse import column_sums, float64_matrix, squared
+from gpuml.solvers.sparse_rows import sparse_batch_of
 
 # Gradients are to become smaller by this factor; rounding stops most of them not far below.
 TOL = 1e-12

@@ -301,16 +301,16 @@ def test_memory_for_one_candidate_at_a_time_gives_the_same(rng, solver):
 
 def test_second_derivatives_of_newton_count_as_memory(rng, monkeypatch):
     from gpuml.model_selection import GridSearchCV
-    from gpuml.solvers import logistic
+    from gpuml.solvers import loss_models
 
     sizes = []
-    smooth = logistic.solve_smooth
+    smooth = loss_models.solve_smooth
 
     def watched(data, penalties, start, options, rarest):
         sizes.append(start.shape[0])
         return smooth(data, penalties, start, options, rarest)
 
-    monkeypatch.setattr(logistic, "solve_smooth", watched)
+    monkeypatch.setattr(loss_models, "solve_smooth", watched)
     X, y = problem(rng, n=400, p=50, k=2)
     model = LogisticRegression(solver="newton-cholesky")
     # Matrices of order 51 for five splits, four at once: 416 kB for each candidate.
@@ -394,12 +394,12 @@ def test_penalty_by_name_still_works(rng):
 
 
 def test_many_features_with_an_l1_penalty_go_by_gradients(rng, monkeypatch):
-    from gpuml.solvers import logistic
+    from gpuml.solvers import loss_models
 
     X, y = problem(rng, n=120, p=30)
     params = {"solver": "saga", "l1_ratio": 0.8, "C": 0.5, "tol": 1e-8, "max_iter": 20_000}
     newton = LogisticRegression(**params).fit(X, y)
-    monkeypatch.setattr(logistic, "MOST_COEFFICIENTS", 1)
+    monkeypatch.setattr(loss_models, "MOST_COEFFICIENTS", 1)
     gradient = LogisticRegression(**params).fit(X, y)
     np.testing.assert_allclose(gradient.coef_, newton.coef_, atol=1e-5)
 

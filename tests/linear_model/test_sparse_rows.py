@@ -10,6 +10,7 @@ from sklearn import linear_model as sk
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml.data import Split
+from gpuml.designs import Sparse
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.resampling.split import make_folds
 from gpuml.solvers._result import Status
@@ -192,17 +193,17 @@ def test_warm_starts_along_a_path(rng):
 
 
 def test_many_rows_are_read_in_pieces(rng, monkeypatch):
-    from gpuml.solvers import sparse_rows
+    from gpuml.designs import base
 
     X = rows(rng, (900, 40))
     y = np.arange(900) % 3
     whole = LogisticRegression(**TIGHT).fit(X, y)
-    pieces = []
-    make = sparse_rows.pieces_of
-    monkeypatch.setattr(sparse_rows, "CPU_BLOCK_BYTES", 2**11)
-    monkeypatch.setattr(sparse_rows, "pieces_of", lambda X, n: pieces.append(n) or make(X, n))
+    blocks = []
+    make = Sparse.block
+    monkeypatch.setattr(base, "CPU_BLOCK_BYTES", 2**11)
+    monkeypatch.setattr(Sparse, "block", lambda X, rows: blocks.append(rows) or make(X, rows))
     close(LogisticRegression(**TIGHT).fit(X, y).coef_, whole.coef_)
-    assert max(pieces) >= 8
+    assert len(blocks) >= 8
 
 
 # ---------------------------------------------------------------- laws of both

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gpuml._arrays import HOST, place_of
+from gpuml.designs import Dense
 from gpuml.divided import InProcess
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.solvers import loss_rows
@@ -27,12 +28,11 @@ def all_rows(library, rng, *, n_vectors=1, n_splits=2, in_frame=False, dtype="fl
         frame = library.asarray(np.concatenate([maps, last], axis=1))
     X = library.asarray(rng.normal(size=(N_ROWS, N_FEATURES)).astype(dtype))
     return LossRows(
-        X=X,
+        design=Dense(X, place_of(X)),
         target=library.asarray(target.astype(dtype) if n_vectors == 1 else target),
         weights=None if weights is None else library.asarray(weights),
         loss=BINOMIAL if n_vectors == 1 else MULTINOMIAL,
         n_vectors=n_vectors,
-        place=place_of(X),
         frame=frame,
     )
 
@@ -42,7 +42,7 @@ def divided(data, sizes, place):
     pieces = [
         replace(
             data,
-            X=data.X[a:b, ...],
+            design=replace(data.design, X=data.design.X[a:b, ...]),
             target=data.target[a:b],
             weights=None if data.weights is None else data.weights[:, a:b],
             first=a,
@@ -56,7 +56,7 @@ def divided(data, sizes, place):
         n_features=data.n_features,
         n_splits=data.n_splits,
         itemsize=data.itemsize,
-        dtype=getattr(place.xp, str(data.X.dtype).rpartition(".")[2]),
+        dtype=getattr(place.xp, str(data.design.X.dtype).rpartition(".")[2]),
         loss=data.loss,
         n_vectors=data.n_vectors,
         place=place,
@@ -124,8 +124,8 @@ def test_a_sample_of_a_sample_is_that_of_all_rows(rng, monkeypatch, sizes):
     data = all_rows(_Numpy, rng)
     expected = data.every(3).every(4)
     found = divided(data, sizes, HOST).every(3).every(4)
-    rows = np.concatenate([piece.X for piece in found.holders.pieces])
-    np.testing.assert_array_equal(rows, expected.X)
+    rows = np.concatenate([piece.design.X for piece in found.holders.pieces])
+    np.testing.assert_array_equal(rows, expected.design.X)
 
 
 def test_a_piece_without_weights_among_others_weighs_one_each(rng):

@@ -1,4 +1,4 @@
-"""Logistic regression of many candidates on many splits, all in the same passes over the rows.
+"""Models of many candidates on many splits under a loss, all in the same passes over the rows.
 
 Of each model the objective is ``sum_i w_i loss(y_i, W x_i + b) / sum_i w_i`` plus the penalties
 ``l2/2 |W|^2 + l1 |W|_1``.
@@ -21,8 +21,8 @@ from gpuml._threads import one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import AnyLossRows, gradients, own_threads
 from gpuml.solvers.newton import by_split, diagonal_inverse, inverse_curvature
-from gpuml.solvers.sparse_logistic import SparseProblem, minimise_by_gradients
-from gpuml.solvers.sparse_logistic import minimise as minimise_sparse
+from gpuml.solvers.prox_newton import SparseProblem, minimise_by_gradients
+from gpuml.solvers.prox_newton import minimise as minimise_sparse
 
 # A sample has at least so many rows per coefficient of a vector, and so many of its rarest class.
 SAMPLE_ROWS = 32
@@ -114,7 +114,7 @@ class Penalties:
 
 
 @dataclass(frozen=True)
-class LogisticProblem:
+class SmoothProblem:
     """The smooth part of the objective of a grid of models, and a preconditioner for it."""
 
     data: AnyLossRows
@@ -128,18 +128,18 @@ class LogisticProblem:
         return G * self.penalties.used
 
     def precondition(self, G: Array) -> Array:
-        """Approximate Newton steps; their sum over classes is 0, which no probability notices."""
+        """Approximate Newton steps; those of coupled vectors sum to 0, which no loss notices."""
         V = self.inverse(G)
-        if G.shape[2] == 1:
+        if not self.data.loss.coupled:
             return V
         return V - namespace(G).mean(V, axis=2, keepdims=True)
 
-    def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "LogisticProblem":
+    def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SmoothProblem":
         """The problem with second derivatives at W from some rows, split by split or shared."""
         l2, intercept = self.penalties.l2, self.penalties.intercept
         return replace(self, inverse=rows.ask(_inverse_at, W, l2, intercept, shared))
 
-    def select(self, candidates: np.ndarray) -> "LogisticProblem":
+    def select(self, candidates: np.ndarray) -> "SmoothProblem":
         """The problem of some candidates."""
         xp = namespace(self.total)
         index = xp.asarray(candidates, device=device_of(self.total))
@@ -194,7 +194,8 @@ def solve(
     has_l1 : bool
         Whether some penalty has an l1 part.
     rarest : int, default=0
-        Number of rows of the rarest class; 0 keeps from sampling.
+        Number of rows of the rarest kind of targets that a sample must not miss; 0 keeps from
+        sampling, as where the start is near the minimum.
 
     Returns
     -------
@@ -241,8 +242,8 @@ def solve_smooth(
 ) -> Solved:
     """`solve` without l1 penalties."""
     xp = data.place.xp
-    if start.shape[2] > 1:
-        # The penalty has its minimum where the coefficients of all classes sum to zero.
+    if data.loss.coupled:
+        # The penalty has its minimum where the coefficients of all vectors sum to zero.
         start = start - xp.mean(start, axis=2, keepdims=True)
     if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
         start = _near_minimum(data, penalties, start, options, rarest)
@@ -253,8 +254,7 @@ def _near_minimum(data, penalties, start, options, rarest):
     """The minimum for an evenly spaced sample of rows, where that is cheap and near."""
     step = data.n_rows // _sample_size(data)
     fits = 8 * (data.n_rows // max(step, 1)) * data.n_features <= options.memory
-    enough = step >= WORTH_SAMPLING and rarest >= SAMPLE_OF_CLASS * step and fits
-    if not enough or bool(data.place.xp.any(start != 0)):
+    if step < WORTH_SAMPLING or rarest < SAMPLE_OF_CLASS * step or not fits:
         return start
     sample = data.every(step)
     # The gradient of the sample differs from that of all rows by about 1 / (2 sqrt(rows)).
@@ -276,14 +276,15 @@ def solve_sparse(
         data, data.total_weights(), penalties.ridge, penalties.lasso, penalties.used
     )
     refresh = Refresh(data, start.shape, options.memory, proximal=True)
-    if start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS:
+    many = start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS
+    if many and data.loss.bound is not None:
         solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
     else:
         precision = _precision(data)
         solved = minimise_sparse(problem, start, options.tol, options.max_iter, precision, refresh)
-    if start.shape[2] == 1:
+    if not data.loss.coupled:
         return solved
-    # The same added to the intercepts of all classes changes nothing: let their sum be zero.
+    # The same added to all intercepts changes nothing: let their sum be zero.
     mean = xp.mean(solved.W, axis=2, keepdims=True)
     return replace(solved, W=solved.W - penalties.ends * mean)
 
@@ -296,7 +297,7 @@ def _solve(data, penalties, start, options):
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
     sample = data.every(max(1, data.n_rows // few))
     inverse = sample.ask(diagonal_inverse, penalties.l2, penalties.intercept)
-    problem = LogisticProblem(data, data.total_weights(), penalties, inverse)
+    problem = SmoothProblem(data, data.total_weights(), penalties, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
     return minimise(
         problem,

@@ -1,4 +1,4 @@
-"""Logistic regression with l1 penalties: proximal Newton steps, or proximal gradients.
+"""Losses with l1 penalties: proximal Newton steps, or proximal gradients.
 
 A proximal Newton step [1]_ minimises the second-order model of the loss plus the penalty itself,
 which `solvers.prox` does for all models of a batch. On a CPU, where there are many coefficients,
@@ -229,9 +229,7 @@ def _largest_curvature(problem):
         V = image / xp.where(size > 0, size, xp.ones_like(size))[:, None]
     share = data.largest_weights() / problem.total
     bound = xp.max(share * xp.ones_like(size)) * size
-    # Softmax with k classes curves at most 1/2 along any direction, the logistic loss 1/4.
-    flattest = 0.25 if data.n_vectors == 1 else 0.5
-    return SAFETY * flattest * bound[None, :, None, None]
+    return SAFETY * data.loss.bound * bound[None, :, None, None]
 
 
 def _gram_product(data, V):
@@ -240,10 +238,10 @@ def _gram_product(data, V):
     if data.frame is not None:
         V = (V[:, None, :] @ data.frame)[:, 0, :]
     out = xp.zeros_like(V)
-    for rows in data.blocks(V.shape[0], slice(0, data.n_rows)):
-        block = xp.astype(move(data.X[rows, ...], data.place), xp.float64, copy=False)
-        z = V[:, :-1] @ block.T + V[:, -1:]
-        out = out + xp.concat([z @ block, xp.sum(z, axis=-1, keepdims=True)], axis=-1)
+    for block in data.design.blocks(V.shape[0]):
+        block = block.in_float64()
+        z = block.margins(V[:, :-1]) + V[:, -1:]
+        out = out + xp.concat([block.products(z), xp.sum(z, axis=-1, keepdims=True)], axis=-1)
     if data.frame is None:
         return out
     return (out[:, None, :] @ xp.matrix_transpose(data.frame))[:, 0, :]

@@ -1,0 +1,172 @@
+"""The protocol of designs, and what all kinds have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+from gpuml._arrays import Array, Place, free_memory
+from gpuml._ops import zeros
+from gpuml.data import Aligned
+
+# Workspace of one block: within the cache of a core, or of a GPU several times over.
+CPU_BLOCK_BYTES = 2**20
+GPU_BLOCK_BYTES = 2**29
+SMALLEST_BLOCK_ROWS = 64
+
+
+class Block(Protocol):
+    """Neighbouring rows of a design, ready for products; b rows, p columns."""
+
+    @property
+    def rows(self) -> slice:
+        """Which rows of the design these are."""
+
+    def margins(self, coef: Array) -> Array:
+        """``coef X'`` (M, b) for coefficients (M, p)."""
+
+    def products(self, values: Array) -> Array:
+        """``values X`` (M, p) for numbers per row (M, b)."""
+
+    def dense(self) -> Array:
+        """The rows (b, p) in float64."""
+
+    def in_float64(self) -> "Block":
+        """The same rows, for products with float64."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design(Aligned, ABC):
+    """Rows (n, p) as linear models see them.
+
+    Results are at `place`, whose library `dtype` is of. Products within a block are of the dtype of
+    the rows; sums over blocks are float64.
+
+    Attributes
+    ----------
+    block_bytes : int or None
+        Bound on the workspace of a block; None follows the place.
+    """
+
+    block_bytes: int | None = None
+
+    # Whether runs of rows may be read side by side, by threads of ours.
+    side_by_side: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    @abstractmethod
+    def place(self) -> Place:
+        """Where products are computed, and results are."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Float dtype of the rows, in the library of `place`."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number of X."""
+        return 8 if self.dtype == self.place.xp.float64 else 4
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in a block."""
+        return self.shape[1] * self.itemsize
+
+    @abstractmethod
+    def block(self, rows: slice) -> Block:
+        """Some neighbouring rows."""
+
+    @abstractmethod
+    def sample(self, rows: slice) -> Self:
+        """Some of the rows, brought to `place`, in float64."""
+
+    def blocks(self, n_columns: int, rows: slice | None = None) -> Iterator[Block]:
+        """The rows, or a run of them, in blocks.
+
+        The workspace of a block, with so many columns of results, stays in bounds.
+        """
+        rows = slice(0, self.shape[0]) if rows is None else rows
+        size = self._rows_per_block(n_columns)
+        for start in range(rows.start, rows.stop, size):
+            yield self.block(slice(start, min(start + size, rows.stop)))
+
+    def with_smaller_blocks(self, n_columns: int, error: BaseException) -> Self:
+        """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
+        size = self._rows_per_block(n_columns) // 4
+        if size < SMALLEST_BLOCK_ROWS // 4:
+            raise MemoryError(
+                f"Not enough memory on {self.place} for blocks of {4 * size} rows x "
+                f"{self.shape[1]} columns and {n_columns} margins of each. Free memory there, set "
+                "a smaller gpuml.set_config(solver_bytes=...), or use "
+                "gpuml.set_config(device='cpu')."
+            ) from error
+        free_memory(self.place)
+        return replace(self, block_bytes=size * self._bytes_of_a_row(n_columns))
+
+    def _rows_per_block(self, n_columns):
+        smallest = SMALLEST_BLOCK_ROWS if self.block_bytes is None else 1
+        return max(smallest, self._bound // self._bytes_of_a_row(n_columns))
+
+    def _bytes_of_a_row(self, n_columns):
+        return self.row_bytes + 2 * n_columns * self.itemsize
+
+    @property
+    def _bound(self):
+        on_cpu = self.place.kind == "numpy"
+        return self.block_bytes or (CPU_BLOCK_BYTES if on_cpu else GPU_BLOCK_BYTES)
+
+    # ------------------------------------------------------------ products with all rows
+
+    def matvec(self, coef: Array) -> Array:
+        """``X coef'`` (n, M) for coefficients (M, p)."""
+        xp = self.place.xp
+        found = [block.margins(coef) for block in self.blocks(coef.shape[0])]
+        return xp.matrix_transpose(found[0] if len(found) == 1 else xp.concat(found, axis=1))
+
+    def rmatvec(self, values: Array) -> Array:
+        """``values' X`` (M, p), float64, for numbers per row (n, M)."""
+        xp = self.place.xp
+        total = zeros((values.shape[1], self.shape[1]), like=values, xp=xp)
+        for block in self.blocks(values.shape[1]):
+            total += block.products(xp.matrix_transpose(values[block.rows, :]))
+        return total
+
+    def gram(self, weights: Array) -> Array:
+        """``X' diag(w) X`` (M, p, p), float64, for each w of `weights` (M, n)."""
+        xp = self.place.xp
+        (n_weights, _), p = weights.shape, self.shape[1]
+        total = zeros((n_weights, p, p), like=weights, xp=xp)
+        for block in self.blocks(n_weights * p):
+            X = block.dense()
+            w = xp.astype(weights[:, block.rows], xp.float64, copy=False)
+            total += (xp.matrix_transpose(X)[None, ...] * w[:, None, :]) @ X
+        return total
+
+    def column_sums(self) -> Array:
+        """Sums (p,) of the columns, float64."""
+        xp = self.place.xp
+        ones = xp.ones((self.shape[0], 1), dtype=self.dtype, device=self.place.device)
+        return self.rmatvec(ones)[0, :]
+
+    def squares_about(self, mean: Array) -> Array:
+        """Sums (p,) of squares of the columns about their means, float64."""
+        xp = self.place.xp
+        total = xp.zeros_like(mean)
+        for block in self.blocks(self.shape[1]):
+            total += xp.sum((block.dense() - mean) ** 2, axis=0)
+        return total
+
+    def products_about(self, mean: Array) -> Array:
+        """Sums (p, p) of products of the columns about their means, float64."""
+        p = self.shape[1]
+        total = zeros((p, p), like=mean, xp=self.place.xp)
+        for block in self.blocks(p):
+            X = block.dense() - mean
+            total += X.T @ X
+        return total

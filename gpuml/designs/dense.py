@@ -1,0 +1,85 @@
+"""Rows that an array holds."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from gpuml._arrays import Array, Place, itemsize, move, namespace
+from gpuml._ops import column_sums
+from gpuml.designs.base import Design
+
+
+@dataclass(frozen=True)
+class Dense(Design):
+    """An array (n, p), which may lie elsewhere: blocks of it are brought to `place` one by one.
+
+    Attributes
+    ----------
+    X : array (n, p)
+    at : Place
+        Where to compute.
+    """
+
+    X: Array
+    at: Place
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    @property
+    def place(self) -> Place:
+        return self.at
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number of X."""
+        return itemsize(self.X.dtype)
+
+    @cached_property
+    def dtype(self) -> Any:
+        """Float dtype of the rows, in the library of `place`."""
+        return getattr(self.at.xp, str(self.X.dtype).rpartition(".")[2])
+
+    def block(self, rows: slice) -> "DenseBlock":
+        """Some neighbouring rows."""
+        return DenseBlock(rows, move(self.X[rows, ...], self.at))
+
+    def sample(self, rows: slice) -> "Dense":
+        """Some of the rows, in float64."""
+        xp = self.at.xp
+        return replace(self, X=xp.astype(move(self.X[rows, ...], self.at), xp.float64))
+
+    def column_sums(self) -> Array:
+        """Sums (p,) of the columns, float64."""
+        return column_sums(move(self.X, self.at), self.at.xp)
+
+    def squares_about(self, mean: Array) -> Array:
+        """Sums (p,) of squares of the columns about their means, float64."""
+        X = self.block(slice(0, self.shape[0])).dense()
+        return column_sums((X - mean) ** 2, self.at.xp)
+
+
+@dataclass(frozen=True)
+class DenseBlock:
+    """Some rows of an array."""
+
+    rows: slice
+    X: Array
+
+    def margins(self, coef: Array) -> Array:
+        """``coef X'``; a product of NumPy takes the transposed X as it is."""
+        return coef @ self.X.T
+
+    def products(self, values: Array) -> Array:
+        """``values X``."""
+        return values @ self.X
+
+    def dense(self) -> Array:
+        """The rows in float64."""
+        xp = namespace(self.X)
+        return xp.astype(self.X, xp.float64, copy=False)
+
+    def in_float64(self) -> "DenseBlock":
+        """The same rows, for products with float64."""
+        return replace(self, X=self.dense())

@@ -1,0 +1,170 @@
+"""Rows of a sparse matrix."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpuml._arrays import Array, Place, device_of, free_memory, namespace, place_of
+from gpuml.designs._sparse_ops import (
+    as_dense,
+    csr,
+    run_of_rows,
+    take_rows,
+    times,
+    transposed,
+    with_data,
+)
+from gpuml.designs.base import Block, Design
+
+
+@dataclass(frozen=True)
+class Sparse(Design):
+    """A CSR matrix (n, p) of SciPy or CuPy.
+
+    Attributes
+    ----------
+    matrix : CSR matrix
+    known : dict
+        Blocks of the last pass, for the next one.
+    """
+
+    matrix: Any
+    known: dict = field(default_factory=dict, compare=False, repr=False)
+
+    # SciPy's products hold the interpreter.
+    side_by_side: ClassVar[bool] = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.matrix.data)
+
+    @property
+    def dtype(self) -> Any:
+        """Float dtype of the entries."""
+        return self.matrix.data.dtype
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in a block: it is there already."""
+        return 0
+
+    def block(self, rows: slice) -> "SparseBlock":
+        """Some neighbouring rows."""
+        X = run_of_rows(self.matrix, rows.start, rows.stop)
+        return SparseBlock(rows, X, transposed(X))
+
+    def blocks(self, n_columns: int, rows: slice | None = None) -> Iterator[Block]:
+        """The rows, or a run of them, in blocks: those of the last pass where they fit."""
+        if rows is not None and rows != slice(0, self.shape[0]):
+            yield from super().blocks(n_columns, rows)
+            return
+        n_blocks = self._n_blocks(n_columns, self._bound)
+        if len(self.known.get("blocks", ())) != n_blocks:
+            ends = np.linspace(0, self.shape[0], n_blocks + 1).astype(int).tolist()
+            self.known["blocks"] = [self.block(slice(a, b)) for a, b in pairwise(ends)]
+        yield from self.known["blocks"]
+
+    def sample(self, rows: slice) -> "Sparse":
+        """Some of the rows, in float64."""
+        part = self.matrix
+        if rows != slice(0, self.shape[0]):
+            xp = self.place.xp
+            numbers = xp.arange(self.shape[0], dtype=xp.int64, device=device_of(part.data))
+            part = take_rows(part, numbers[rows])
+        return replace(self, matrix=float64_matrix(part), known={})
+
+    def with_smaller_blocks(self, n_columns: int, error: BaseException) -> "Sparse":
+        """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
+        n_blocks = self._n_blocks(n_columns, self._bound)
+        if self._n_blocks(n_columns, self._bound // 4) == n_blocks:
+            raise MemoryError(
+                f"Not enough memory on {self.place} for {n_columns} margins of each of "
+                f"{self.shape[0] // n_blocks} rows, and as many coefficients of {self.shape[1]} "
+                "columns. Free memory there, set a smaller gpuml.set_config(solver_bytes=...), or "
+                "use gpuml.set_config(device='cpu')."
+            ) from error
+        free_memory(self.place)
+        return replace(self, block_bytes=self._bound // 4, known={})
+
+    def column_sums(self) -> Array:
+        """Sums (p,) of the columns, float64."""
+        return column_sums(self.matrix, self._ones())[:, 0]
+
+    def squares_about(self, mean: Array) -> Array:
+        """Sums (p,) of squares of the columns about their means, float64."""
+        xp = self.place.xp
+        squares = column_sums(squared(self.matrix), self._ones())[:, 0]
+        squares = squares - self.shape[0] * mean**2
+        return xp.where(squares > 0, squares, xp.zeros_like(squares))
+
+    def _ones(self):
+        xp = self.place.xp
+        return xp.ones((self.shape[0], 1), dtype=xp.float64, device=device_of(self.matrix.data))
+
+    def _n_blocks(self, n_columns, bound):
+        """Into how many blocks to cut, a power of 2.
+
+        A product with transposed rows is as long as there are columns, however few the rows. So
+        blocks have no fewer entries than the matrix has columns, whatever the bound: workspace of
+        the size of the models is had anyway.
+        """
+        n, p = self.shape
+        wanted = n * self._bytes_of_a_row(n_columns) / max(bound, 1)
+        most = max(1, min(n, self.matrix.nnz // max(1, p)))
+        return 2 ** int(np.log2(max(1.0, min(wanted, most))))
+
+
+@dataclass(frozen=True)
+class SparseBlock:
+    """Neighbouring rows as a matrix, and transposed."""
+
+    rows: slice
+    X: Any
+    transposed: Any
+
+    def margins(self, coef: Array) -> Array:
+        """``coef X'``."""
+        return times(self.X, coef.T).T
+
+    def products(self, values: Array) -> Array:
+        """``values X``."""
+        return times(self.transposed, values.T).T
+
+    def dense(self) -> Array:
+        """The rows in float64."""
+        X = as_dense(self.X)
+        xp = namespace(X)
+        return xp.astype(X, xp.float64, copy=False)
+
+    def in_float64(self) -> "SparseBlock":
+        """The same rows, for products with float64."""
+        X = float64_matrix(self.X)
+        return self if X is self.X else SparseBlock(self.rows, X, transposed(X))
+
+
+# ---------------------------------------------------------------- columns
+
+
+def column_sums(X: Any, weights: Array) -> Array:
+    """Weighted sums (p, S) of the columns in float64, for weights (n, S)."""
+    return times(transposed(float64_matrix(X)), weights)
+
+
+def squared(X: Any) -> Any:
+    """The squares of all entries, float64."""
+    return with_data(X, float64_matrix(X).data ** 2)
+
+
+def float64_matrix(X: Any) -> Any:
+    """A CSR matrix with float64 entries; the same one if it has them already."""
+    xp = namespace(X.data)
+    if X.data.dtype == xp.float64:
+        return X
+    return csr(xp.astype(X.data, xp.float64), X.indices, X.indptr, X.shape)

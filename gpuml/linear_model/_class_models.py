@@ -1,0 +1,139 @@
+"""Classes as targets of linear models: their counts, their weights, and models of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, move, to_host
+from gpuml.data import Batch, Folds, split_weights
+from gpuml.linear_model._classifier import weights_of_classes
+from gpuml.linear_model._loss_stack import Family, row_weights, sum_over_pieces
+from gpuml.linear_model._responses import Logits
+from gpuml.losses import BINOMIAL, MULTINOMIAL
+from gpuml.resampling.stand_ins import no_weight, refuse
+
+
+@dataclass(frozen=True)
+class ClassModels:
+    """Logistic models: what `fit_loss` asks of the kind of models, see `Kind`.
+
+    Attributes
+    ----------
+    class_weight : dict, "balanced" or None
+    """
+
+    class_weight: Any
+
+    def family(self, folds: Folds) -> Family:
+        """The loss and weights of the classes of some rows.
+
+        Raises
+        ------
+        UnfittableSplits
+            If the training part of a split lacks a class, or a balanced one weighs nothing.
+        """
+        counts = class_counts(folds, fewest=2)
+        factors = class_factors(self.class_weight, folds)
+        n_classes = folds.batch.n_classes
+        loss, n_vectors = (BINOMIAL, 1) if n_classes == 2 else (MULTINOMIAL, n_classes)
+        return Family(loss, n_vectors, int(counts.min()), factors)
+
+    def why_weightless(self) -> str:
+        """What to say of a training part that weighs nothing."""
+        return no_weight(self.class_weight)
+
+    def responses(self, coef: Array, intercept: Array) -> Logits:
+        """What models say of rows."""
+        return Logits(coef, intercept)
+
+    def attributes(self, batch: Batch, coef: Array, intercept: Array, n_iter: int) -> dict:
+        """Fitted attributes, in the library and on the device of the user's X."""
+        home = batch.home
+        return {
+            "classes_": batch.classes,
+            "coef_": coef,
+            "intercept_": intercept,
+            "n_iter_": home.xp.asarray(
+                np.asarray([n_iter], dtype=np.int32),
+                device=None if home.kind == "numpy" else home.device,
+            ),
+        }
+
+
+def class_counts(folds: Folds, fewest: int = 1) -> np.ndarray:
+    """Rows of each class in the training part of each split, (S, k) on the host.
+
+    Parameters
+    ----------
+    folds : Folds
+    fewest : int, default=1
+        Classes that a model needs by itself; together with others it needs all.
+
+    Raises
+    ------
+    UnfittableSplits
+        If the training part of a split lacks a class.
+    """
+    counts = to_host(sum_over_pieces(folds, _counts_of_classes))
+    n_classes = (counts > 0).sum(axis=1)
+    for least, together in ((min(fewest, counts.shape[1]), False), (counts.shape[1], True)):
+        lacking = np.flatnonzero(n_classes < least).tolist()
+        refuse({s: _lacks(counts[s], folds) for s in lacking}, len(counts), together=together)
+    return counts
+
+
+def _lacks(counts, folds):
+    label = to_host(folds.batch.classes).tolist()[np.argmin(counts)]
+    return f"it has no row of class {label!r}. Use a stratified splitter, or fewer folds."
+
+
+def _counts_of_classes(folds):
+    return _per_class(split_weights(folds), folds.batch)
+
+
+def _weights_of_classes(folds):
+    return _per_class(row_weights(folds, None), folds.batch)
+
+
+def _per_class(weights, batch):
+    """Sums (S, k) of weights (S, n) over the rows of each class."""
+    xp, codes = batch.work.xp, batch.codes
+    if weights is None:
+        weights = xp.ones((1, batch.n_rows), dtype=xp.uint8, device=device_of(codes))
+    exact = xp.int64 if xp.isdtype(weights.dtype, "integral") else xp.float64
+    zero = xp.zeros_like(weights[:1, :1])
+    sums = [
+        xp.sum(xp.where(codes == c, weights, zero), axis=-1, dtype=exact)
+        for c in range(batch.n_classes)
+    ]
+    return xp.stack(sums, axis=-1)
+
+
+def class_factors(class_weight: Any, folds: Folds) -> Array | None:
+    """Weight (S, k) of each class in each split, float64; None where classes have none.
+
+    Raises
+    ------
+    ValueError
+        If a weight is negative, nan or infinite.
+    UnfittableSplits
+        If balanced weights are wanted of a class that weighs nothing in a training part.
+    """
+    if class_weight is None:
+        return None
+    batch = folds.batch
+    classes = to_host(batch.classes)
+    labels = classes.tolist()
+    if not isinstance(class_weight, str):
+        factors = weights_of_classes(class_weight, classes)
+        return move(np.tile(factors, (folds.n_splits, 1)), batch.work)
+    xp = batch.work.xp
+    totals = xp.astype(sum_over_pieces(folds, _weights_of_classes), xp.float64)
+    weightless = {
+        s: f"class_weight='balanced' has no weight for class {labels[c]!r}: those of its rows are "
+        "all 0."
+        for s, c in reversed(np.argwhere(to_host(totals) == 0).tolist())
+    }
+    refuse(weightless, folds.n_splits)
+    return xp.sum(totals, axis=-1, keepdims=True) / (totals.shape[-1] * totals)
