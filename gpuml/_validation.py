@@ -4,11 +4,13 @@ Host input goes through scikit-learn's own `validate_data`. Arrays that live in 
 on a device are checked here, where they are, with the same types of error.
 """
 
+import warnings
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
@@ -21,6 +23,7 @@ from gpuml._ops import all_finite
 from gpuml._output import register
 from gpuml._sklearn import _check_sample_weight
 from gpuml.data import Batch
+from gpuml.exceptions import level_of_user
 
 # Whoever checks input can be asked for output in frames of cuDF.
 register()
@@ -106,6 +109,19 @@ def check_fit(
     weight = _check_weight(sample_weight, X, place)
     _check_features(estimator, given, reset=True)
     return FitData(X, y, weight)
+
+
+def flat_target(y: Array) -> Array:
+    """A target of one column as a vector, with scikit-learn's warning; any other as it is."""
+    if y.ndim != 2 or y.shape[1] != 1:
+        return y
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y "
+        "to (n_samples, ), for example using ravel().",
+        DataConversionWarning,
+        stacklevel=level_of_user(),
+    )
+    return namespace(y).reshape(y, (-1,))
 
 
 def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ClassData:

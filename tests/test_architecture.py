@@ -61,7 +61,7 @@ RULES = {
         "gpuml._sklearn",
         *("gpuml._arrays", "gpuml._config", "gpuml._labels", "gpuml._ops", "gpuml.data"),
         *("gpuml._foreign_rows", "gpuml._frames", "gpuml._host_rows", "gpuml._output"),
-        *("sklearn.exceptions", "sklearn.utils"),
+        *("gpuml.exceptions", "sklearn.exceptions", "sklearn.utils"),
     ),
     "gpuml.metrics": (
         "gpuml._sklearn",

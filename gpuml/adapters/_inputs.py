@@ -1,12 +1,10 @@
 """What users pass to adapters, checked: errors are scikit-learn's, facts are the row's to use."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -28,11 +26,11 @@ from gpuml._validation import (
     check_images,
     check_rows,
     check_weight,
+    flat_target,
 )
 from gpuml.adapters._method import Call
 from gpuml.adapters._place import is_device_sparse
 from gpuml.adapters._row import Data, Row
-from gpuml.exceptions import level_of_user
 
 
 def reads_texts(estimator: Any) -> bool:
@@ -155,20 +153,7 @@ def _regression(estimator, row, X, y, weight, rest):
 
 
 def _target(row, y):
-    return _flat(y) if row.flat_y else y
-
-
-def _flat(y):
-    """A target of one column as a vector, with scikit-learn's warning; any other as it is."""
-    if y.ndim != 2 or y.shape[1] != 1:
-        return y
-    warnings.warn(
-        "A column-vector y was passed when a 1d array was expected. Please change the shape of y "
-        "to (n_samples, ), for example using ravel().",
-        DataConversionWarning,
-        stacklevel=level_of_user(),
-    )
-    return namespace(y).reshape(y, (-1,))
+    return flat_target(y) if row.flat_y else y
 
 
 def _require(estimator, y):
@@ -191,7 +176,7 @@ def _labels(estimator, X, y) -> tuple[Any, Encoded | None]:
     if y.ndim == 2 and y.shape[1] > 1:
         return y, None
     if is_foreign(y) and is_labels(y):
-        return y, encode(_flat(y))
+        return y, encode(flat_target(y))
     # Strings have no other library, and floats may be no labels: scikit-learn says so.
     y = column_or_1d(to_host(y) if is_array(y) else y, warn=True)
     check_classification_targets(y)

@@ -65,8 +65,7 @@ class LinearPredictor(Travels):
         if sparse.issparse(X):
             with naming_columns(self, X):
                 return super().predict(X)
-        X = check_predict(self, X)
-        return _linear(X, *_model_in_place_of(X, self.coef_, self.intercept_))
+        return linear_response(self, X)
 
     def score(self, X, y, sample_weight=None):
         """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
@@ -112,6 +111,12 @@ def describe_rows(
             "(StandardScaler, or divide by a power of ten)."
         )
     return described
+
+
+def linear_response(estimator: Any, X: Any) -> Array:
+    """``X coef_' + intercept_`` where X is, of rows that are checked here."""
+    X = check_predict(estimator, X)
+    return _linear(X, *_model_in_place_of(X, estimator.coef_, estimator.intercept_))
 
 
 def _model_in_place_of(X: Array, coef: Any, intercept: Any) -> tuple[Array, Any]:

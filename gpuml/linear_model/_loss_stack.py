@@ -78,13 +78,19 @@ class Kind(Protocol):
     def responses(self, coef: Array, intercept: Array) -> Responses:
         """What models (C, S, k, p) and (C, S, k) say of rows."""
 
-    def attributes(self, batch: Batch, coef: Array, intercept: Array, n_iter: int) -> dict:
+    def attributes(
+        self, batch: Batch, coef: Array, intercept: Array, n_iter: int, *, fit_intercept: bool
+    ) -> dict:
         """Fitted attributes from coefficients (k, p) and intercepts (k,) in the user's library."""
+
+    @property
+    def stack(self) -> "type[LossStack]":
+        """What a search asks for answers."""
 
 
 @dataclass(frozen=True)
 class LossStack:
-    """What `multifit` of an estimator that minimises a loss returns.
+    """What `multifit` of an estimator that minimises a loss returns, whatever its kind.
 
     Attributes
     ----------
@@ -124,35 +130,19 @@ class LossStack:
         W = self.models_of_rows
         return self.kind.responses(W[..., :-1], W[..., -1])
 
-    def decision(self, X: Array, split: int, candidates: slice) -> Array:
-        """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        return self.responses.decision(self._rows(X), split, candidates)
-
-    def probability(self, decision: Array) -> Array:
-        """Probabilities (C, m, k) of decision values."""
-        return self.responses.probability(decision)
-
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m) of some candidates of one split for rows (m, p)."""
-        return self.responses.predict(self._rows(X), split, candidates)
-
-    def residual_moments(self, part: str) -> None:
-        """Sums over rows that models were fitted to say nothing of their residuals."""
-        return
-
-    def _rows(self, X):
+    def rows(self, X: Array) -> Any:
         """Rows as they are, or by their numbers (m, 1) where they are sparse."""
         batch = self.folds.batch
         return batch.rows(X) if isinstance(batch, SparseBatch) else X
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
-        batch, solved = self.folds.batch, self.solved
+        batch, solved, strength = self.folds.batch, self.solved, self.strengths[candidate]
         if split is None:
             everything = whole(batch)
             if self.folds.frame is not None:
                 everything = replace(everything, frame=_OfAll(self.folds.frame))
-            start, strength = self._start(candidate), self.strengths[candidate]
+            start = self._start(candidate)
             solved = fit_loss(everything, self.kind, [strength], self.options, start)
             candidate = split = 0
         W = solved.W[candidate, split, ...]
@@ -162,7 +152,9 @@ class LossStack:
             batch = batch.without_rows()
         # A model that needed no step has been looked at once; scikit-learn counts that as one too.
         n_iter = min(max(1, int(solved.n_iter[candidate, split])), self.options.max_iter)
-        return self.kind.attributes(batch, at_home(coef, batch), at_home(W[:, -1], batch), n_iter)
+        coef, intercept = at_home(coef, batch), at_home(W[:, -1], batch)
+        flag = strength.fit_intercept
+        return self.kind.attributes(batch, coef, intercept, n_iter, fit_intercept=flag)
 
     def _start(self, candidate: int) -> Array | None:
         """Where the fit on all rows begins, (1, 1, k, q): at the mean of the models of the splits.

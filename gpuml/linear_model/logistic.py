@@ -20,7 +20,7 @@ from gpuml.linear_model._class_models import ClassModels
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
 from gpuml.linear_model._logistic_parameters import warn_if_stopped, warn_of_parameters
-from gpuml.linear_model._loss_stack import LossStack, Strength, fit_loss
+from gpuml.linear_model._loss_stack import Strength, fit_loss
 from gpuml.linear_model._sparse_input import (
     refuse_device_sparse,
     sparse_classes_batch,
@@ -290,7 +290,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
 
         Returns
         -------
-        LossStack
+        ClassStack
 
         Raises
         ------
@@ -305,7 +305,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         options, kind = self._options(folds), ClassModels(self.class_weight)
         solved = fit_loss(folds, kind, strengths, options, start, advance)
         warn_if_stopped(self, solved)
-        return LossStack(folds, solved, strengths, options, kind)
+        return kind.stack(folds, solved, strengths, options, kind)
 
     def _strength(self, candidate: Mapping[str, Any], *, warn: bool = False) -> Strength:
         """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""

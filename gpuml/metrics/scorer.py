@@ -173,7 +173,7 @@ def _scorer_for(scoring):
 def batch_scorer(scorer: Any) -> BatchScorer | ClassBatchScorer | None:
     """The batched form of a scorer, or None where it has to be called model by model."""
     if isinstance(scorer, _PassthroughScorer):
-        return _OWN_SCORES.get(_own_score(scorer._estimator))
+        return _own_score(scorer._estimator)
     # Another subclass may do something else with the predictions.
     if type(scorer) not in (_Scorer, _DeviceScorer):
         return None
@@ -186,9 +186,16 @@ def batch_scorer(scorer: Any) -> BatchScorer | ClassBatchScorer | None:
     return None
 
 
-_OWN_SCORES: dict[str | None, BatchScorer | ClassBatchScorer] = {
-    "r2": BatchScorer("r2_score", 1.0, {}),
-    "accuracy": ClassBatchScorer("accuracy_score", 1.0, {}, "labels"),
+def _explained(estimator):
+    # GammaRegressor has another power of the mean than PoissonRegressor.
+    return BatchScorer("d2_tweedie_score", 1.0, {"power": estimator.power})
+
+
+# By what estimators call it, from the estimator.
+_OWN_SCORES: dict[str, Callable[[Any], BatchScorer | ClassBatchScorer]] = {
+    "r2": lambda estimator: BatchScorer("r2_score", 1.0, {}),
+    "accuracy": lambda estimator: ClassBatchScorer("accuracy_score", 1.0, {}, "labels"),
+    "d2_tweedie": _explained,
 }
 
 
@@ -201,15 +208,20 @@ def _metric_of(function):
 
 
 def _own_score(estimator):
-    """What `score` of an estimator is for certain: scikit-learn's, or said so beside it."""
+    """The batched form of what `score` of an estimator is for certain; None where it is not.
+
+    It is scikit-learn's, or the estimator says so beside it.
+    """
     if type(estimator) is Pipeline:
         return _own_score(estimator.steps[-1][1])  # which is what the pipeline's calls
     kind = type(estimator)
     score = _owner(kind, "score")
     # A subclass that has a `score` of its own does not inherit what its parent said of the old one.
     if score is not None and _owner(kind, "multifit_score") is score:
-        return kind.multifit_score
-    return {RegressorMixin: "r2", ClassifierMixin: "accuracy"}.get(score)
+        name = kind.multifit_score
+    else:
+        name = {RegressorMixin: "r2", ClassifierMixin: "accuracy"}.get(score)
+    return _OWN_SCORES[name](estimator) if name in _OWN_SCORES else None
 
 
 def _owner(kind, name):

@@ -1,0 +1,83 @@
+"""Poisson regression on the device of its data."""
+
+from typing import ClassVar
+
+from sklearn import linear_model as sk
+
+from gpuml.linear_model._glm import GeneralizedLinear
+from gpuml.losses import POISSON
+
+
+class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
+    r"""Counts and rates whose logarithm is linear in the features.
+
+    Minimises, over w of shape (n_features,) and b, half the mean Poisson deviance and a penalty,
+
+    .. math:: \frac{1}{\sum_i s_i} \sum_i s_i \left( \mu_i - y_i \log \mu_i \right)
+              + \frac{\alpha}{2} |w|_2^2, \qquad \mu_i = e^{w \cdot x_i + b}
+
+    with weights s (1 if not given) and :math:`\alpha` = `alpha`. For counts over times or areas of
+    different size (exposure), pass the rate ``counts / exposure`` as y and `exposure` as
+    `sample_weight`.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
+    and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are multiplied and
+    never made dense.
+
+    In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
+    splits in the same passes over the rows.
+
+    Parameters
+    ----------
+    alpha : float >= 0, default=1
+        Strength of the penalty, in units of the mean loss.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
+        - "lbfgs": quasi-Newton steps, preconditioned by second derivatives of a sample of rows
+          wherever those are worth their cost.
+        - "newton-cholesky": Newton steps with second derivatives of all rows; for few features.
+    max_iter : int, default=100
+        Bound on the passes over all rows.
+    tol : float, default=1e-4
+        Iterations end when no component of the gradient of the objective above is larger.
+    warm_start : bool, default=False
+        Whether to begin at the coefficients of the last fit.
+    verbose : int, default=0
+        Without effect.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape ()
+        b; 0.0 without an intercept.
+    n_iter_ : int
+        Passes over all rows.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    Ridge : Least squares, from one pass.
+
+    References
+    ----------
+    P. McCullagh, J. A. Nelder, "Generalized linear models", 2nd edition (1989).
+
+    Examples
+    --------
+    >>> from gpuml.linear_model import PoissonRegressor
+    >>> X, y = [[1, 2], [2, 3], [3, 4], [4, 3]], [12, 17, 22, 21]
+    >>> model = PoissonRegressor().fit(X, y)
+    >>> model.predict([[1, 1], [3, 4]]).round(1)
+    array([10.7, 21.9])
+    >>> round(model.score(X, y), 2)
+    0.99
+    """
+
+    loss = POISSON
+    power: ClassVar[float] = 1
+    least_target: ClassVar[float] = 0

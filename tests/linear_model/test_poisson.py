@@ -1,0 +1,232 @@
+"""Laws of Poisson regression: agreement, optimality, and that a search fits what single fits do."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn.linear_model as sk
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
+from sklearn.model_selection import KFold
+
+from gpuml._arrays import to_host
+from gpuml.decomposition import PCA
+from gpuml.linear_model import PoissonRegressor
+from gpuml.model_selection import GridSearchCV
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import StandardScaler
+from tests.model_selection.test_divided_search import check_search
+
+TIGHT = {"tol": 1e-10, "max_iter": 1000}
+GRID = {"alpha": [1e-4, 0.1, 3.0], "fit_intercept": [True, False]}
+CASES = [
+    {},
+    {"alpha": 0.0},
+    {"alpha": 10.0, "fit_intercept": False},
+    {"solver": "newton-cholesky"},
+]
+
+
+def counts(rng, n=300, p=5, dtype="float64"):
+    X = rng.normal(size=(n, p)).astype(dtype)
+    y = rng.poisson(np.exp(X[:, :3] @ [0.5, -0.3, 0.2] + 0.5)).astype(dtype)
+    return X, y, (rng.integers(1, 4, n) / 2).astype(dtype)
+
+
+def close(found, expected, tol=1e-7):
+    np.testing.assert_allclose(to_host(found), expected, rtol=tol, atol=tol)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("params", CASES, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_agrees_with_sklearn(library, rng, params, weighted, dtype):
+    X, y, weight = counts(rng, dtype=dtype)
+    weight = weight if weighted else None
+    exact = [a if a is None else a.astype(float) for a in (X, y, weight)]
+    theirs = sk.PoissonRegressor(**params, **TIGHT).fit(*exact)
+    there = [None if a is None else library.asarray(a) for a in (X, y, weight)]
+    options = TIGHT if dtype == "float64" else {"tol": 1e-5}
+    ours = PoissonRegressor(**params, **options).fit(*there)
+    tol = 1e-7 if dtype == "float64" else 1e-3
+    close(ours.coef_, theirs.coef_, tol)
+    assert float(ours.intercept_) == pytest.approx(float(theirs.intercept_), abs=tol)
+    close(ours.predict(there[0]), theirs.predict(X), 10 * tol)
+    assert ours.score(*there) == pytest.approx(theirs.score(*exact), abs=tol)
+    assert type(ours.coef_) is type(there[0])
+    assert str(ours.coef_.dtype) == str(there[0].dtype)
+    if params.get("fit_intercept") is False:
+        assert ours.intercept_ == 0.0
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_sparse_rows_give_what_dense_ones_do(rng, params):
+    X, y, weight = counts(rng)
+    X[np.abs(X) < 0.8] = 0
+    X[:, 4] = 0  # a column without entries
+    dense = PoissonRegressor(**params, **TIGHT).fit(X, y, weight)
+    rows = sparse.csr_array(X)
+    found = PoissonRegressor(**params, **TIGHT).fit(rows, y, weight)
+    close(found.coef_, dense.coef_)
+    close(found.predict(rows), dense.predict(X))
+    for scoring in (None, "neg_mean_poisson_deviance"):
+        searches = [
+            GridSearchCV(PoissonRegressor(**TIGHT), GRID, cv=3, scoring=scoring).fit(each, y)
+            for each in (X, rows)
+        ]
+        assert searches[1].plan_.n_passes < 20
+        close(*(s.cv_results_["mean_test_score"] for s in searches))
+
+
+def test_the_gradient_is_zero(rng):
+    X, y, weight = counts(rng)
+    for alpha in (0.0, 0.3):
+        model = PoissonRegressor(alpha=alpha, tol=1e-9, max_iter=1000).fit(X, y, weight)
+        slope = weight * (model.predict(X) - y) / weight.sum()
+        assert np.abs(slope @ X + alpha * model.coef_).max() < 2e-9
+        assert abs(slope.sum()) < 2e-9
+
+
+def test_a_row_twice_is_a_row_of_twice_the_weight(rng):
+    X, y, _ = counts(rng)
+    times = rng.integers(0, 3, len(y))
+    repeated = PoissonRegressor(**TIGHT).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    weighted = PoissonRegressor(**TIGHT).fit(X, y, times)
+    close(weighted.coef_, repeated.coef_)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("scoring", [None, "r2", "neg_mean_poisson_deviance"])
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_search_fits_in_the_same_passes_what_single_fits_do(
+    library, rng, scoring, solver, weighted
+):
+    X, y, weight = counts(rng)
+    fit_params = {"sample_weight": library.asarray(weight)} if weighted else {}
+    search = GridSearchCV(PoissonRegressor(solver=solver, **TIGHT), GRID, scoring=scoring, cv=4)
+    search.fit(library.asarray(X), library.asarray(y), **fit_params)
+    theirs = SklearnGridSearchCV(
+        sk.PoissonRegressor(solver=solver, **TIGHT), GRID, scoring=scoring, cv=4
+    ).fit(X, y, **({"sample_weight": weight} if weighted else {}))
+    close(search.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], 1e-6)
+    assert search.best_params_ == theirs.best_params_
+    close(search.best_estimator_.coef_, theirs.best_estimator_.coef_, 1e-6)
+    assert search.plan_.n_passes <= 20
+
+
+@pytest.mark.parametrize("steps", [[StandardScaler()], [StandardScaler(), PCA(3)]], ids=str)
+def test_behind_steps_models_are_of_images_of_the_rows(library, rng, steps):
+    X, y, _ = counts(rng)
+    pipeline = make_pipeline(*steps, PoissonRegressor(**TIGHT))
+    grid = {"poissonregressor__alpha": [0.01, 1.0]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(library.asarray(X + 5), library.asarray(y))
+    one = [
+        np.mean(
+            [
+                clone(pipeline)
+                .set_params(**params)
+                .fit(X[train] + 5, y[train])
+                .score(X[test] + 5, y[test])
+                for train, test in KFold(3).split(X)
+            ]
+        )
+        for params in search.cv_results_["params"]
+    ]
+    close(search.cv_results_["mean_test_score"], one, 1e-6)
+
+
+@pytest.mark.parametrize("scoring", [None, "r2", "neg_mean_poisson_deviance"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_divided_rows_give_what_rows_in_one_place_do(rng, scoring, weighted):
+    X, y, weight = counts(rng, n=150)
+    case = PoissonRegressor(), [{"alpha": 0.1}, {"alpha": 2.0, "fit_intercept": False}]
+    weight = weight if weighted else None
+    sizes = (50, 1, 99)
+    check_search(case, X, y, weight, scoring=scoring, splitter=KFold(3), sizes=sizes)
+
+
+@pytest.mark.parametrize("value", [1e6, 1e20, 1e36])
+def test_held_out_rows_do_not_reach_a_model(rng, value):
+    X, y, _ = counts(rng, n=90)
+    folds = [(np.arange(30, 90), np.arange(30)), (np.arange(60), np.arange(60, 90))]
+    wild, targets = X.copy(), y.copy()
+    wild[60:, 0], targets[75:] = value, value
+    # The second split holds the wild rows out; the first trains on them, and may fail.
+    searches = [
+        GridSearchCV(
+            PoissonRegressor(tol=1e-11, max_iter=150),
+            {"alpha": [0.1, 1.0]},
+            cv=folds,
+            refit=False,
+            error_score=np.nan,
+            return_train_score=True,
+        )
+        for _ in range(2)
+    ]
+    searches[0].fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what becomes of the first split
+        searches[1].fit(wild, targets)
+    clean, other = (search.cv_results_["split1_train_score"] for search in searches)
+    assert np.isfinite(clean).all()
+    close(other, clean, 1e-10)
+
+
+def test_a_split_that_cannot_be_fitted_fails_alone(rng):
+    X, y, _ = counts(rng, n=90)
+    weight = np.ones(90)
+    weight[30:60] = 0
+    folds = [(np.arange(30, 60), np.arange(30)), (np.arange(60), np.arange(60, 90))]
+    search = GridSearchCV(PoissonRegressor(), {"alpha": [0.1, 1.0]}, cv=folds, refit=False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        search.fit(X, y, sample_weight=weight)
+    assert any("2 fits failed" in str(one.message) for one in said)
+    assert np.isnan(search.cv_results_["split0_test_score"]).all()
+    alone = PoissonRegressor(alpha=0.1).fit(X[:30], y[:30])
+    assert search.cv_results_["split1_test_score"][0] == pytest.approx(
+        alone.score(X[60:], y[60:]), abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_what_a_model_cannot_have_is_refused_at_the_door(rng, kind):
+    X, y, _ = counts(rng)
+    X = sparse.csr_array(X) if kind == "sparse" else X
+    model = PoissonRegressor().fit(X, y)
+    before = dict(vars(model))
+    for wrong, said in [
+        (y - 3, "out of the valid range of the loss 'poisson'"),
+        (np.where(y > 2, np.nan, y), "contains NaN"),
+        (np.stack([y, y], axis=1), "should be a 1d array"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            model.fit(X, wrong)
+        assert vars(model) == before
+    with pytest.raises(ValueError, match="alpha"):
+        PoissonRegressor(alpha=-1).fit(X, y)
+
+
+def test_early_stops_and_warm_starts(rng):
+    X, y, _ = counts(rng)
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        PoissonRegressor(alpha=0, tol=1e-12, max_iter=1).fit(X, y)
+    model = PoissonRegressor(warm_start=True, tol=1e-8).fit(X, y)
+    first = model.n_iter_
+    assert model.fit(X, y).n_iter_ <= 1 <= first
+    with pytest.raises(ValueError, match="warm_start=True starts from coef_"):
+        model.fit(X[:, :3], y)
+
+
+def test_rates_beyond_floats_do_not_end_a_fit(rng):
+    X, y, _ = counts(rng)
+    X[:, 0] *= 1e3
+    ours = PoissonRegressor(alpha=1e-6, max_iter=2000, tol=1e-6).fit(X, y)
+    theirs = sk.PoissonRegressor(alpha=1e-6, solver="newton-cholesky", max_iter=500, tol=1e-9).fit(
+        X, y
+    )
+    close(ours.predict(X), theirs.predict(X), 1e-3)
