@@ -131,9 +131,9 @@ class MultifitEstimator(Extension):
     multifit_params : sequence of str
         Parameters that may differ within one call of `multifit`.
     multifit_score : str or None
-        What `score` returns, "r2" or "accuracy", where the same class defines `score`; then all
-        models are scored at once. None for classes that inherit `score` from scikit-learn's mixins
-        (which is known), or have another.
+        What `score` returns where the same class defines `score`: "r2", "accuracy" or "d2_tweedie"
+        (with the estimator's `power`); then all models are scored at once. None for classes that
+        inherit `score` from scikit-learn's mixins (which is known), or have another.
     multifit_in_frames : bool
         Whether `multifit` fits models of what affine steps before them make of the rows
         (`folds.frame`), so that a pipeline with such steps is fitted at once.

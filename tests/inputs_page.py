@@ -21,7 +21,7 @@ END = "<!-- end of table -->\n"
 GROUPS = {
     "linear models of numbers": (
         *("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression", "Ridge", "RidgeCV"),
-        *("GridSearchCV", "Pipeline"),
+        *("GridSearchCV", "Pipeline", "PoissonRegressor"),
     ),
     "classifiers": ("LogisticRegression", "LogisticRegressionCV", "RidgeClassifier"),
     "decompositions": ("PCA", "IncrementalPCA", "TruncatedSVD"),

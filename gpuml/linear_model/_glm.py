@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from sklearn.base import _fit_context
-from sklearn.utils._array_api import check_same_namespace
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, free_bytes, move, namespace
 from gpuml._config import current_settings
 from gpuml._csr import is_sparse
+from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_fit, flat_target, unchanged_on_error
 from gpuml.data import Batch, Folds, resident, split_weights, whole
+from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._base import LinearPredictor, linear_response
 from gpuml.linear_model._logistic_parameters import warn_if_stopped
 from gpuml.linear_model._loss_stack import (
@@ -95,7 +95,7 @@ def _nonzero(folds):
     return xp.sum(there)[None] if times is None else xp.sum(there * times, axis=-1)
 
 
-class GeneralizedLinear(LinearPredictor):
+class GeneralizedLinear(LinearPredictor, MultifitEstimator):
     """`fit`, `predict` and `score` of a model whose mean is a function of ``X w + b``.
 
     A subclass says its `loss`, the `power` and the `least_target`, and takes its parameters from
@@ -111,8 +111,8 @@ class GeneralizedLinear(LinearPredictor):
     multifit_score = "d2_tweedie"
     # Hyper-parameters that may differ between candidates of the same passes over the rows.
     multifit_params = ("alpha", "fit_intercept")
-    # `multifit` fits models of what affine steps before them make of the rows.
     multifit_in_frames = True
+    multifit_divided = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -197,9 +197,9 @@ class GeneralizedLinear(LinearPredictor):
         power = self.power
         return d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=power)
 
-    def multifit_ready(self, X: Any) -> bool:
-        """Whether a search can fit all models at once."""
-        return not self.warm_start
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why models are fitted one by one; None where a search can fit all at once."""
+        return "warm_start=True" if self.warm_start else None
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
@@ -217,14 +217,6 @@ class GeneralizedLinear(LinearPredictor):
             batch = replace(batch, y_is_flat=True)
         self._check_range(batch.y)
         return batch
-
-    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, of some of the rows."""
-        return self.multifit_batch(X, y, sample_weight)
-
-    def multifit_rows(self, folds: Folds) -> None:
-        """Nobody knows beforehand how many passes it takes."""
-        return
 
     def multifit(
         self,

@@ -8,7 +8,6 @@ many rows second derivatives are taken from, and when they are taken again, foll
 costs in units of passes: never more than the passes since the last time did.
 """
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,13 @@ from gpuml._arrays import Array, device_of, namespace
 from gpuml._threads import one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import AnyLossRows, gradients, own_threads
-from gpuml.solvers.newton import by_split, diagonal_inverse, inverse_curvature
+from gpuml.solvers.newton import (
+    Diagonal,
+    Inverse,
+    by_split,
+    diagonal_inverse,
+    inverse_curvature,
+)
 from gpuml.solvers.prox_newton import SparseProblem, minimise_by_gradients
 from gpuml.solvers.prox_newton import minimise as minimise_sparse
 
@@ -109,8 +114,8 @@ class Penalties:
     def select(self, index: Array) -> "Penalties":
         """Those of some candidates."""
         xp = namespace(index)
-        some = (xp.take(a, index, axis=0) for a in (self.l2, self.l1, self.intercept))
-        return Penalties(*some, self.n_features)
+        l2, l1, intercept = (xp.take(a, index, axis=0) for a in (self.l2, self.l1, self.intercept))
+        return Penalties(l2, l1, intercept, self.n_features)
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class SmoothProblem:
     data: AnyLossRows
     total: Array
     penalties: Penalties
-    inverse: Callable[[Array], Array]
+    inverse: Inverse | Diagonal
 
     def gradient(self, W: Array) -> Array:
         """Gradients (C, S, k, q) at models W."""

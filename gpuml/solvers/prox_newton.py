@@ -98,6 +98,8 @@ class SparseProblem:
         """
         xp = namespace(W)
         n_candidates, n_splits, k, q = W.shape
+        if self.H is None:
+            raise ValueError("There are no second derivatives yet: call `at` first.")
         own = self.H.shape[1] == n_splits and n_splits > 1
         batch = (n_candidates * n_splits, 1, k * q) if own else (n_candidates, n_splits, k * q)
 

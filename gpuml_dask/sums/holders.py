@@ -19,7 +19,6 @@ from dask.utils import funcname
 from distributed import Client, Future
 
 from gpuml.data import Absent, Batch, Folds
-from gpuml.designs import Dense
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
 from gpuml_dask.errors import ClusterError
@@ -238,12 +237,7 @@ def _size_of_folds(folds):
 
 @sizeof.register(LossRows)
 def _size_of_loss_rows(rows):
-    return _bytes_of((rows.design, rows.target, rows.weights))
-
-
-@sizeof.register(Dense)
-def _size_of_dense(design):
-    return _bytes_of((design.X,))
+    return rows.n_rows * rows.design.row_bytes + _bytes_of((rows.target, rows.weights))
 
 
 @sizeof.register(Share)
