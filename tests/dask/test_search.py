@@ -404,6 +404,7 @@ def test_verbose_prints_fits_and_plan(client, rows, capsys):
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client, verbose=2).fit(X, y)
     printed = capsys.readouterr().out
     assert "Fitting 5 folds for each of 3 candidates, totalling 15 fits" in printed
+    assert "of rows, all of them on each worker that works (rows of less than 64 MiB)" in printed
     assert printed.count("[CV] END") == 15
     assert printed.endswith(f"{search.plan_}\n")
     assert "15 fits in 1 pass on 1 worker (numpy:cpu)" in printed
