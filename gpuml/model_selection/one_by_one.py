@@ -8,7 +8,7 @@ view or is marked read-only, so that an estimator that works in place cannot spo
 import numbers
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from traceback import format_exc
 from typing import Any
 
@@ -46,6 +46,13 @@ class Task:
     verbose: int
     return_estimator: bool = False
     on_end: Callable[[], None] | None = None
+
+    def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":
+        """The task with what `change` makes of each value that fits and scorers are given."""
+        for name in ("fit_params", "score_params"):
+            params = getattr(self, name)
+            changes[name] = {key: change(value) for key, value in params.items()}
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True)

@@ -360,11 +360,7 @@ def _has_rows(x, n_rows):
 
 
 def _mapped(rows, change):
-    task = replace(
-        rows.task,
-        fit_params={name: change(value) for name, value in rows.task.fit_params.items()},
-        score_params={name: change(value) for name, value in rows.task.score_params.items()},
-    )
+    task = rows.task.with_values(change)
     return replace(rows, X=change(rows.X), y=change(rows.y), task=task)
 
 

@@ -1,6 +1,5 @@
 """Adaptive searches over the workers of a Dask cluster: successive halving and Hyperband."""
 
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 from uuid import uuid4
@@ -392,10 +391,7 @@ def _table_of(
             columns[names[id(value)].name] = _handle(session, value)
         return names[id(value)]
 
-    fit_params, score_params = (
-        {name: column(value) for name, value in params.items()}
-        for params in (task.fit_params, task.score_params)
-    )
+    task = task.with_values(column)
     table = place(
         _handle(session, X),
         None if y is None else _handle(session, y),
@@ -404,4 +400,4 @@ def _table_of(
         chunks=np.diff(blocks.bounds).tolist(),
         numeric=False,
     )
-    return table, replace(task, fit_params=fit_params, score_params=score_params)
+    return table, task

@@ -161,11 +161,7 @@ def _portable(task: Task) -> Task:
             return names.setdefault(id(value), Column(f"column_{len(names)}"))
         return value
 
-    fit_params, score_params = (
-        {name: named(value) for name, value in params.items()}
-        for params in (task.fit_params, task.score_params)
-    )
-    return replace(task, fit_params=fit_params, score_params=score_params, verbose=0)
+    return task.with_values(named, verbose=0)
 
 
 def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters) -> Found:

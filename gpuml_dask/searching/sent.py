@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -173,8 +172,5 @@ def send_rows(
             rows[columns[id(value)].name] = sent(columns[id(value)].name, value)
         return columns[id(value)]
 
-    fit_params, score_params = (
-        {name: column(value) for name, value in params.items()}
-        for params in (job.task.fit_params, job.task.score_params)
-    )
-    return rows, replace(job.task, fit_params=fit_params, score_params=score_params)
+    task = job.task.with_values(column)
+    return rows, task

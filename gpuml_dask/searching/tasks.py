@@ -93,12 +93,11 @@ class Spec:
         return Kept(Evaluator(Job(self.estimator, rows["X"], y, splits, self._task_with(rows))))
 
     def _task_with(self, rows):
-        def filled(params):
-            return {n: rows[v.name] if isinstance(v, Column) else v for n, v in params.items()}
+        def filled(value):
+            return rows[value.name] if isinstance(value, Column) else value
 
-        fit_params, score_params = map(filled, (self.task.fit_params, self.task.score_params))
         # What is printed of fits is printed where the user sees it.
-        return replace(self.task, fit_params=fit_params, score_params=score_params, verbose=0)
+        return self.task.with_values(filled, verbose=0)
 
 
 @dataclass
