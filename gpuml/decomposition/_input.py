@@ -33,7 +33,6 @@ def check_fit_rows(
     *,
     min_rows: int = 1,
     min_features: int = 1,
-    reset: bool = True,
     keep_dtype: bool = False,
 ) -> Array:
     """Check dense rows for `fit`; whether they are finite, their sums are to tell.
@@ -49,7 +48,7 @@ def check_fit_rows(
         Sparse X.
     """
     demand_array(estimator, X)
-    X = _check_numbers(estimator, X, reset=reset, finite_X=False, keep_dtype=keep_dtype)
+    X = _check_numbers(estimator, X, reset=True, finite_X=False, keep_dtype=keep_dtype)
     for axis, (what, least) in enumerate((("sample", min_rows), ("feature", min_features))):
         if X.shape[axis] < least:
             raise ValueError(

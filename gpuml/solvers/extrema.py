@@ -1,6 +1,5 @@
 """Smallest and largest values of features in training parts, from those of atoms of rows."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +35,6 @@ def atom_extrema(
     atoms: tuple[Rows, ...],
     *,
     block_bytes: int | None = None,
-    advance: Callable[[int], None] | None = None,
 ) -> Extrema:
     """Extrema of each atom of rows, in one pass; arguments as for `moments.atom_moments`.
 
@@ -44,7 +42,7 @@ def atom_extrema(
     """
     if batch.holders is not None:
         return batch.holders.total(_extrema_of_piece, atoms, block_bytes, combine=widest)
-    return _extrema(batch, atoms, block_bytes, advance)
+    return _extrema(batch, atoms, block_bytes)
 
 
 def widest(one: Extrema, other: Extrema) -> Extrema:
@@ -55,12 +53,12 @@ def widest(one: Extrema, other: Extrema) -> Extrema:
 
 def _extrema_of_piece(folds, atoms, block_bytes):
     atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _extrema(folds.batch, atoms, block_bytes, None)
+    return _extrema(folds.batch, atoms, block_bytes)
 
 
-def _extrema(batch, atoms, block_bytes, advance):
+def _extrema(batch, atoms, block_bytes):
     xp = batch.work.xp
-    blocks = Blocks(batch, n_columns=batch.n_features, block_bytes=block_bytes, advance=advance)
+    blocks = Blocks(batch, n_columns=batch.n_features, block_bytes=block_bytes)
 
     def start():
         infinite = xp.full(

@@ -11,7 +11,6 @@ References
    QR and LU factorizations", SIAM J. Sci. Comput. 34 (2012).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,7 +78,6 @@ def atom_factors(
     atoms: tuple[Rows, ...],
     *,
     block_bytes: int | None = None,
-    advance: Callable[[int], None] | None = None,
 ) -> Factors:
     """Factors of each atom of rows, in one pass; arguments as for `moments.atom_moments`."""
     shifts = atom_shifts(batch, atoms)
@@ -88,7 +86,7 @@ def atom_factors(
             _factors_of_piece, atoms, shifts, block_bytes, combine=merged_factors
         )
     else:
-        factors = _factors(batch, atoms, shifts, block_bytes, advance)
+        factors = _factors(batch, atoms, shifts, block_bytes)
     return Factors(tuple(factors), shifts, batch.n_features)
 
 
@@ -108,14 +106,14 @@ def _merged(upper, lower):
 
 def _factors_of_piece(folds, atoms, shifts, block_bytes):
     atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _factors(folds.batch, atoms, move(shifts, folds.batch.work), block_bytes, None)
+    return _factors(folds.batch, atoms, move(shifts, folds.batch.work), block_bytes)
 
 
-def _factors(batch, atoms, shifts, block_bytes, advance):
+def _factors(batch, atoms, shifts, block_bytes):
     """Factors (r_a, q) of atoms, each about its shift (A, q - 1)."""
     q = shifts.shape[1] + 1
     xp = batch.work.xp
-    blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
+    blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes)
     # Blocks much longer than wide waste little on factoring the running factor again.
     if block_bytes is None:
         rows = max(blocks.rows_per_block, 8 * q)

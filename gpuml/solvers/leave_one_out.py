@@ -16,7 +16,7 @@ References
    good ridge parameter", Technometrics 21 (1979).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,6 @@ def leave_one_out(
     described: Described,
     alphas: np.ndarray,
     fit_intercept: bool,
-    advance: Callable[[int], None] | None = None,
 ) -> Iterator[LeftOut]:
     """Leave-one-out residuals for each alpha, block after block of rows.
 
@@ -55,19 +54,17 @@ def leave_one_out(
     alphas : ndarray (A,), host
         Positive penalties.
     fit_intercept : bool
-    advance : callable, optional
-        Called with the number of rows read since the last call.
 
     Yields
     ------
     LeftOut
     """
     if described.kernel is None:
-        return _from_moments(described, alphas, fit_intercept, advance)
+        return _from_moments(described, alphas, fit_intercept)
     return iter([_from_kernel(described, alphas, fit_intercept)])
 
 
-def _from_moments(described, alphas, fit_intercept, advance):
+def _from_moments(described, alphas, fit_intercept):
     moments = described.moments[0]
     total = moments.combine(np.ones((1, moments.gram.shape[0])))
     normal = normal_equations(total, fit_intercept)
@@ -80,7 +77,7 @@ def _from_moments(described, alphas, fit_intercept, advance):
     share = 1.0 / total.gram[0, -1, -1] if fit_intercept else 0.0
     batch = described.folds.batch
     A, p, t = rotated.shape
-    blocks = Blocks(batch, p + A * (t + 1), described.block_bytes, advance)
+    blocks = Blocks(batch, p + A * (t + 1), described.block_bytes)
     for rows in cut(slice(0, batch.n_rows), blocks.rows_per_block):
         X, y, weight = (None if a is None else xp.astype(a, xp.float64) for a in blocks.read(rows))
         Z = (X - x_mean) @ vectors  # (n, p)

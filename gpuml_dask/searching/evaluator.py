@@ -28,8 +28,7 @@ from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
-from gpuml_dask.waiting import patience as default_patience
-from gpuml_dask.waiting import workers_there
+from gpuml_dask.waiting import patience, workers_there
 
 Results = list[dict[str, Any]]
 # Units per thread that workers are left with when the last ones are added.
@@ -52,8 +51,6 @@ class ClusterEvaluator:
         Arrays of this process that workers have too.
     checkpoints : Checkpoints, default=None
         Where finished work is kept; None keeps none.
-    patience : float or None, default=None
-        Seconds to wait for a cluster without workers; None is Dask's setting ``gpuml.patience``.
     refits : bool, default=False
         Whether the candidate of the best mean score is going to be refitted.
 
@@ -74,7 +71,6 @@ class ClusterEvaluator:
         *,
         elsewhere: Sequence[tuple[Any, Remote]] = (),
         checkpoints: Checkpoints | None = None,
-        patience: float | None = None,
         refits: bool = False,
     ):
         self.job, self.client, self._elsewhere = job, client, elsewhere
@@ -82,7 +78,7 @@ class ClusterEvaluator:
         self._divided: ByRows | None = None
         self._by_rows: set[int] = set()
         self._checkpoints = checkpoints
-        self.patience = default_patience() if patience is None else patience
+        self.patience = patience()
         self.steps: list[Step] = []
         self.n_done = 0
         self.names: list[str] = []

@@ -61,7 +61,6 @@ class RoundEvaluator(ClusterEvaluator):
             self.client,
             elsewhere=self._elsewhere,
             checkpoints=self._checkpoints,
-            patience=self.patience,
         )
         other._search, other._shared = self._search, self._send_once()
         self._others.append(other)
