@@ -24,6 +24,7 @@ from gpuml.data import NeedsAllRows
 from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.model_selection.divided import fit_divided
 from gpuml_dask import predict as blockwise
+from gpuml_dask._dask import meta_of
 from gpuml_dask.cluster import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
@@ -172,7 +173,7 @@ def _weighted(table: Table, weight: Any) -> Table:
 
 def _check_kinds(X: Any) -> None:
     """Complain of columns of dates before anything is computed, where X tells its dtypes."""
-    frame = getattr(X, "_meta", X)
+    frame = meta_of(X)
     if blocks.is_frame(frame):
         blocks.check_columns(frame)
 

@@ -15,6 +15,7 @@ from distributed import Client, get_client
 
 from gpuml import get_config
 from gpuml.data import compute_place
+from gpuml_dask._dask import meta_of
 from gpuml_dask.cluster import the_client
 from gpuml_dask.planning.kinds import Kinds, kinds_among
 from gpuml_dask.planning.pieces import balance
@@ -172,7 +173,7 @@ def placed(x: da.Array, facts: Mapping[str, Mapping[str, Any]]) -> da.Array:
     # Hints of layers are lost wherever their tasks are fused, so that this is done before.
     layer = MaterializedLayer(dict(x.dask), annotations=annotations)
     graph = HighLevelGraph({x.name: layer}, {x.name: set()})
-    return da.Array(graph, x.name, x.chunks, meta=x._meta)
+    return da.Array(graph, x.name, x.chunks, meta=meta_of(x))
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ def _workers_in_order(kinds: Kinds, facts, kind) -> list[str]:
 
 
 def _is_on_gpu(x):
-    meta = getattr(x._meta, "data", x._meta)  # of packed codes, their bytes
+    meta = meta_of(x)
+    meta = getattr(meta, "data", meta)  # of packed codes, their bytes
     return type(meta).__module__.partition(".")[0] == "cupy"
 
 

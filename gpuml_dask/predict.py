@@ -17,6 +17,7 @@ from dask.array.utils import meta_from_array
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml_dask._dask import meta_of
 from gpuml_dask.cluster import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
@@ -472,7 +473,7 @@ def _result_of_a_row(model, method, X):
 
 def _made_up_row(X, n_features):
     if not isinstance(X, da.Array):
-        return meta_nonempty(X._meta)
+        return meta_nonempty(meta_of(X))
     meta = meta_from_array(X)
     width = X.shape[1] if X.shape[1] == X.shape[1] else n_features
     if hasattr(meta, "tocsr"):

@@ -1,6 +1,10 @@
 """What is imported of other packages: their private names in one place, and names they still have."""
 
+import ast
 import importlib
+import inspect
+import re
+import sys
 import tomllib
 
 import pytest
@@ -65,3 +69,102 @@ def test_scikit_learn_has_a_ceiling_that_pages_and_messages_name():
     (requirement,) = (each for each in project["dependencies"] if each.startswith("scikit-learn"))
     assert "<" in requirement
     assert requirement in SOURCES["gpuml._sklearn"]
+
+
+# ---------------------------------------------------------------- attributes
+
+# Private attributes of others' objects. Of scikit-learn's classes, by a class that has them.
+OF_SCIKIT_LEARN = {
+    "sklearn.base.BaseEstimator": "_get_param_names _validate_params",
+    "sklearn.feature_extraction.text.CountVectorizer": (
+        "_check_vocabulary _validate_ngram_range _validate_vocabulary _warn_for_unused_params"
+    ),
+    "sklearn.impute.SimpleImputer": "_fit_indicator",
+    "sklearn.linear_model.PoissonRegressor": "_get_loss",
+    "sklearn.linear_model.RidgeClassifier": "_label_binarizer",
+    "sklearn.metrics._scorer._MultimetricScorer": "_raise_exc _scorers",
+    "sklearn.metrics._scorer._Scorer": ("_accept_sample_weight _response_method _score_func _sign"),
+    "sklearn.model_selection.GridSearchCV": (
+        "_check_refit_for_multimetric _get_routed_params_for_fit _init_callback_context "
+        "_run_search _select_best_index"
+    ),
+    "sklearn.naive_bayes.CategoricalNB": "_validate_n_categories",
+    "sklearn.naive_bayes.MultinomialNB": "_check_alpha",
+    "sklearn.neighbors.NearestNeighbors": "_fit_X",
+    "sklearn.pipeline.Pipeline": (
+        "_check_method_params _final_estimator _iter _log_message _validate_steps"
+    ),
+    "sklearn.preprocessing.OneHotEncoder": "_infrequent_enabled _n_features_outs",
+    "sklearn.preprocessing.PolynomialFeatures": "_max_degree _min_degree",
+    "sklearn.preprocessing.StandardScaler": "_reset",
+    "sklearn.random_projection.GaussianRandomProjection": "_compute_inverse_components",
+    "sklearn.svm.SVC": "_sparse",
+    "sklearn.utils._metadata_requests._MetadataRequester": "_metadata_request",
+    "sklearn.callback.CallbackSupportMixin": "_skl_callbacks",
+    "sklearn.utils._param_validation.validate_params": "_skl_parameter_constraints",
+}
+OF_OTHERS = {
+    "collections.namedtuple": "_replace",
+    "cuml": "_cpu_class _n_neighbors _raw_data _single_linkage_tree _sparse_data _sync_attrs_from_cpu",
+    "dask": "_meta",
+    "joblib.Parallel": "_backend",
+    "multiprocessing.Process": "_inheriting",
+    "numpy.random.mtrand": "_rand",
+    "sys": "_getframe",
+    "umap.UMAP": "_a _b _metric_kwds _sigmas _small_data _validate_parameters",
+}
+
+
+def private_attributes():
+    """Private names that are asked of objects, and that nothing in the two packages defines."""
+    asked, defined = {}, set()
+    for module, source in SOURCES.items():
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case (
+                    ast.FunctionDef(name=name)
+                    | ast.AsyncFunctionDef(name=name)
+                    | ast.ClassDef(name=name)
+                ):
+                    defined.add(name)
+                case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                    defined.add(name)
+                case (
+                    ast.Attribute(attr=name)
+                    | ast.Call(
+                        func=ast.Name(id="getattr" | "hasattr"),
+                        args=[_, ast.Constant(value=name), *_],
+                    )
+                ) if is_private(name) and name.isidentifier():
+                    asked.setdefault(name, module)
+    return {name: module for name, module in asked.items() if name not in defined}
+
+
+def test_private_attributes_of_others_are_those_that_are_listed():
+    listed = {
+        name for names in (*OF_SCIKIT_LEARN.values(), *OF_OTHERS.values()) for name in names.split()
+    }
+    asked = private_attributes()
+    assert {name: asked[name] for name in asked.keys() - listed} == {}
+    assert listed - asked.keys() == set()
+
+
+def test_those_of_dask_are_asked_for_in_one_module():
+    asking = {m for m, source in SOURCES.items() if "._meta" in source or '"_meta"' in source}
+    assert asking == {"gpuml_dask._dask"}
+
+
+def test_scikit_learn_has_the_private_attributes():
+    # Those that instances are given are in the text of the module of a class in its order of bases.
+    gone = []
+    for path, names in OF_SCIKIT_LEARN.items():
+        module, _, kind = path.rpartition(".")
+        found = getattr(importlib.import_module(module), kind)
+        bases = {base.__module__ for base in getattr(found, "__mro__", (found,))} - {
+            "builtins",
+            "abc",
+        }
+        text = "".join(inspect.getsource(sys.modules[base]) for base in bases)
+        has = {name: re.search(rf"\b{name}\b", text) for name in names.split()}
+        gone += [f"{path}.{name}" for name, seen in has.items() if not seen]
+    assert gone == []

@@ -13,6 +13,7 @@ from gpuml.encodings import Packed
 from gpuml.linalg import checked_plan, checked_random
 from gpuml.reading.sources import Source
 from gpuml.solvers.compressed import Plan
+from gpuml_dask._dask import meta_of
 from gpuml_dask.rows.lazy import as_collection
 
 ITERATORS = ("power", "QR")
@@ -69,7 +70,7 @@ class Matrix:
     @property
     def meta(self) -> Any:
         """An empty array in the library of the results."""
-        meta = self.array._meta
+        meta = meta_of(self.array)
         return meta.data if isinstance(meta, Packed) else meta_from_array(meta)
 
     @property
@@ -80,19 +81,19 @@ class Matrix:
     @property
     def may_miss(self) -> bool:
         """Whether values may be missing."""
-        meta = self.array._meta
+        meta = meta_of(self.array)
         return isinstance(meta, Packed) and meta.missing
 
     @property
     def n_bytes(self) -> int:
         """Of all chunks, as they are."""
-        meta = self.array._meta
+        meta = meta_of(self.array)
         bits = meta.bits if isinstance(meta, Packed) else 8 * self.array.dtype.itemsize
         return self.array.size * bits // 8
 
     def plan(self, k: int, n_power_iter: int, n_oversamples: int, dtype: str | None) -> Plan:
         """The numbers of a call, if they make sense for the matrix."""
-        meta, kind = self.array._meta, self.array.dtype
+        meta, kind = meta_of(self.array), self.array.dtype
         codes = isinstance(meta, Packed) or (kind.kind in "biu" and kind.itemsize == 1)
         source = Source(self.array.shape, self.is_wide, _nothing, None, 1, 1, codes, self.array)
         return checked_plan(source, k, n_power_iter, n_oversamples, dtype)
@@ -134,12 +135,12 @@ def checked_matrix(a: Any) -> Matrix:
 
 
 def _check_kind(a):
-    if hasattr(a._meta, "tocsr") or hasattr(a._meta, "nnz"):
+    if hasattr(meta_of(a), "tocsr") or hasattr(meta_of(a), "nnz"):
         raise TypeError(
             "Sparse chunks were passed, but dense data is required. Use "
             "gpuml_dask.decomposition.TruncatedSVD, or a.map_blocks(lambda x: x.toarray())."
         )
-    if isinstance(a._meta, np.ma.MaskedArray):
+    if isinstance(meta_of(a), np.ma.MaskedArray):
         raise TypeError(
             "Masked chunks were passed. Pack small codes with gpuml.encodings.pack, which takes "
             "what is masked for missing, or fill them: a.map_blocks(np.ma.filled)."

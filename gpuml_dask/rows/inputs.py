@@ -17,6 +17,7 @@ from dask.delayed import Delayed
 from distributed import Client, Future, futures_of
 from sklearn.utils import check_array
 
+from gpuml_dask._dask import meta_of
 from gpuml_dask.rows import blocks
 
 # Rows of this many bytes travel as one message, and are what is sent again when one is lost.
@@ -367,7 +368,7 @@ def _labels_of_frame(x):
 
     It may hold labels, which stay what they are; other frames become arrays of floats.
     """
-    frame = getattr(x, "_meta", x)
+    frame = meta_of(x)
     if not blocks.is_frame(frame) or frame.shape[1] != 1:
         return x
     if str(next(iter(frame.dtypes))).lower().startswith("float"):
@@ -386,30 +387,31 @@ def _array_rows(x):
     if x.ndim == 2 and x.numblocks[1] > 1:
         x = x.rechunk({1: -1})
     known = not np.isnan(sum(x.chunks[0]))
-    tail = x.shape[1:]
+    tail, meta = x.shape[1:], meta_of(x)
     facts = Facts(
         sizes=tuple(int(size) for size in x.chunks[0]) if known else None,
         n_rows=int(sum(x.chunks[0])) if known else None,
         tail=None if any(np.isnan(size) for size in tail) else tuple(int(size) for size in tail),
         dtype=x.dtype,
-        are_arrays=isinstance(x._meta, np.ndarray) or _is_of(x._meta, "cupy"),
-        on_gpu=_is_of(x._meta, "cupy"),
+        are_arrays=isinstance(meta, np.ndarray) or _is_of(meta, "cupy"),
+        on_gpu=_is_of(meta, "cupy"),
     )
     return CollectionRows(x, facts)
 
 
 def _frame_rows(x):
+    meta = meta_of(x)
     if x.ndim == 1:
-        return CollectionRows(x, Facts(tail=(), are_arrays=False, on_gpu=_is_of(x._meta, "cudf")))
+        return CollectionRows(x, Facts(tail=(), are_arrays=False, on_gpu=_is_of(meta, "cudf")))
     columns = list(x.columns)
     return CollectionRows(
         x,
         Facts(
             tail=(len(columns),),
-            dtype=blocks.frame_dtype(x._meta),
+            dtype=blocks.frame_dtype(meta),
             columns=columns,
             are_arrays=False,
-            on_gpu=_is_of(x._meta, "cudf"),
+            on_gpu=_is_of(meta, "cudf"),
         ),
     )
 
@@ -422,7 +424,7 @@ def _renamed(collection, attempt):
     """The same collection with new keys on top: those of lost futures cannot be used again."""
     apply = collection.map_partitions if _is_frame(collection) else collection.map_blocks
     dtype = {} if _is_frame(collection) else {"dtype": collection.dtype}
-    return apply(blocks.same_again, attempt, meta=collection._meta, **dtype)
+    return apply(blocks.same_again, attempt, meta=meta_of(collection), **dtype)
 
 
 def _is_frame(collection):
