@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
+from scipy import sparse
 
 from gpuml._frames import from_cudf, is_cudf, is_lazy
 from gpuml._gathered import gathered, is_divided
@@ -99,6 +100,16 @@ def is_numpy(x: Any) -> bool:
 def is_foreign(x: Any) -> bool:
     """Whether `x` is an array that gpuml works on and that is not NumPy's."""
     return _library_of(x) not in (None, "numpy")
+
+
+def is_cupyx_sparse(x: Any) -> bool:
+    """Whether `x` is a sparse matrix on a GPU."""
+    return type(x).__module__.startswith("cupyx.scipy.sparse")
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether `x` is a sparse matrix, on the host or a GPU."""
+    return sparse.issparse(x) or is_cupyx_sparse(x)
 
 
 def namespace(*arrays: Any) -> Any:

@@ -13,16 +13,6 @@ from gpuml._validation import check_finite
 NUMBERS = "fiub"
 
 
-def is_cupyx_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix on a GPU."""
-    return type(X).__module__.startswith("cupyx.scipy.sparse")
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix, on the host or a GPU."""
-    return sparse.issparse(X) or is_cupyx_sparse(X)
-
-
 def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> Any:
     """Check sparse rows, and bring them to CSR.
 

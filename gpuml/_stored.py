@@ -21,6 +21,7 @@ from gpuml._arrays import (
     aligned,
     gpu_place,
     has_gpu,
+    is_cupyx_sparse,
     is_foreign,
     move,
     place_of,
@@ -80,11 +81,6 @@ def loading_device() -> str:
 def must_load_to_gpu() -> bool:
     """Whether who loads asked for a GPU in so many words, so that nothing less will do."""
     return _loading.get() == "cuda"
-
-
-def is_cupyx_sparse(x: Any) -> bool:
-    """Whether `x` is a sparse matrix on a GPU."""
-    return type(x).__module__.startswith("cupyx.") and hasattr(x, "get")
 
 
 # ---------------------------------------------------------------- there and back

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from sklearn import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
-from gpuml._arrays import HOST, Place, as_array, is_foreign
+from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, is_sparse
 from gpuml._config import current_settings
 from gpuml._small_arrays import small_arrays
 from gpuml._travel import Travels, must_load_to_gpu
@@ -29,7 +29,6 @@ from gpuml.adapters._inputs import (
     check_X,
     host_call,
     in_memory,
-    is_sparse,
     reads_texts,
     refused_rows,
     refused_weight,
@@ -38,7 +37,7 @@ from gpuml.adapters._lifting import is_fitted, lift, lifted
 from gpuml.adapters._method import Method
 from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
 from gpuml.adapters._parameters import params_of, valid_params
-from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_device_sparse, is_gpu, size_of
+from gpuml.adapters._place import gpu_for, has_cuml, home_of, is_gpu, size_of
 from gpuml.adapters._row import Data, NotConvertible, NotFinite, Row, UnsupportedHere
 from gpuml.extending import Extension
 
@@ -191,7 +190,7 @@ class Adapter(Extension, Travels):
     def _fit_on_host(self, method, call, X):
         """scikit-learn fits this object, or a twin where attributes have to be brought back."""
         warm = self.get_params(deep=False).get("warm_start")
-        if is_foreign(X) or is_device_sparse(X):
+        if is_foreign(X) or is_cupyx_sparse(X):
             return self._fit_guest(method, call, X, warm)
         if warm:
             self._settle()
@@ -222,7 +221,7 @@ class Adapter(Extension, Travels):
 
     def _use(self, method, call):
         X, fitted = self._rows(call.X), self._current_record()
-        on_device = is_foreign(X) or is_device_sparse(X)
+        on_device = is_foreign(X) or is_cupyx_sparse(X)
         if (on_device or fitted is not None) and self._scores_predictions(method):
             return self._score(call)
         clause: str | None = None
@@ -262,7 +261,7 @@ class Adapter(Extension, Travels):
             # A method that changes the model (`partial_fit`, `sparsify`): it is plain from here on.
             self._settle()
             return self
-        if fitted is None and not (is_foreign(X) or is_device_sparse(X)):
+        if fitted is None and not (is_foreign(X) or is_cupyx_sparse(X)):
             return result
         kind = kind_of(X) if X is not None else fitted.kind
         if method.name == "predict" and is_classifier(self):

@@ -14,7 +14,18 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from gpuml._arrays import Place, as_array, device_of, is_array, is_foreign, move, namespace, to_host
+from gpuml._arrays import (
+    Place,
+    as_array,
+    device_of,
+    is_array,
+    is_cupyx_sparse,
+    is_foreign,
+    is_sparse,
+    move,
+    namespace,
+    to_host,
+)
 from gpuml._gathered import gathered
 from gpuml._labels import Encoded, encode, is_labels
 from gpuml._ops import all_finite
@@ -29,7 +40,6 @@ from gpuml._validation import (
     flat_target,
 )
 from gpuml.adapters._method import Call
-from gpuml.adapters._place import is_device_sparse
 from gpuml.adapters._row import Data, Row
 
 
@@ -79,7 +89,7 @@ def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
     """Rows as floats or as CSR, in the user's place; what scikit-learn takes passes, nan too."""
     X = as_array(X)
     tags = get_tags(estimator).input_tags
-    if is_device_sparse(X):
+    if is_cupyx_sparse(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X.tocsr()
     if sparse.issparse(X):
@@ -110,11 +120,6 @@ def check_transformed(estimator: Any, X: Any) -> Any:
     return check_images(estimator, X, estimator._n_features_out)
 
 
-def is_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix, on the host or a GPU."""
-    return sparse.issparse(X) or is_device_sparse(X)
-
-
 def refused_rows(estimator: Any, row: Row, X: Any) -> str | None:
     """What cuML does not take in checked rows, though scikit-learn does."""
     if is_sparse(X):
@@ -138,7 +143,7 @@ def refused_weight(row: Row, data: Data) -> str | None:
 
 
 def _regression(estimator, row, X, y, weight, rest):
-    if sparse.issparse(X) or is_device_sparse(X):
+    if sparse.issparse(X) or is_cupyx_sparse(X):
         _require(estimator, y)
         X = check_X(estimator, row, X, reset=True)
         y = to_host(y) if is_foreign(y) else y
@@ -206,7 +211,7 @@ def _moved(value, place):
     value = as_array(value)
     if is_array(value) and value.ndim > 0:
         return move_numbers(value, place)
-    if is_device_sparse(value) and place.is_host:
+    if is_cupyx_sparse(value) and place.is_host:
         return value.get()
     return value
 
@@ -229,7 +234,7 @@ def host_call(call: Call) -> Call:
 
 
 def _on_host(value):
-    if is_device_sparse(value):
+    if is_cupyx_sparse(value):
         return value.get()
     array = as_array(value)
     return to_host(array) if is_foreign(array) else value

@@ -5,9 +5,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from gpuml._arrays import HOST, Place, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Place,
+    is_array,
+    is_cupyx_sparse,
+    is_numpy,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._sklearn import _get_output_config
-from gpuml.adapters._place import home_of, is_device_sparse
+from gpuml.adapters._place import home_of
 
 # Letters of NumPy, which are at hand, of dtypes whose names it makes up each time.
 FLOATS = {"f": "float32", "d": "float64"}
@@ -51,7 +61,7 @@ def in_kind(value: Any, kind: Kind, dtype: str | None = None) -> Any:
         items = [in_kind(item, kind, dtype) for item in value]
         changed = any(new is not old for new, old in zip(items, value, strict=True))
         return type(value)(items) if changed and type(value) in (list, tuple) else value
-    if sparse.issparse(value) or is_device_sparse(value):
+    if sparse.issparse(value) or is_cupyx_sparse(value):
         return _sparse_in_kind(value, kind, dtype)
     if not is_array(value) or value.ndim == 0:
         return value
@@ -82,7 +92,7 @@ def _sparse_in_kind(value, kind, dtype):
     floats = _floats(kind, dtype)
     if floats is not None and value.dtype.kind == "f" and value.dtype != floats:
         value = value.astype(floats)
-    if is_device_sparse(value):
+    if is_cupyx_sparse(value):
         return value if kind.place.kind == "cupy" else value.get()
     if kind.place.kind != "cupy":
         return value

@@ -7,19 +7,14 @@ from typing import Any
 import numpy as np
 
 from gpuml import _arrays
-from gpuml._arrays import HOST, Place, is_array, place_of
+from gpuml._arrays import HOST, Place, is_array, is_cupyx_sparse, place_of
 
 
 def home_of(X: Any) -> Place:
     """Where rows are: library and device of an array, a GPU's for cupyx matrices, else the host."""
     if is_array(X):
         return place_of(X)
-    return place_of(X.data) if is_device_sparse(X) else HOST
-
-
-def is_device_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix in the memory of a GPU."""
-    return type(X).__module__.startswith("cupyx.")
+    return place_of(X.data) if is_cupyx_sparse(X) else HOST
 
 
 def is_gpu(place: Place) -> bool:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gpuml._arrays import Array, as_array, is_foreign, is_numpy
+from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_foreign, is_numpy
 from gpuml._config import current_settings
+from gpuml._csr import check_csr
 from gpuml._host_rows import naming_columns
 from gpuml._validation import FLOATS, check_finite, check_images, check_rows, host_floats
 from gpuml.data import Batch, resident_rows
@@ -15,16 +15,6 @@ from gpuml.decomposition._streamed import OVERFLOW
 from gpuml.reading.sources import is_stored
 
 BY_BLOCKS = "PCA(svd_solver='compressed') or TruncatedSVD(algorithm='compressed')"
-
-
-def is_cupyx_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix on a GPU."""
-    return type(X).__module__.startswith("cupyx.scipy.sparse")
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix, on the host or a GPU."""
-    return sparse.issparse(X) or is_cupyx_sparse(X)
 
 
 def check_fit_rows(
@@ -84,29 +74,10 @@ def batch_of(X: Array) -> Batch:
     return resident_rows(X, current_settings().device)
 
 
-def check_cupyx(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Check a sparse matrix on a GPU: CSR, float32 or float64, finite."""
-    if not reset and X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    X = X.tocsr()
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported\nX has dtype {X.dtype}.")
-    if X.dtype not in FLOATS:
-        X = X.astype(np.float64)
-    check_finite(X.data, "X", estimator)
-    if reset:
-        estimator.n_features_in_ = X.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
-    return X
-
-
 def check_seen(estimator: Any, X: Any) -> Any:
     """Check rows for `transform`, dense or sparse, of host or device."""
     if is_cupyx_sparse(X):
-        return check_cupyx(estimator, X, reset=False)
+        return check_csr(estimator, X, reset=False, floats=True)
     if sparse.issparse(X):
         accepted = ("csr", "csc")
         with naming_columns(estimator, X):

@@ -6,11 +6,11 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import HOST, Array, Place, as_array, move, namespace, place_of
+from gpuml._arrays import HOST, Array, Place, as_array, is_cupyx_sparse, move, namespace, place_of
 from gpuml._output import wants_host_frame
 from gpuml._sklearn import check_same_namespace
 from gpuml._travel import Travels
-from gpuml.decomposition._input import check_reduced, check_seen, is_cupyx_sparse
+from gpuml.decomposition._input import check_reduced, check_seen
 from gpuml.decomposition._streamed import (
     Streamed,
     check_streamed,

@@ -12,6 +12,7 @@ from gpuml._arrays import (
     Place,
     as_array,
     compute_place,
+    is_cupyx_sparse,
     move,
     namespace,
     nbytes,
@@ -21,7 +22,7 @@ from gpuml._config import current_settings
 from gpuml._host_rows import naming_columns
 from gpuml._sklearn import _fit_context
 from gpuml._validation import FLOATS, check_rows, unchanged_on_error
-from gpuml.decomposition._input import demand_array, is_cupyx_sparse
+from gpuml.decomposition._input import demand_array
 from gpuml.decomposition._principal import covariance, or_nan, precision
 from gpuml.decomposition._projection import Projection, in_kind
 from gpuml.solvers.incremental import Seen, extend

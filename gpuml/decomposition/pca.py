@@ -8,22 +8,24 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._arrays import (
+    as_array,
+    is_cupyx_sparse,
+    is_foreign,
+    is_sparse,
+    move,
+    namespace,
+    place_of,
+)
 from gpuml._config import current_settings
+from gpuml._csr import check_csr
 from gpuml._host_rows import naming_columns
 from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
 from gpuml.decomposition._fitting import fit_dense, fit_sparse
-from gpuml.decomposition._input import (
-    batch_of,
-    check_cupyx,
-    check_fit_rows,
-    check_seen_dense,
-    is_cupyx_sparse,
-    is_sparse,
-)
+from gpuml.decomposition._input import batch_of, check_fit_rows, check_seen_dense
 from gpuml.decomposition._principal import (
     MANY_FEATURES,
     Principal,
@@ -217,7 +219,7 @@ class PCA(AffineStep, Projection, SklearnPCA):
             X = check_fit_rows(self, X)
             return X, place_of(X)
         if is_cupyx_sparse(X):
-            rows = check_cupyx(self, X, reset=True)
+            rows = check_csr(self, X, reset=True, floats=True)
             principal, solver = fit_sparse(self, rows)
             self._take(principal, solver)
             return rows, place_of(rows.data)

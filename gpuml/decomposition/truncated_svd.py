@@ -10,8 +10,17 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, as_array, is_foreign, namespace, place_of
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_cupyx_sparse,
+    is_foreign,
+    is_sparse,
+    namespace,
+    place_of,
+)
 from gpuml._config import current_settings
+from gpuml._csr import check_csr
 from gpuml._host_rows import naming_columns
 from gpuml._ops import all_finite, constant
 from gpuml._sklearn import StrOptions, _fit_context
@@ -21,10 +30,7 @@ from gpuml.decomposition._compressed import Iteration, compressed_components
 from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseHome
 from gpuml.decomposition._input import (
     batch_of,
-    check_cupyx,
     check_fit_rows,
-    is_cupyx_sparse,
-    is_sparse,
     refuse_what_is_not_finite,
 )
 from gpuml.decomposition._principal import SMALL_SIDE, or_nan, without_columns
@@ -203,7 +209,7 @@ class TruncatedSVD(AffineStep, Projection, SklearnTruncatedSVD):
     def _find(self, X):
         """Fit; gives rows to project, perhaps on a device, and the place for the result."""
         if is_cupyx_sparse(X):
-            X = check_cupyx(self, X, reset=True)
+            X = check_csr(self, X, reset=True, floats=True)
             found = _fit_sparse(self, X)
             self.__dict__.update(found.pick(self._count(X.shape), 0))
             return X, place_of(X.data)

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from gpuml._arrays import Array, Place, device_of, itemsize, move, namespace, place_of
-
-
-def is_device_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix on a GPU."""
-    return type(X).__module__.startswith("cupyx.scipy.sparse")
+from gpuml._arrays import (
+    Array,
+    Place,
+    device_of,
+    is_cupyx_sparse,
+    itemsize,
+    move,
+    namespace,
+    place_of,
+)
 
 
 def matrix_nbytes(X: Any) -> int:
@@ -66,7 +70,7 @@ def run_of_rows(X: Any, start: int, stop: int) -> Any:
     first, last = int(X.indptr[start]), int(X.indptr[stop])
     indptr = X.indptr[start : stop + 1] - X.indptr[start]
     data, indices = X.data[first:last], X.indices[first:last]
-    if is_device_sparse(X):
+    if is_cupyx_sparse(X):
         data, indices = data.copy(), indices.copy()
     return csr(data, indices, indptr, (stop - start, X.shape[1]))
 
@@ -82,12 +86,12 @@ def transposed(X: Any) -> Any:
     On a GPU in CSR format, once more in memory: cuSPARSE takes another way through a transposed
     matrix, slower and with sums in no fixed order. SciPy reads the same arrays by columns.
     """
-    return X.T.tocsr() if is_device_sparse(X) else X.T
+    return X.T.tocsr() if is_cupyx_sparse(X) else X.T
 
 
 def times(X: Any, B: Array) -> Array:
     """``X B`` (n, M) for dense B (p, M); by rows in SciPy, by columns (Fortran order) on a GPU."""
-    if is_device_sparse(X) and X.nnz == 0:
+    if is_cupyx_sparse(X) and X.nnz == 0:
         # cuSPARSE refuses empty matrices in some versions.
         return namespace(B).zeros((X.shape[0], B.shape[1]), dtype=B.dtype)
     return X @ B

@@ -5,9 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, WORTH_MOVING_BYTES, compute_place, gpu_place, has_gpu
+from gpuml._arrays import (
+    HOST,
+    WORTH_MOVING_BYTES,
+    compute_place,
+    gpu_place,
+    has_gpu,
+    is_cupyx_sparse,
+)
 from gpuml._config import current_settings
-from gpuml._csr import is_cupyx_sparse
 from gpuml.adapters._fallback import fall_back
 from gpuml.feature_extraction import _engine
 

@@ -7,8 +7,17 @@ from scipy import sparse
 from sklearn.feature_extraction import text as sk
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gpuml._arrays import Array, as_array, is_foreign, is_numpy, move, namespace, place_of
-from gpuml._csr import check_csr, is_sparse, with_values
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_foreign,
+    is_numpy,
+    is_sparse,
+    move,
+    namespace,
+    place_of,
+)
+from gpuml._csr import check_csr, with_values
 from gpuml._sklearn import _align_api_if_sparse, _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import check_rows, unchanged_on_error

@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, device_of, free_bytes, move, namespace
+from gpuml._arrays import Array, as_array, device_of, free_bytes, is_sparse, move, namespace
 from gpuml._config import current_settings
-from gpuml._csr import is_sparse
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_fit, flat_target, unchanged_on_error

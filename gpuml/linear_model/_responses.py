@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from gpuml._arrays import Array, Place, move, namespace
-from gpuml._csr import is_sparse
+from gpuml._arrays import Array, Place, is_sparse, move, namespace
 from gpuml.designs._sparse_ops import times
 from gpuml.designs.sparse import float64_matrix
 from gpuml.linear_model._classifier import softmax, two_class_probability

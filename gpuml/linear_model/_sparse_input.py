@@ -4,9 +4,9 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from gpuml._arrays import Array, as_array, is_array, move, place_of
+from gpuml._arrays import Array, as_array, is_array, is_cupyx_sparse, move, place_of
 from gpuml._config import current_settings
-from gpuml._csr import check_csr, is_cupyx_sparse
+from gpuml._csr import check_csr
 from gpuml._validation import check_classify, check_fit
 from gpuml.designs._sparse_ops import times
 from gpuml.solvers.sparse_rows import SparseBatch, sparse_batch

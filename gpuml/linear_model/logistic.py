@@ -7,9 +7,8 @@ import numpy as np
 from sklearn import linear_model as sk
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, free_bytes, move, namespace, to_host
+from gpuml._arrays import as_array, free_bytes, is_sparse, move, namespace, to_host
 from gpuml._config import current_settings
-from gpuml._csr import is_sparse
 from gpuml._host_rows import naming_columns
 from gpuml._sklearn import StrOptions, _check_solver, _fit_context, check_same_namespace
 from gpuml._small_arrays import small_arrays

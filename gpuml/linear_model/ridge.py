@@ -7,8 +7,7 @@ import numpy as np
 from sklearn import linear_model as sk
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, is_array, to_host
-from gpuml._csr import is_sparse
+from gpuml._arrays import as_array, is_array, is_sparse, to_host
 from gpuml._sklearn import StrOptions, _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole

@@ -38,12 +38,12 @@ from gpuml._arrays import (
     is_array,
     is_foreign,
     is_numpy,
+    is_sparse,
     move,
     nbytes,
     place_of,
 )
 from gpuml._config import current_settings
-from gpuml._csr import is_sparse
 from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit, Rows
 from gpuml.extending import Extension

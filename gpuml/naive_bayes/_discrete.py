@@ -4,8 +4,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpuml._arrays import Array, as_array, is_array, move, place_of, to_host
-from gpuml._csr import in_float64, is_sparse
+from gpuml._arrays import Array, as_array, is_array, is_sparse, move, place_of, to_host
+from gpuml._csr import in_float64
 from gpuml._sklearn import _fit_context
 from gpuml._validation import unchanged_on_error
 from gpuml.naive_bayes._base import Posterior

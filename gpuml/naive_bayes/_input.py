@@ -6,8 +6,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.multiclass import unique_labels
 
-from gpuml._arrays import Array, as_array, is_array, is_foreign, is_numpy, move, place_of, to_host
-from gpuml._csr import NUMBERS, check_csr, is_cupyx_sparse, is_sparse
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_array,
+    is_cupyx_sparse,
+    is_foreign,
+    is_numpy,
+    is_sparse,
+    move,
+    place_of,
+    to_host,
+)
+from gpuml._csr import NUMBERS, check_csr
 from gpuml._labels import Encoded
 from gpuml._validation import check_classify, check_rows
 

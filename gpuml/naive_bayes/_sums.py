@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuml._arrays import Array, Place, compute_place, move, namespace, nbytes, place_of
+from gpuml._arrays import Array, Place, compute_place, is_sparse, move, namespace, nbytes, place_of
 from gpuml._config import current_settings
-from gpuml._csr import in_float64, is_sparse
+from gpuml._csr import in_float64
 from gpuml.data import cut
 from gpuml.naive_bayes._input import values_of
 

@@ -2,8 +2,8 @@
 
 from sklearn import naive_bayes as sk
 
-from gpuml._arrays import namespace
-from gpuml._csr import is_sparse, with_values
+from gpuml._arrays import is_sparse, namespace
+from gpuml._csr import with_values
 from gpuml.naive_bayes._discrete import Discrete
 from gpuml.naive_bayes._input import refuse_negative, values_of
 

@@ -7,7 +7,17 @@ from typing import Any, Self
 from joblib import parallel_config
 from sklearn import pipeline as sk
 
-from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_array,
+    is_cupyx_sparse,
+    is_foreign,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._sklearn import _get_output_config
 from gpuml._travel import Travels
 from gpuml._validation import unchanged_on_error
@@ -188,11 +198,6 @@ def _sparse_side_by_side(Xs):
 
     blocks = [X if is_cupyx_sparse(X) else csr_matrix(cupy.asarray(X)) for X in Xs]
     return hstack(blocks, format="csr")
-
-
-def is_cupyx_sparse(X: Any) -> bool:
-    """Whether X is a sparse matrix on a GPU."""
-    return type(X).__module__.startswith("cupyx")
 
 
 def is_on_device(X: Any) -> bool:

@@ -6,7 +6,17 @@ import numpy as np
 from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    as_array,
+    device_of,
+    is_cupyx_sparse,
+    is_foreign,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._sklearn import _fit_context
 from gpuml._travel import Travels
 from gpuml._validation import check_images, check_rows, unchanged_on_error
@@ -182,7 +192,7 @@ class OneHotEncoder(Travels, sk.OneHotEncoder):
         """
         check_is_fitted(self)
         X = as_array(X)
-        if type(X).__module__.startswith("cupyx"):
+        if is_cupyx_sparse(X):
             X = X.toarray()
         if not is_foreign(X):
             return super().inverse_transform(X)

@@ -15,14 +15,16 @@ from gpuml._arrays import (
     as_array,
     compute_place,
     is_array,
+    is_cupyx_sparse,
     is_foreign,
+    is_sparse,
     move,
     nbytes,
     place_of,
     to_host,
 )
 from gpuml._config import current_settings
-from gpuml._csr import check_csr, is_cupyx_sparse, is_sparse
+from gpuml._csr import check_csr
 from gpuml._output import wants_host_frame
 from gpuml._sklearn import _align_api_if_sparse, _fit_context
 from gpuml._travel import Travels
