@@ -38,10 +38,14 @@ PARAMETERS = {
 }
 
 # What is checked or taken of X, y and weights. `validate_data` and `check_array`, which are public,
-# turn all of X into NumPy first, or check it again where it has been checked.
+# turn all of X into NumPy first, or check it again where it has been checked. Told to check names
+# and number of features alone, `validate_data` collects all tags first, which takes as long as
+# `predict` of a few rows.
 ROWS = {
     "_align_api_if_sparse": "sklearn.utils",
+    "_check_feature_names": "sklearn.utils.validation",
     "_check_method_params": "sklearn.utils.validation",
+    "_check_n_features": "sklearn.utils.validation",
     "_check_sample_weight": "sklearn.utils.validation",
     "_check_y": "sklearn.utils.validation",
     "_get_column_indices": "sklearn.utils._indexing",

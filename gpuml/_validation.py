@@ -21,7 +21,7 @@ from gpuml._host_rows import FLOATS, host_floats, named_columns, naming_columns
 from gpuml._labels import Encoded, encode
 from gpuml._ops import all_finite
 from gpuml._output import register
-from gpuml._sklearn import _check_sample_weight
+from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sample_weight
 from gpuml.data import Batch
 from gpuml.exceptions import level_of_user
 
@@ -353,9 +353,9 @@ def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
 def _check_features(estimator, X, *, reset):
     """Set or check names and number of the features of a foreign array."""
     # A search cuts rows, and arrays have no names: rows of a frame may meet a model without names.
-    has_names = hasattr(estimator, "feature_names_in_") or (reset and was_frame(X))
-    header = header_of(X) if has_names else X
-    validate_data(estimator, header, reset=reset, skip_check_array=True)
+    if hasattr(estimator, "feature_names_in_") or (reset and was_frame(X)):
+        _check_feature_names(estimator, header_of(X), reset=reset)
+    _check_n_features(estimator, X, reset=reset)
 
 
 def _refuse_sparse_target(y):
