@@ -11,19 +11,6 @@ import numpy as np
 from gpuml.metrics._class_single import n_equal, score_labels
 from gpuml.metrics._docs import PARAMETERS, Function, documented
 
-__all__ = [
-    "accuracy_score",
-    "balanced_accuracy_score",
-    "class_likelihood_ratios",
-    "cohen_kappa_score",
-    "confusion_matrix",
-    "f1_score",
-    "jaccard_score",
-    "matthews_corrcoef",
-    "precision_score",
-    "recall_score",
-]
-
 _RAISES = "ValueError\n    Lengths that differ, no rows, nan, or numbers that are no labels."
 _WEIGHTS = PARAMETERS["sample_weight"].replace("Weights w", "Weights")
 _INDICATORS = f"""{PARAMETERS["y_pred"]} Indicators of

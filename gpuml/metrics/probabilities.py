@@ -10,8 +10,6 @@ from gpuml.metrics._class_single import score_scores
 from gpuml.metrics._docs import PARAMETERS, Function, documented
 from gpuml.metrics._host import on_host
 
-__all__ = ["brier_score_loss", "d2_brier_score", "d2_log_loss_score", "log_loss"]
-
 
 def _metric(name: str, value: str, *, is_share: bool = False) -> Callable[[Function], Function]:
     weights = PARAMETERS["sample_weight"]

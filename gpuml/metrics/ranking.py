@@ -7,8 +7,6 @@ there, and one number comes to the host.
 from gpuml.metrics._class_single import score_scores
 from gpuml.metrics._docs import PARAMETERS, documented
 
-__all__ = ["average_precision_score", "roc_auc_score", "top_k_accuracy_score"]
-
 _TRUE = """y_true : array-like of shape (n_samples,)
     Correct labels. Indicators of several labels per row, (n_samples, n_labels), are scored on
     the host."""

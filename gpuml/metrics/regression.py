@@ -10,26 +10,6 @@ from gpuml.metrics._batched import METRICS
 from gpuml.metrics._docs import Function, documented
 from gpuml.metrics._single import evaluate_one
 
-__all__ = [
-    "d2_absolute_error_score",
-    "d2_pinball_score",
-    "d2_tweedie_score",
-    "explained_variance_score",
-    "max_error",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_gamma_deviance",
-    "mean_pinball_loss",
-    "mean_poisson_deviance",
-    "mean_squared_error",
-    "mean_squared_log_error",
-    "mean_tweedie_deviance",
-    "median_absolute_error",
-    "r2_score",
-    "root_mean_squared_error",
-    "root_mean_squared_log_error",
-]
-
 _MULTIOUTPUT = """multioutput : {"raw_values", "uniform_average"} or array-like of shape \
 (n_outputs,), default="uniform_average"
     How the values of several targets are averaged: not at all, evenly, or with the given
