@@ -89,11 +89,11 @@ class CodedBlock:
             sums = [np.bincount(slots, row, self.n_levels + 1) for row in values]
             return np.stack(sums)[:, :-1].astype(values.dtype, copy=False)
         if place_of(values).kind == "cupy":
-            import cupyx
+            import cupy
 
             shape = (self.n_levels + 1, values.shape[0])
             total = namespace(values).zeros(shape, dtype=values.dtype)
-            cupyx.scatter_add(total, slots, values.T)
+            cupy.add.at(total, slots, values.T)
             return total[:-1, :].T
         return values @ namespace(values).astype(self.dense(), values.dtype)
 

@@ -22,8 +22,8 @@ class Columns(Design):
     parts: tuple[Design, ...]
 
     def __post_init__(self):
-        facts = {(part.shape[0], part.place, 8 * part.itemsize) for part in self.parts}
-        if len(facts) != 1:
+        facts = [(part.shape[0], part.place, 8 * part.itemsize) for part in self.parts]
+        if any(fact != facts[0] for fact in facts):
             raise ValueError(
                 f"Designs side by side must have rows, place and bits alike, got {facts}."
             )
@@ -103,14 +103,8 @@ def _products(few, many, weights):
         F = xp.matrix_transpose(few.block(block.rows).dense())
         w = xp.astype(weights[:, block.rows], xp.float64, copy=False)
         values = xp.reshape(w[:, None, :] * F[None, ...], (-1, F.shape[1]))
-        # Sums of a float32 block too are of float64 numbers.
-        total = total + xp.reshape(_in_float64(block, values), shape)
+        total = total + xp.reshape(block.in_float64().products(values), shape)
     return total
-
-
-def _in_float64(block: Block, values: Array) -> Array:
-    xp = namespace(values)
-    return xp.astype(block.products(values), xp.float64, copy=False)
 
 
 @dataclass(frozen=True)
