@@ -9,21 +9,13 @@ from gpuml._arrays import Array, device_of, move, to_host
 from gpuml.data import Batch, Folds, split_weights
 from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._loss_stack import Family, LossStack, row_weights, sum_over_pieces
-from gpuml.linear_model._responses import Logits
+from gpuml.linear_model._responses import Classifying, Logits
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.resampling.stand_ins import no_weight, refuse
 
 
-class ClassStack(LossStack):
+class ClassStack(Classifying, LossStack):
     """What `multifit` of a classifier that minimises a loss returns."""
-
-    def decision(self, X: Array, split: int, candidates: slice) -> Array:
-        """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        return self.responses.decision(self.rows(X), split, candidates)
-
-    def probability(self, decision: Array) -> Array:
-        """Probabilities (C, m, k) of decision values."""
-        return self.responses.probability(decision)
 
 
 @dataclass(frozen=True)

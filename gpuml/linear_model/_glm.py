@@ -22,7 +22,7 @@ from gpuml.linear_model._loss_stack import (
     fit_loss,
     sum_over_pieces,
 )
-from gpuml.linear_model._responses import Means
+from gpuml.linear_model._responses import Means, Predicting
 from gpuml.linear_model._sparse_input import sparse_fit_batch, sparse_response
 from gpuml.losses import Loss
 from gpuml.metrics.regression import d2_tweedie_score
@@ -31,16 +31,8 @@ from gpuml.solvers.loss_models import Options
 from gpuml.solvers.sparse_rows import SparseBatch
 
 
-class MeanStack(LossStack):
+class MeanStack(Predicting, LossStack):
     """What `multifit` of a generalised linear model returns."""
-
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m) of some candidates of one split for rows (m, p)."""
-        return self.responses.predict(self.rows(X), split, candidates)
-
-    def residual_moments(self, part: str) -> None:
-        """Sums over rows that models were fitted to say nothing of their residuals."""
-        return
 
 
 @dataclass(frozen=True)

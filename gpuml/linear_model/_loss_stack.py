@@ -130,11 +130,6 @@ class LossStack:
         W = self.models_of_rows
         return self.kind.responses(W[..., :-1], W[..., -1])
 
-    def rows(self, X: Array) -> Any:
-        """Rows as they are, or by their numbers (m, 1) where they are sparse."""
-        batch = self.folds.batch
-        return batch.rows(X) if isinstance(batch, SparseBatch) else X
-
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
         batch, solved, strength = self.folds.batch, self.solved, self.strengths[candidate]

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gpuml._arrays import Array, Place, is_sparse, move, namespace
+from gpuml.data import Folds
 from gpuml.designs._sparse_ops import times
 from gpuml.designs.sparse import float64_matrix
 from gpuml.linear_model._classifier import softmax, two_class_probability
 from gpuml.losses import POISSON, Loss
+from gpuml.metrics.residuals import ResidualMoments
+from gpuml.solvers.sparse_rows import SparseBatch
 
 Kind = TypeVar("Kind", bound="Responses")
 
@@ -54,6 +57,13 @@ def _margins(X, coef, intercept):
     return xp.reshape(values + xp.reshape(intercept, (-1, 1)), (n_candidates, k, X.shape[0]))
 
 
+def _margins64(models, X, split, candidates):
+    """Margins (C, k, m) of some candidates of one split, float64."""
+    xp = namespace(models.coef)
+    X = float64_matrix(X) if is_sparse(X) else xp.astype(X, xp.float64, copy=False)
+    return _margins(X, *(a[candidates, split, ...] for a in (models.coef, models.intercept)))
+
+
 @dataclass(frozen=True)
 class Predictions(Responses):
     """Models that predict numbers: (C, m) where y was `flat`, else (C, m, t)."""
@@ -62,13 +72,8 @@ class Predictions(Responses):
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions of some candidates of one split for rows X (m, p), float64."""
-        xp = namespace(X)
-        coef = self.coef[candidates, split, ...]  # (C, t, p)
-        n_candidates, t, p = coef.shape
-        values = xp.astype(X, xp.float64, copy=False) @ xp.reshape(coef, (n_candidates * t, p)).T
-        out = xp.reshape(values.T, (n_candidates, t, X.shape[0]))
-        out = out + self.intercept[candidates, split, ..., None]
-        return out[:, 0, :] if self.flat else xp.matrix_transpose(out)
+        out = _margins64(self, X, split, candidates)
+        return out[:, 0, :] if self.flat else namespace(out).matrix_transpose(out)
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,50 @@ class Means(Responses):
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m) of some candidates of one split for rows X (m, p), float64."""
-        xp = namespace(self.coef)
-        X = float64_matrix(X) if is_sparse(X) else xp.astype(X, xp.float64, copy=False)
-        coef, intercept = (a[candidates, split, ...] for a in (self.coef, self.intercept))
-        return self.loss.mean(_margins(X, coef, intercept), xp)[:, 0, :]
+        margins = _margins64(self, X, split, candidates)
+        return self.loss.mean(margins, namespace(margins))[:, 0, :]
+
+
+# ---------------------------------------------------------------- what a search asks
+
+
+class _Models(Protocol):
+    """Models of all candidates on all splits, as a search has them."""
+
+    @property
+    def folds(self) -> Folds:
+        """The rows that they were fitted to."""
+
+    @property
+    def responses(self) -> Any:
+        """What they say of rows."""
+
+
+def _rows(models, X):
+    """Rows as they are, or by their numbers (m, 1) where they are sparse."""
+    batch = models.folds.batch
+    return batch.rows(X) if isinstance(batch, SparseBatch) else X
+
+
+class Predicting:
+    """Models of numbers; a mixin for records with `folds` and `responses`."""
+
+    def predict(self: _Models, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
+        return self.responses.predict(_rows(self, X), split, candidates)
+
+    def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
+        """Sums of residuals over "train" or "test" rows, where the models' own sums tell them."""
+        return None
+
+
+class Classifying:
+    """Models of classes; a mixin for records with `folds` and `responses`."""
+
+    def decision(self: _Models, X: Array, split: int, candidates: slice) -> Array:
+        """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
+        return self.responses.decision(_rows(self, X), split, candidates)
+
+    def probability(self: _Models, decision: Array) -> Array | None:
+        """Probabilities (C, m, k) of decision values; None where models know none."""
+        return self.responses.probability(decision)

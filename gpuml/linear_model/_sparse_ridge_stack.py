@@ -12,7 +12,8 @@ from gpuml._arrays import Array, device_of, free_bytes, itemsize, namespace
 from gpuml._config import current_settings
 from gpuml._ops import all_finite
 from gpuml.data import Folds, whole
-from gpuml.designs._sparse_ops import spread_columns, times
+from gpuml.designs._sparse_ops import spread_columns
+from gpuml.linear_model._responses import Predicting, Predictions
 from gpuml.linear_model._stack import at_home, residual_moments
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
@@ -28,7 +29,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class SparseRidgeStack:
+class SparseRidgeStack(Predicting):
     """What `multifit` of Ridge returns for sparse rows.
 
     Attributes
@@ -65,16 +66,11 @@ class SparseRidgeStack:
         moments = 0 if self.described is None else len(self.folds.partitions)
         return moments + 2 * int(self.n_iter.max(initial=0))
 
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m, t), or (C, m), of some candidates for rows of these numbers (m, 1)."""
-        rows = sparse_batch_of(self.folds).rows(X)
-        xp = namespace(self.models.coef)
-        coef = self.models.coef[candidates, split, ...]
-        n_candidates, t, u = coef.shape
-        values = times(rows, xp.reshape(coef, (n_candidates * t, u)).T)
-        out = xp.reshape(values.T, (n_candidates, t, rows.shape[0]))
-        out = out + self.models.intercept[candidates, split, ..., None]
-        return out[:, 0, :] if self.folds.batch.y_is_flat else xp.matrix_transpose(out)
+    @property
+    def responses(self) -> Predictions:
+        """What the models say of rows."""
+        models = self.models
+        return Predictions(models.coef, models.intercept, self.folds.batch.y_is_flat)
 
     def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
         """Sums of the residuals of every model over its "train" or "test" rows, from moments."""

@@ -14,7 +14,7 @@ from gpuml._config import current_settings
 from gpuml._ops import all_finite, constant
 from gpuml._validation import check_finite, check_rows_finite
 from gpuml.data import Batch, Folds, NeedsAllRows, whole
-from gpuml.linear_model._responses import Predictions
+from gpuml.linear_model._responses import Predicting, Predictions
 from gpuml.linear_model._stack import (
     at_home,
     fitted_attributes,
@@ -36,7 +36,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class SparseStack:
+class SparseStack(Predicting):
     """What `multifit` of a sparse linear regressor returns.
 
     Attributes
@@ -75,10 +75,6 @@ class SparseStack:
     def models_of_rows(self) -> SparseModels:
         """The models as functions of the rows, where they are of the rows' images in a frame."""
         return of_rows(self.folds, self.models)
-
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return self.responses.predict(X, split, candidates)
 
     @property
     def responses(self) -> Predictions:

@@ -10,7 +10,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, move, namespace
 from gpuml._ops import EPS
 from gpuml.data import Batch, Folds, count_rows
-from gpuml.linear_model._responses import Predictions
+from gpuml.linear_model._responses import Predicting, Predictions
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.affine import pulled_back
@@ -25,7 +25,7 @@ Models = TypeVar("Models", bound=LinearModels)
 
 
 @dataclass(frozen=True)
-class LeastSquaresStack:
+class LeastSquaresStack(Predicting):
     """What `multifit` of a least-squares estimator returns.
 
     Attributes
@@ -55,6 +55,10 @@ class LeastSquaresStack:
     flat_coef: bool = False
 
     @property
+    def folds(self) -> Folds:
+        return self.described.folds
+
+    @property
     def n_candidates(self) -> int:
         return len(self.alphas)
 
@@ -66,10 +70,6 @@ class LeastSquaresStack:
     def models_of_rows(self) -> LinearModels:
         """The models as functions of the rows, where they are of the rows' images in a frame."""
         return of_rows(self.described.folds, self.models)
-
-    def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return self.responses.predict(X, split, candidates)
 
     @property
     def responses(self) -> Predictions:

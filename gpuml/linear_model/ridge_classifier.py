@@ -28,7 +28,7 @@ from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
 from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
-from gpuml.linear_model._responses import Indications
+from gpuml.linear_model._responses import Classifying, Indications
 from gpuml.linear_model._stack import LeastSquaresStack
 from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge
 from gpuml.resampling.stand_ins import check_weights
@@ -266,7 +266,7 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
 
 
 @dataclass(frozen=True)
-class RidgeClassStack:
+class RidgeClassStack(Classifying):
     """What `multifit` of RidgeClassifier returns: models of the indicators of the classes."""
 
     models: LeastSquaresStack
@@ -279,13 +279,9 @@ class RidgeClassStack:
     def n_passes(self) -> int:
         return self.models.n_passes
 
-    def decision(self, X: Array, split: int, candidates: slice) -> Array:
-        """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        return self.responses.decision(X, split, candidates)
-
-    def probability(self, decision: Array) -> None:
-        """Least squares knows no probabilities."""
-        return
+    @property
+    def folds(self) -> Folds:
+        return self.models.folds
 
     @property
     def responses(self) -> Indications:
