@@ -153,6 +153,7 @@ class MultifitEstimator(Extension):
             *("multifit_in_frames", "multifit_joined", "multifit_model", "multifit_obstacle"),
             *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
             "multifit_score",
+            "multifit_work",
         )
     )
     _prefixes = ("multifit",)
@@ -186,6 +187,16 @@ class MultifitEstimator(Extension):
 
     def multifit_rows(self, folds: Folds) -> int | None:
         """Rows that `multifit` is going to read, all passes counted; None where nobody knows."""
+        return None
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float] | None:
+        """What `multifit` costs, about: passes over the rows and floating-point operations.
+
+        Passes are None where they depend on what is found; all is None where nobody knows.
+        `search.explain` estimates seconds from it.
+        """
         return None
 
     def multifit(

@@ -8,7 +8,9 @@ import sklearn.linear_model
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 
 from gpuml.extending import AffineStep, Extension, MultifitEstimator
+from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
+from gpuml.pipeline import make_pipeline
 from gpuml.resampling.multifit import MODELS, STEPS, model_words, offers_affine, offers_multifit
 from gpuml.testing import estimators
 
@@ -118,3 +120,21 @@ def test_bases_without_members_of_their_own_change_nothing():
         warnings.simplefilter("error")
         search = GridSearchCV(Mean(), {"alpha": [0.5, 1.0]}).fit(*rows())
     assert search.plan_.n_passes == 10
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid", "words"),
+    [
+        (WithoutBase(), {"alpha": [0.5, 1.0]}, "WithoutBase has multifit, multifit_params and"),
+        (
+            make_pipeline(StepWithoutBase(), Ridge()),
+            {"ridge__alpha": [0.5, 1.0]},
+            "StepWithoutBase has multi_affine and does not derive from gpuml.extending.AffineStep",
+        ),
+    ],
+)
+def test_a_class_that_means_to_be_fitted_at_once_and_lacks_the_base_is_told(estimator, grid, words):
+    search = GridSearchCV(estimator, grid)
+    with pytest.warns(RuntimeWarning, match=words):
+        search.fit(*rows())
+    assert words in str(search.plan_)

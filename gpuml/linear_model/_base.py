@@ -32,6 +32,13 @@ class OnePass(MultifitEstimator):
         """Rows that `multifit` reads: all of them once for each partition of the splits."""
         return len(folds.partitions) * folds.batch.n_rows
 
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """One pass for the moments, and a small system for each model."""
+        size = n_features + n_targets + 1
+        return 1, 2.0 * n_rows * size**2 + n_models * size**3
+
 
 class LinearPredictor(Travels):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""

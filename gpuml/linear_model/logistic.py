@@ -271,6 +271,12 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         _demand_two_classes(to_host(batch.classes))
         return batch
 
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """Margins and gradients of all models in every step, of which some ten are needed."""
+        return None, USUAL_STEPS * 4.0 * n_rows * n_features * n_models
+
     def multifit(
         self,
         folds: Folds,
@@ -359,6 +365,8 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         return tags
 
 
+# What `explain` takes for the steps of a solver.
+USUAL_STEPS = 10
 CALLBACKS = "callbacks, which follow every step of one model,"
 INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga'"
 

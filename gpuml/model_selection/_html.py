@@ -4,6 +4,7 @@ import base64
 import io
 import sys
 import warnings
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -58,9 +59,23 @@ def _shows_html():
 
 
 def _table(search):
-    rows = [*_best(search), *_plan(search), *_seconds(search)]
+    plan = getattr(search, "plan_", None)
+    of_plan = () if plan is None else _plan(plan)
+    return plan_rows([*_best(search), *of_plan, *_seconds(search)])
+
+
+def plan_rows(rows: Sequence[tuple[str, str]]) -> str:
+    """A table of names, and what stands beside each, as HTML."""
     cells = [f"<tr><th>{escape(name)}</th><td>{value}</td></tr>" for name, value in rows]
     return f"<table>{''.join(cells)}</table>"
+
+
+def plan_html(plan: Any) -> str:
+    """HTML of a plan by itself: its steps, why they were not one, what was moved, seconds."""
+    rows = [*_plan(plan)]
+    if plan.seconds is not None:
+        rows.append(("time", escape(f"{_time(plan.seconds)} in all")))
+    return f"{STYLE}<div class='gpuml-search'>{plan_rows(rows)}</div>"
 
 
 def _best(search):
@@ -92,10 +107,7 @@ def _short(value):
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + " ..."
 
 
-def _plan(search):
-    plan = getattr(search, "plan_", None)
-    if plan is None:
-        return
+def _plan(plan):
     lines = [escape(str(step)) for step in plan.steps[:SHOWN_STEPS]]
     if len(plan.steps) > SHOWN_STEPS:
         lines.append(
@@ -103,6 +115,8 @@ def _plan(search):
             f"{plan.n_fits} fits in {plan.n_passes} passes in all"
         )
     yield "plan", "<br>".join(lines)
+    if plan.reasons:
+        yield "why", "<br>".join(escape(text) for text in plan.reasons[:SHOWN_STEPS])
     if plan.bytes_to_device is not None:
         up, down = plan.bytes_to_device, plan.bytes_to_host
         moved = f"{format_bytes(up)} to devices, {format_bytes(down)} to the host"

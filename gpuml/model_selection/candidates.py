@@ -1,17 +1,21 @@
 """Candidates that can share one pass over the rows, and the plan that says so."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+# Reasons that a step of a plan prints.
+MOST_REASONS = 3
 # Ways in which the fits of a step are made.
 ALONE = "one by one"
 ON_EACH_FOLD = "candidates together on each fold"
 TOGETHER = "all candidates together"
 NOT_FITTED = "not fitted"
 # What fits have in common.
+COMMON = "steps in common"
 STEPS = "steps in common fitted once per fold"
 STEPS_OF_TASKS = "steps in common fitted once per task"
 STEPS_AGAIN = "steps in common fitted again where their rows were not kept"
@@ -61,12 +65,21 @@ def group_candidates(
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a plan: `n_fits` fits in `n_passes` passes over the rows on `place`."""
+    """One step of a plan: `n_fits` fits in `n_passes` passes over the rows on `place`.
+
+    `why` says how, and `reasons` what was in the way of fitting all candidates at once.
+    """
 
     n_fits: int
     n_passes: int
     place: str
     why: str
+    reasons: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def told(self) -> str:
+        """Why its fits were not all made at once, and how they were; "" where they were."""
+        return words_of_reasons(self.reasons, self.n_fits, self.why)
 
     def __str__(self):
         passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
@@ -82,9 +95,38 @@ def number(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
+def words_of_reasons(reasons: Sequence[str], n_fits: int, why: str) -> str:
+    """What was in the way of fitting all candidates at once, and how fits are made instead."""
+    if not reasons:
+        return ""
+    text = "; ".join(reasons[:MOST_REASONS])
+    if len(reasons) > MOST_REASONS:
+        text += f"; and {len(reasons) - MOST_REASONS} more reasons"
+    on_folds = ON_EACH_FOLD in why
+    way = "together on each fold" if on_folds else "one at a time"
+    unit = "task" if STEPS_OF_TASKS in why else "fold" if STEPS in why or why == COMMON else ""
+    shared = f", preprocessing fitted once per {unit}" if unit else ""
+    head = "Batched on each fold only" if on_folds else "Not batched"
+    return f"{head}: {text}; {number(n_fits, 'fit')} {way}{shared}"
+
+
 def groups_together(n_groups: int) -> str:
     """`TOGETHER` for several groups."""
     return f"{n_groups} groups, the candidates of each together"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a candidate was not fitted together with others.
+
+    `raised` says that it is an error, which nobody was told of so far.
+    """
+
+    reason: str
+    raised: bool = False
+
+
+NOTHING = Refusal("")
 
 
 @dataclass(frozen=True)
@@ -100,16 +142,33 @@ class Made:
         Where the rows are that the model was fitted to, if that is known.
     shared : tuple of str
         What it has in common with others.
+    reason : str
+        Why it was not made together with all others.
+    raised : str
+        What was raised where it was to be made together with others.
     """
 
     way: str = ALONE
     n_passes: int = 1
     place: str | None = None
     shared: tuple[str, ...] = ()
+    reason: str = ""
+    raised: str = ""
+
+    def after(self, refusal: Refusal) -> "Made":
+        """The same, where the candidate was to be fitted together with others before."""
+        raised = self.raised or (refusal.reason if refusal.raised else "")
+        reasons = dict.fromkeys(filter(None, [refusal.reason, self.reason]))
+        return replace(self, reason="; ".join(reasons), raised=raised)
 
 
 def steps_of(
-    results: Sequence[dict[str, Any]], place: str, route: str, *, by_task: bool = False
+    results: Sequence[dict[str, Any]],
+    place: str,
+    route: str,
+    *,
+    by_task: bool = False,
+    error_score: Any = np.nan,
 ) -> tuple[Step, ...]:
     """What was done for the results of candidates on splits: a step for each way of fitting.
 
@@ -123,11 +182,24 @@ def steps_of(
         How folds come about.
     by_task : bool, default=False
         Whether the candidates of a fold are divided over tasks, which share nothing.
+    error_score : "raise" or number, default=nan
+        Score of a candidate that fails.
+
+    Warns
+    -----
+    RuntimeWarning
+        Of errors that were raised where several were to be made together, and by none of them.
     """
     ways: dict[str, list[Made]] = {}
+    raised: dict[str, list[bool]] = {}
     for result in results:
         made = result.pop("made", Made())
         ways.setdefault(made.way, []).append(made)
+        if made.raised:
+            raised.setdefault(made.raised, []).append(failed(result, error_score))
+    for text, failures in raised.items():
+        if not any(failures):
+            warn_unrepeated(text)
     return tuple(_step(way, each, place, route, by_task) for way, each in ways.items())
 
 
@@ -138,7 +210,56 @@ def _step(way, made, place, route, by_task):
         shared.pop(STEPS, None)
     words = [STEPS_OF_TASKS if by_task and each == STEPS else each for each in shared]
     n_passes = sum(each.n_passes for each in made)
-    return Step(len(made), n_passes, ", ".join(places), ", ".join([way, route, *words]))
+    reasons = tuple(dict.fromkeys(each.reason for each in made if each.reason))
+    return Step(len(made), n_passes, ", ".join(places), ", ".join([way, route, *words]), reasons)
+
+
+def raised_words(error: BaseException) -> str:
+    """An error as a reason."""
+    return f"{type(error).__name__}: {error}"
+
+
+def tell_unrepeated(
+    refused: Mapping[int, Refusal],
+    results: Mapping[int, Sequence[Mapping[str, Any]]],
+    error_score: Any,
+) -> None:
+    """Warn of errors of groups that no candidate of them raised by itself.
+
+    Parameters
+    ----------
+    refused : dict of int to Refusal
+        By candidate.
+    results : dict of int to list
+        Of each candidate on all splits.
+    error_score : "raise" or number
+    """
+    by_text: dict[str, list[int]] = {}
+    for position, refusal in refused.items():
+        if refusal.raised:
+            by_text.setdefault(refusal.reason, []).append(position)
+    for text, positions in by_text.items():
+        if not any(failed(r, error_score) for position in positions for r in results[position]):
+            warn_unrepeated(text)
+
+
+def failed(result: Mapping[str, Any], error_score: Any) -> bool:
+    """Whether a fit failed, or one of its scores."""
+    scores = result.get("test_scores")
+    values = list(scores.values()) if isinstance(scores, dict) else [scores]
+    return result.get("fit_error") is not None or any(
+        value is None or value != value or value == error_score for value in values
+    )
+
+
+def warn_unrepeated(text: str) -> None:
+    """Say that fitting together failed where no fit by itself did."""
+    warnings.warn(
+        f"Fitting all candidates together raised {text.rstrip('.')}. None of them raises it by "
+        "itself: they are fitted one by one, which takes longer.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 @dataclass(frozen=True)
@@ -175,8 +296,18 @@ class Plan:
         """Where the rows were worked on, such as "numpy:cpu"."""
         return ", ".join(dict.fromkeys(step.place for step in self.steps))
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why fits were not all made at once, a sentence for each step of which that is so."""
+        return tuple(filter(None, (step.told for step in self.steps)))
+
     def __str__(self):
-        return "; ".join(str(step) for step in self.steps)
+        return "\n".join(["; ".join(str(step) for step in self.steps), *self.reasons])
+
+    def _repr_html_(self):
+        from gpuml.model_selection._html import plan_html
+
+        return plan_html(self)
 
 
 def _equal(first, second):

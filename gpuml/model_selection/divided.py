@@ -8,10 +8,10 @@ from sklearn.base import clone
 from gpuml.data import AnySplit, NeedsAllRows, whole
 from gpuml.divided import SEEN, DividedRows
 from gpuml.extending import AffineStep
-from gpuml.model_selection.at_once import fit_weight, kind_of
 from gpuml.model_selection.candidates import NOT_FITTED, Made
 from gpuml.model_selection.evaluate import Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
+from gpuml.model_selection.route import fit_weight, kind_of
 from gpuml.pipeline._alone import AffineAlone
 from gpuml.resampling.multifit import offers_affine, offers_multifit
 from gpuml.resampling.stand_ins import check_sizes

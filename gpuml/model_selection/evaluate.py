@@ -3,31 +3,30 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
 from joblib import effective_n_jobs
-from sklearn.base import clone
 from sklearn.utils.parallel import Parallel
 
 from gpuml._config import current_settings, get_config
 from gpuml._progress import progress_bar
 from gpuml._sklearn import _num_samples
-from gpuml.data import AnySplit, Batch, Folds, UnfittableSplits, whole
-from gpuml.extending import Stack
-from gpuml.model_selection.at_once import at_once, check_values, fit_weight, kind_of, with_params
+from gpuml.data import AnySplit, Batch, Folds, NeedsAllRows, UnfittableSplits, whole
+from gpuml.extending import MultifitEstimator, Stack
 from gpuml.model_selection.candidates import (
+    NOTHING,
     TOGETHER,
     Group,
+    Made,
     Plan,
+    Refusal,
     Step,
-    group_candidates,
-    groups_together,
-    number,
+    raised_words,
     steps_of,
 )
+from gpuml.model_selection.fold_fits import chunk_order, fit_fold, fit_splits
 from gpuml.model_selection.one_by_one import (
     Progress,
     Task,
@@ -36,10 +35,18 @@ from gpuml.model_selection.one_by_one import (
     score_model,
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
-from gpuml.model_selection.routes import chunk_order, fit_fold, fit_splits, way_ahead
+from gpuml.model_selection.route import (
+    AtOnce,
+    fit_weight,
+    fits_group,
+    grouped,
+    kind_of,
+    route,
+    warn_of_unused,
+    words_of,
+)
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
-from gpuml.pipeline import Pipeline
 from gpuml.resampling.split import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
@@ -97,13 +104,13 @@ class Evaluator:
         What was done so far.
     n_done : int
         Number of candidates evaluated so far.
-    refusals : list of str
-        Why groups were not fitted at once.
+    refused : dict of int to Refusal
+        Why candidates of the last round were not fitted at once, by position.
     """
 
     def __init__(self, job: Job):
         self.job = job
-        self.refusals: list[str] = []
+        self.refused: dict[int, Refusal] = {}
         self.steps: list[Step] = []
         self._known: dict[type, Known] = {}
         self._folds: dict[tuple, Folds] = {}
@@ -117,6 +124,11 @@ class Evaluator:
         """What was done so far, as a plan."""
         return Plan(tuple(self.steps))
 
+    @property
+    def refusals(self) -> list[str]:
+        """Why candidates were not fitted at once."""
+        return list(dict.fromkeys(each.reason for each in self.refused.values()))
+
     def with_splits(self, splits: Sequence[AnySplit]) -> "Evaluator":
         """An evaluator of the same rows in other splits; rows on a device are there for both."""
         other = Evaluator(replace(self.job, splits=splits))
@@ -128,13 +140,22 @@ class Evaluator:
         """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate."""
         if not self.job.splits:
             return []
-        groups = self.groups(candidates)
-        if self.job.task.verbose > 1:
-            print(self._intentions(groups, candidates))
+        job = self.job
+        warn_of_unused(job.estimator, candidates)
+        routes = route(job.estimator, candidates, job.X, job.task)
+        if job.task.verbose > 1:
+            print(words_of(routes, len(job.splits)))
+        self.refused = {
+            position: Refusal(each.reason)
+            for each in routes
+            for position in each.positions
+            if not isinstance(each, AtOnce)
+        }
         table: list[Results] = [[] for _ in candidates]
-        for group in groups:
-            for position, results in self.fit_group(group):
-                table[position] = results
+        for each in routes:
+            if isinstance(each, AtOnce):
+                for position, results in self.fit_group(each.group, each.fits):
+                    table[position] = results
         left = [position for position, results in enumerate(table) if not results]
         if left:
             results_of_each = self._fit_one_by_one(left, candidates)
@@ -155,58 +176,25 @@ class Evaluator:
 
     def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Groups of candidates that may be fitted at once; others are in none."""
-        estimator, task = self.job.estimator, self.job.task
-        if not isinstance(estimator, Pipeline):
-            together = at_once(estimator, task)
-            return group_candidates(candidates, together.multifit_params) if together else []
-
-        known: dict[Any, Sequence[str]] = {}
-
-        def may_vary(candidate):
-            # Whole steps may be candidates too, and what may vary is up to the steps.
-            whole = {name: step for name, step in candidate.items() if "__" not in name}
-            key = tuple((name, id(step)) for name, step in whole.items())
-            if key not in known:
-                together = at_once(clone(estimator).set_params(**whole), task)
-                known[key] = () if together is None else together.multifit_params
-            return known[key]
-
-        return [g for g in group_candidates(candidates, may_vary) if may_vary(g.shared)]
-
-    def _intentions(self, groups, candidates):
-        """The plan before it is carried out, in a line."""
-        ready = []
-        for group in groups:
-            with suppress(Exception):  # its fits tell what is wrong
-                ready += [] if self._fits_at_once(group) is None else [group]
-        together = {position for group in ready for position in group.positions}
-        left = [params for i, params in enumerate(candidates) if i not in together]
-        way = TOGETHER if len(ready) == 1 else groups_together(len(ready))
-        ways = (together, way), (left, way_ahead(self.job.estimator, left))
-        n_splits = len(self.job.splits)
-        return "plan: " + "; ".join(
-            f"{number(len(some) * n_splits, 'fit')} ({way})" for some, way in ways if some
-        )
+        return grouped(self.job.estimator, candidates, self.job.task)[0]
 
     # ------------------------------------------------------------ at once
 
-    def _fits_at_once(self, group):
-        """What fits a group at once, or None; raises what its parameters raise."""
-        job = self.job
-        estimator = at_once(with_params(job.estimator, group.shared), job.task)
-        if estimator is None:
-            return None
-        for varying in group.varying:
-            check_values(estimator, varying)
-        return estimator if estimator.multifit_ready(job.X) else None
+    def fit_group(
+        self, group: Group, fits: MultifitEstimator | None = None
+    ) -> list[tuple[int, Results]]:
+        """Position and results of each candidate of the group; none if they can't share a pass.
 
-    def fit_group(self, group: Group) -> list[tuple[int, Results]]:
-        """Position and results of each candidate of the group; none if they can't share a pass."""
+        `fits` is what fits them at once, if that is known (see `route`).
+        """
         job = self.job
         started = time.perf_counter()
         try:
-            estimator = self._fits_at_once(group)
+            estimator, why = fits, ""
             if estimator is None:
+                estimator, why = fits_group(job.estimator, group, job.X, job.task)
+            if estimator is None:
+                self._refuse_group(group, Refusal(why))
                 return []
             stack, folds, refused = self._fit_together(estimator, group)
             fitted = time.perf_counter()
@@ -216,7 +204,7 @@ class Evaluator:
             if not self._may_refuse(error):
                 raise
             # One model at a time tells which of them fails, and how.
-            self._note_refusal(f"{type(error).__name__}: {error}", error)
+            self._refuse_group(group, self._told(error))
             return []
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
         known = self._known[kind_of(estimator)].batch
@@ -227,7 +215,8 @@ class Evaluator:
         self.steps.append(Step(n_fits, stack.n_passes, place, TOGETHER))
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
         alone = {split: self._fit_refused(split, why, group) for split, why in refused.items()}
-        self.steps += steps_of([r for each in alone.values() for r in each], place, _on(alone))
+        failures = [r for each in alone.values() for r in each]
+        self.steps += steps_of(failures, place, _on(alone), error_score=job.task.error_score)
         return self._results(group, stack, estimator, scored, times, alone)
 
     def _may_refuse(self, error):
@@ -236,15 +225,22 @@ class Evaluator:
             return False  # it says what to set, so that all fit at once
         return isinstance(error, REFUSALS) or self.job.task.error_score != "raise"
 
-    def _note_refusal(self, text, error):
-        self.refusals.append(text)
-        if not isinstance(error, REFUSALS):
+    def _refuse_group(self, group, refusal):
+        self.refused.update(dict.fromkeys(group.positions, refusal))
+
+    def _told(self, error):
+        """An error as a refusal; it is told at once where rows or parameters hardly raise it."""
+        text = raised_words(error)
+        told = not isinstance(error, REFUSALS)
+        if told:
             warnings.warn(
                 f"Fitting all candidates together raised {text}. They are fitted one by one, which "
                 "takes longer.",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
+        # What divided rows cannot give is no error.
+        return Refusal(text, raised=not told and not isinstance(error, NeedsAllRows))
 
     def _fit_together(self, estimator, group):
         """All models of a group, in folds where others stand for splits that cannot be fitted."""
@@ -327,7 +323,8 @@ class Evaluator:
         self._alone.update({self.n_done + p: candidates[p] for p in positions})
         for rows, some in self._by_place(positions, candidates):
             params = [candidates[position] for position in some]
-            found.update(zip(some, self._fit_on(rows, params), strict=True))
+            refused = [self.refused.get(position, NOTHING) for position in some]
+            found.update(zip(some, self._fit_on(rows, params, refused), strict=True))
         return [found[position] for position in positions]
 
     def fit_split(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results:
@@ -354,13 +351,19 @@ class Evaluator:
             found.setdefault(id(rows), (rows, []))[1].append(position)
         return list(found.values())
 
-    def _fit_on(self, rows: Residence, params: list[Mapping[str, Any]]) -> list[Results]:
+    def _fit_on(
+        self, rows: Residence, params: list[Mapping[str, Any]], refused: list[Refusal]
+    ) -> list[Results]:
         parallel, why = self._workers(rows)
         n_fits = len(params) * len(rows.splits)
         with self._bar(n_fits, len(params)) as bar:
             table, by_task = fit_splits(self.job.estimator, rows, params, parallel, bar.advance)
         results = [result for each in table for result in each]
-        self.steps += steps_of(results, rows.place, why, by_task=by_task)
+        for refusal, each in zip(refused, table, strict=True):
+            for result in each:
+                result["made"] = result.get("made", Made()).after(refusal)
+        error_score = self.job.task.error_score
+        self.steps += steps_of(results, rows.place, why, by_task=by_task, error_score=error_score)
         return table
 
     def _workers(self, rows):

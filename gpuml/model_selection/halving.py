@@ -21,8 +21,11 @@ class OnePassHalving(OnePassSearch):
     All rounds share the rows that the first one brought to a device.
     """
 
-    def _fit(self, X, y, params) -> Self:
+    def _begin(self, X: Any) -> None:
         self._n_samples_orig = _num_samples(X)
+
+    def _fit(self, X, y, params) -> Self:
+        self._begin(X)
         self._base_splits: Sequence[AnySplit] | None = None
         try:
             super()._fit(X, y, params)

@@ -27,9 +27,11 @@ from gpuml._sklearn import (
 from gpuml.model_selection.brackets import BracketRun, or_least, plan_brackets
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.explain import Expected, Explanation
 from gpuml.model_selection.hyperband_results import described, results_of
 from gpuml.model_selection.lessons import CallByCall, Lesson, with_classes
 from gpuml.model_selection.one_by_one import Task, check_error_score
+from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.resources import MoreOfAResource
 from gpuml.model_selection.row_blocks import RowBlocks, even_bounds
 from gpuml.model_selection.search import OnePassSearch, check_y_is_given, given_params
@@ -255,6 +257,13 @@ class HyperbandSearchCV(OnePassSearch):
         )
 
     # ------------------------------------------------------------ fit
+
+    def _foretold(self, X: Any) -> Explanation:
+        calls = self._resource() == CALLS
+        why = "models learn call by call" if calls else "candidates go on round by round"
+        reasons = (f"{why}, and only the best of them go on",)
+        n_models = self.metadata["n_models"]
+        return Explanation((Expected(n_models, None, place_name(X), why, reasons, None, None),))
 
     def _fit(self, X, y, params) -> Self:
         scorer, _ = self._get_scorers()

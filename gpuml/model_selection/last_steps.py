@@ -24,8 +24,16 @@ from gpuml._sklearn import (
     _print_elapsed_time,
     _routing_enabled,
 )
-from gpuml.data import whole
-from gpuml.model_selection.candidates import GROWN, ON_EACH_FOLD, Made, group_candidates
+from gpuml.data import NeedsAllRows, UnfittableSplits, whole
+from gpuml.model_selection.candidates import (
+    GROWN,
+    NOTHING,
+    ON_EACH_FOLD,
+    Made,
+    Refusal,
+    group_candidates,
+    raised_words,
+)
 from gpuml.model_selection.common_rows import common_rows
 from gpuml.model_selection.growing import grow, growth_key, may_grow
 from gpuml.model_selection.one_by_one import (
@@ -115,7 +123,9 @@ def fit_growing(
         model = clone(estimator).set_params(**clone(params or {}, safe=False))
         members.append(Member(params, where, model, fold.fit_params, _itself))
     results = {}
-    for i, result in fit_members(members, Stage(fold, fold.X_train), task):
+    refused: dict[int, Refusal] = {}
+    for i, result in fit_members(members, Stage(fold, fold.X_train), task, refused):
+        result["made"] = result.get("made", Made()).after(refused.get(i, NOTHING))
         announce_end(members[i].params, members[i].where, task, result)
         results[i] = result
     return [results[i] for i in range(len(members))]
@@ -130,12 +140,13 @@ def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
 
 
 def fit_members(
-    members: Sequence[Member], stage: Stage, task: Task
+    members: Sequence[Member], stage: Stage, task: Task, refused: dict[int, Refusal]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Positions and results, as `fit_fold` has them, each as soon as it is known.
 
     The end of a fit is not announced. Members that are several steps have none where those can't be
-    fitted at once with others.
+    fitted at once with others. `refused` is told, by position, why several that were to be fitted
+    at once were not: fits by themselves tell whether one of them is to blame for an error.
     """
     work = _Work(stage, task)
     done: set[int] = set()
@@ -145,6 +156,9 @@ def fit_members(
             for i, result in fit_group([members[left[i]] for i in group]):
                 done.add(left[group[i]])
                 yield left[group[i]], result
+            missing = [left[i] for i in group if left[i] not in done]
+            refused.update(dict.fromkeys(missing, work.refusal))
+            work.refusal = NOTHING
     for i, member in enumerate(members):
         if i not in done and member.n_last == 1:
             yield i, work.alone(member)
@@ -256,6 +270,8 @@ class _Work:
 
     def __init__(self, stage: Stage, task: Task):
         self.stage, self.task = stage, task
+        # Of the last group that was to be fitted at once.
+        self.refusal = NOTHING
 
     # ------------------------------------------------------------ one
 
@@ -303,6 +319,11 @@ class _Work:
             return score_model(model[-member.n_last :], self.stage.seen[part], y, params, task)
         return score_model(model, X, y, params, task)
 
+    def _refuse(self, error):
+        """Note why a group is fitted one by one, which tells which of them fails, and how."""
+        expected = isinstance(error, UnfittableSplits | NeedsAllRows)
+        self.refusal = Refusal(str(error) if expected else raised_words(error), raised=not expected)
+
     # ------------------------------------------------------------ growing
 
     def growing(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -318,8 +339,8 @@ class _Work:
                 result = self._scored(member, grown, fit_seconds)
                 yield position, {**result, "made": Made(shared=(GROWN,))}
                 started = time.perf_counter()
-        except Exception:
-            return  # one by one tells which of them fails, and how
+        except Exception as error:
+            self._refuse(error)
 
     # ------------------------------------------------------------ at once
 
@@ -350,8 +371,9 @@ class _Work:
                 return self._score(members[c], model_of(c), part, replace(task, scorer=scorer))
 
             scored = score_stack(stack, folds, score_one, self.task) if rows.split else None
-        except Exception:
-            return  # one by one tells which of them fails, and how
+        except Exception as error:
+            self._refuse(error)
+            return
         for member in members:
             announce_start(member.params, member.where, self.task)
         fit_seconds = (fitted - started) / len(members)

@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._config import current_settings
 from gpuml._sklearn import _fit_transform_one
-from gpuml.model_selection.candidates import STEPS, STEPS_AGAIN, Made
+from gpuml.model_selection.candidates import NOTHING, STEPS, STEPS_AGAIN, Made, Refusal
 from gpuml.model_selection.last_steps import (
     Candidate,
     Member,
@@ -95,9 +95,21 @@ def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> lis
 
 def have_common_steps(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> bool:
     """Whether any two candidates have their first steps in common."""
-    tree, _ = plant(estimator, [(params, None) for params in candidates], {}, tails=False)
-    # Longer prefixes have fewer candidates.
-    return any(child.n_below > 1 for child in tree.children.values())
+    names = [name for name, _ in estimator.steps[:-1]]
+    steps = dict(estimator.steps)
+    met = set()
+    for params in candidates:
+        left = [n for n in names if params.get(n, steps[n]) not in (None, "passthrough")]
+        if not left:
+            continue
+        # Longer prefixes have fewer candidates.
+        first = left[0]
+        own = {name: v for name, v in params.items() if name.partition("__")[0] == first}
+        key = first, *((name, value_key(own[name])) for name in sorted(own))
+        if key in met:
+            return True
+        met.add(key)
+    return False
 
 
 # ---------------------------------------------------------------- the tree
@@ -299,6 +311,8 @@ class Visit:
     def __init__(self, fold: Fold, task: Task, cache: PrefixCache):
         self.fold, self.task, self.cache = fold, task, cache
         self.results: dict[int, dict[str, Any]] = {}
+        # By position, where several were to be fitted at once.
+        self.refused: dict[int, Refusal] = {}
 
     def down(self, prefix: Prefix) -> None:
         """Fit and score all candidates of a prefix, then those of longer ones."""
@@ -314,6 +328,7 @@ class Visit:
         """Fit and score the last steps behind a prefix; those not to be fitted go further down."""
         members = [leaf.member(prefix) for leaf in prefix.leaves]
         rows: dict[str, Any] = {}
+        refused: dict[int, Refusal] = {}
         try:
             rows["fit"] = self.rows(prefix, "fit")
         except PrefixError as failed:
@@ -321,22 +336,29 @@ class Visit:
         else:
             rows.update(self.seen(prefix))
             seen = {part: kept for part, kept in rows.items() if part != "fit"}
-            results = fit_members(members, Stage(self.fold, rows["fit"], seen), self.task)
+            stage = Stage(self.fold, rows["fit"], seen)
+            results = fit_members(members, stage, self.task, refused)
         place = place_name(rows["fit"]) if "fit" in rows else None
         for i, result in results:
+            self._note(prefix, refused)
             self._done(prefix.leaves[i], members[i], prefix, result, place)
+        self._note(prefix, refused)
         left = [leaf for leaf in prefix.leaves if leaf.position not in self.results]
         for leaf in left:
             _hang(replace(leaf, n_last=1), prefix)
         for part in rows if left else ():
             self.cache.put((prefix, part), rows[part])
 
+    def _note(self, prefix, refused):
+        self.refused.update({prefix.leaves[i].position: each for i, each in refused.items()})
+
     def _done(self, leaf, member, prefix, result, place):
         made = result.get("made", Made())
         in_common = [each.n_fits for each in prefix.branch() if each.n_below > 1]
         steps = [STEPS_AGAIN if n_fits > 1 else STEPS for n_fits in in_common]
         shared = tuple(dict.fromkeys([*steps, *made.shared]))
-        result["made"] = replace(made, place=place, shared=shared)
+        made = replace(made, place=place, shared=shared)
+        result["made"] = made.after(self.refused.get(leaf.position, NOTHING))
         for each in prefix.branch():
             result["fit_time"] += each.fit_seconds
             result["score_time"] += each.score_seconds

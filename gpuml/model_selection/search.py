@@ -1,5 +1,6 @@
 """Searches over hyper-parameters that fit and score all candidates on all folds together."""
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -7,6 +8,7 @@ from copy import deepcopy
 from inspect import signature
 from typing import Any, Self
 
+from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags, indexable
@@ -29,6 +31,7 @@ from gpuml.model_selection._html import search_html
 from gpuml.model_selection.candidates import ALONE, Plan, Step
 from gpuml.model_selection.costs import Costs
 from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.explain import Explanation, Outlook, explain_search
 from gpuml.model_selection.one_by_one import (
     Task,
     check_error_score,
@@ -37,6 +40,8 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.residence import all_estimators, place_name
 from gpuml.resampling.split import check_splitter, split_rows
+
+logger = logging.getLogger("gpuml")
 
 
 class OnePassSearch(Travels, BaseSearchCV):
@@ -129,7 +134,46 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _html_repr(self):
         return search_html(self, super()._html_repr())
 
-    def _fit(self, X, y, params) -> Self:
+    def explain(self, X, y=None, **params):
+        """Tell what `fit` is going to do with these rows, without fitting anything.
+
+        Parameters
+        ----------
+        X, y, **params
+            As for `fit`.
+
+        Returns
+        -------
+        explanation : Explanation
+            Which way the candidates go and why, in how many passes over the rows, the bytes that
+            are read, and seconds, which are estimates: from the operations that gpuml's models
+            need, and a rate that is measured on this machine. To be printed, or shown in a
+            notebook. Of searches that go round by round, the first round.
+
+        Raises
+        ------
+        ValueError
+            For what `fit` rejects before it fits.
+        """
+        return explain_search(clone(self), X, y, params)
+
+    def _foretold(self, X: Any) -> Explanation | None:
+        """What is going to be done where no round of candidates is evaluated."""
+        return None
+
+    def _begin(self, X: Any) -> None:
+        """What has to be noted of the rows before all else."""
+
+    def _stand_in(self, X: Any) -> Any:
+        """What X looks like to estimators, where it is elsewhere."""
+        return X
+
+    def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
+        """Where the work is going to be done."""
+        return Outlook(alone=effective_n_jobs(self.n_jobs))
+
+    def _prepared(self, X, y, params):
+        """Scorers, rows and what belongs to them, checked; splitter and their number are set."""
         scorers, refit_metric = self._get_scorers()
         check_error_score(self.error_score)
         check_workers(self.n_jobs, self.pre_dispatch)
@@ -149,6 +193,10 @@ class OnePassSearch(Travels, BaseSearchCV):
             error_score=self.error_score,
             verbose=self.verbose,
         )
+        return scorers, refit_metric, X, y, task, routed
+
+    def _fit(self, X, y, params) -> Self:
+        scorers, refit_metric, X, y, task, routed = self._prepared(X, y, params)
         rounds = _Rounds(self, X, y, task, routed.splitter.split)
         root = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
         if "callback_ctx" in signature(self._run_search).parameters:
@@ -172,6 +220,8 @@ class OnePassSearch(Travels, BaseSearchCV):
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
         self.cv_results_ = results
         self.plan_ = rounds.plan
+        for reason in self.plan_.reasons:
+            logger.info("%s: %s", type(self).__name__, reason)
         if self.verbose > 1:
             print(self.plan_)
         return self

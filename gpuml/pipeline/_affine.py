@@ -22,6 +22,7 @@ from gpuml.pipeline._stacks import (
 )
 from gpuml.resampling.multifit import (
     data_obstacle,
+    hint,
     model_words,
     offers_affine,
     offers_multifit,
@@ -96,6 +97,15 @@ class AffinePipeline(MultifitEstimator):
     def multifit_rows(self, folds: Folds) -> int | None:
         """Rows that `multifit` is going to read; None where nobody knows."""
         return self.last.multifit_rows(folds)
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float] | None:
+        """As of the model; where that is not from second moments, those are read for the steps."""
+        work = self.last.multifit_work(n_rows, n_features, n_targets, n_models)
+        if work is None or work[0] == 1:
+            return work
+        return work[0], work[1] + 2.0 * n_rows * n_features**2
 
     def multifit(
         self,
@@ -192,7 +202,8 @@ def step_obstacle(step: AffineStep, X: Any) -> str | None:
     why = step.affine_obstacle(X)
     if why is None and not step.affine_ready(X):
         why = "what its affine_ready looks at"
-    return None if why is None else f"{type(step).__name__} with {why} does not follow from moments"
+    name = type(step).__name__
+    return None if why is None else f"{name} with {why} does not follow from moments{hint(why)}"
 
 
 def described_rows(

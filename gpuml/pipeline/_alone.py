@@ -78,6 +78,12 @@ class AffineAlone(MultifitEstimator):
         """Rows that `multifit` is going to read."""
         return len(folds.partitions) * folds.batch.n_rows
 
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """One pass for second moments, and a small decomposition for each model."""
+        return 1, 2.0 * n_rows * n_features**2 + 10.0 * n_models * n_features**3
+
     def multifit(
         self,
         folds: Folds,

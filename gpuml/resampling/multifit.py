@@ -1,5 +1,6 @@
 """Whether an estimator is fitted at once, and if not why, in words for the user."""
 
+import re
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -14,10 +15,14 @@ FITS_AND_PREDICTIONS = (
 # What a class has to define besides, and names that nobody has who does not mean it.
 NEEDED = {MultifitEstimator: ("multifit", "multifit_batch"), AffineStep: ("multi_affine",)}
 MEANT = {MultifitEstimator: "multifit", AffineStep: "multi_affine"}
+SCORE = "multifit_score"  # which any estimator may have
 PAGE = "see the page on extending gpuml"
 # Classes of scikit-learn's names that are fitted at once where they are gpuml's.
 MODELS = dict.fromkeys(
-    ("ElasticNet", "Lasso", "LinearRegression", "LogisticRegression", "Ridge", "RidgeClassifier"),
+    (
+        *("ElasticNet", "Lasso", "LinearRegression", "LogisticRegression", "PoissonRegressor"),
+        *("Ridge", "RidgeClassifier"),
+    ),
     "gpuml.linear_model",
 )
 STEPS = {
@@ -64,7 +69,7 @@ def meant(estimator: Any) -> str | None:
     """What a class lacks that has members of a base class and does not derive from it."""
     kind = type(estimator)
     for base, method in MEANT.items():
-        found = sorted(name for name in dir(kind) if name.startswith(method))
+        found = sorted(name for name in dir(kind) if name.startswith(method) and name != SCORE)
         if found and not isinstance(estimator, base):
             return (
                 f"{kind.__name__} has {', '.join(found)} and does not derive from "
@@ -81,7 +86,7 @@ def _not_one(estimator, base):
         return f"{kind.__name__} is scikit-learn's; write from {module} import {kind.__name__}"
     named = _named(estimator)
     if table is STEPS:
-        return f"{named} is not fitted from sums over the rows, as gpuml's {_listed(STEPS)} are"
+        return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
     return f"models of {named} share no pass over the rows, as gpuml's linear models do"
 
 
@@ -113,7 +118,13 @@ def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
         why = "what its multifit_ready looks at"
     if why is None or not isinstance(estimator, BaseEstimator):
         return why  # of a pipeline or a step, which says it in full
-    return f"{type(estimator).__name__} with {why} is not fitted together with others"
+    return f"{type(estimator).__name__} with {why} is not fitted together with others{hint(why)}"
+
+
+def hint(why: str) -> str:
+    """What to change where a parameter is in the way; "" where it is something else."""
+    names = re.findall(r"(\w+)=", why)
+    return f"; leave {' and '.join(names)} at the default" if names else ""
 
 
 def offers_multifit(estimator: Any) -> bool:

@@ -14,12 +14,12 @@ from sklearn.base import clone
 from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.metrics.scorer import batch_scorer
-from gpuml.model_selection.at_once import at_once, fit_weight
-from gpuml.model_selection.candidates import Group, Step, number
+from gpuml.model_selection.candidates import Group, Refusal, Step, number
 from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import all_estimators
+from gpuml.model_selection.route import at_once, fit_weight
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
@@ -54,6 +54,8 @@ class Found:
     device : str
         "cpu" or "cuda".
     warned : list of Warned
+    refused : dict of int to Refusal
+        Why candidates have no results.
     """
 
     results: dict[int, Results]
@@ -61,6 +63,7 @@ class Found:
     best: tuple[int, Any] | None
     device: str
     warned: Sequence[Warned]
+    refused: Mapping[int, Refusal]
 
 
 class ByRows:
@@ -175,7 +178,7 @@ def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters
         best = _refitted(evaluator, results, spec.refit)
     place = str(rows.shares.place)
     device = "cuda" if "cuda" in place else "cpu"
-    return Found(results, evaluator.steps, moved_model(best), device, warned)
+    return Found(results, evaluator.steps, moved_model(best), device, warned, evaluator.refused)
 
 
 def _refitted(evaluator, results, which):

@@ -7,13 +7,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import sklearn
 from distributed import Client
 
 import gpuml
-from gpuml.model_selection.candidates import Group, Plan, Step
-from gpuml.model_selection.evaluate import Evaluator, Job, progress_bar
+from gpuml.model_selection.candidates import Group, Plan, Refusal, Step, tell_unrepeated
+from gpuml.model_selection.evaluate import Job, progress_bar
+from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.kinds import kinds_among, kinds_of
 from gpuml_dask.planning.needs import Placing
@@ -82,8 +82,6 @@ class ClusterEvaluator:
         self.steps: list[Step] = []
         self.n_done = 0
         self.names: list[str] = []
-        # Groups follow from the estimator and the task alone.
-        self._planner = Evaluator(replace(job, X=np.empty((0, 0)), y=None))
         self._inputs: SearchInputs | None = None
         self._params: dict[int, Mapping[str, Any]] = {}
         self._groups: dict[int, tuple[Group, str | None]] = {}
@@ -107,7 +105,7 @@ class ClusterEvaluator:
         placer = Placer(self.job, kinds_among(facts))
         n_threads = sum(worker["nthreads"] for worker in facts.values())
         round_ = Round(self.job, candidates, self.n_done, n_threads, finished, placer)
-        groups = self._groups_of(candidates)
+        groups = self._groups_of(candidates, round_)
         plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), facts)
         if self.job.task.verbose > 1:
             print(plan)
@@ -116,6 +114,7 @@ class ClusterEvaluator:
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
+        tell_unrepeated(round_.refused, round_.by_candidate(), self.job.task.error_score)
         self.steps.extend(round_.steps())
         self.n_done += len(candidates)
         return round_.results
@@ -150,12 +149,20 @@ class ClusterEvaluator:
 
     # ------------------------------------------------------------ whole data on workers
 
-    def _groups_of(self, candidates):
-        """Groups, with the numbers that candidates have among those of all rounds."""
-        return [
-            replace(group, positions=[self.n_done + position for position in group.positions])
-            for group in self._planner.groups(candidates)
-        ]
+    def _groups_of(self, candidates, round_):
+        """Groups, with the numbers that candidates have among those of all rounds.
+
+        Whether the rows are of a kind that can be fitted at once is seen where they are.
+        """
+        warn_of_unused(self.job.estimator, candidates)
+        groups = []
+        for each in route(self.job.estimator, candidates, None, self.job.task):
+            positions = [self.n_done + position for position in each.positions]
+            if isinstance(each, AtOnce):
+                groups.append(replace(each.group, positions=positions))
+            else:
+                round_.refused.update(dict.fromkeys(positions, Refusal(each.reason)))
+        return groups
 
     def _run_round(self, round_, groups):
         units, last = round_.units(groups)

@@ -3,11 +3,20 @@
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from gpuml.model_selection.candidates import TOGETHER, Group, Step, groups_together, number
+from gpuml.model_selection.candidates import (
+    NOTHING,
+    TOGETHER,
+    Group,
+    Refusal,
+    Step,
+    groups_together,
+    number,
+)
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.families import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
@@ -45,6 +54,8 @@ class Round:
         Results of each candidate by split.
     groups : dict of int to (Group, str or None)
         The group that a candidate was fitted with, and by which worker if that is known.
+    refused : dict of int to Refusal
+        Why a candidate was not fitted at once with others.
     """
 
     def __init__(
@@ -68,6 +79,7 @@ class Round:
         # By what was done and where: the workers that did it, and a step of each unit.
         self._done: dict[tuple[str, str], list[tuple[str, Step]]] = defaultdict(list)
         self._divided: list[Step] = []
+        self.refused: dict[int, Refusal] = {}
 
     @property
     def n_fits(self) -> int:
@@ -78,6 +90,10 @@ class Round:
     def results(self) -> list[dict[str, Any]]:
         """All results, split after split per candidate."""
         return [each[split] for each in self.table.values() for split in range(len(each))]
+
+    def by_candidate(self) -> dict[int, list[dict[str, Any]]]:
+        """Results of each candidate."""
+        return {number: list(each.values()) for number, each in self.table.items()}
 
     # ------------------------------------------------------------ units
 
@@ -182,15 +198,20 @@ class Round:
                 self._killed.add((candidate, unit.split))
                 self._enter(candidate, unit.split, self._result_of(candidate, unit.split, done), {})
             return
-        if done.value is None:
+        if isinstance(done.value, Refusal):
+            self.refused.update(dict.fromkeys(unit.candidates, done.value))
             return
         where = {"worker": done.worker, "device": done.device}
         for candidate, split, result in done.value:
             self._enter(candidate, split, result, where)
         if isinstance(unit, GroupUnit):
             self.groups.update(dict.fromkeys(unit.candidates, (unit.group, done.worker)))
+        refusals = (self.refused.get(candidate, NOTHING) for candidate in unit.candidates)
+        reasons = tuple(dict.fromkeys(each.reason for each in refusals if each.reason))
         for step in done.steps:
-            self._done[step.why, step.place].append((done.worker, step))
+            alone = not isinstance(unit, GroupUnit)
+            told = replace(step, reasons=(*reasons, *step.reasons)) if alone else step
+            self._done[step.why, step.place].append((done.worker, told))
         self._keep(unit)
 
     def _enter(self, candidate, split, result, where):
@@ -215,6 +236,7 @@ class Round:
         for group in groups:
             if any(position not in found.results for position in group.positions):
                 left.append(group)
+                self.refused.update({n: found.refused.get(n, NOTHING) for n in group.positions})
                 continue
             results = [found.results[position] for position in group.positions]
             for position, splits in zip(group.positions, results, strict=True):
@@ -240,7 +262,8 @@ class Round:
         n_fits, n_passes = (
             sum(getattr(step, name) for _, step in done) for name in ("n_fits", "n_passes")
         )
-        return Step(n_fits, n_passes, f"{number(n_workers, 'worker')} ({place})", why)
+        reasons = tuple(dict.fromkeys(reason for _, step in done for reason in step.reasons))
+        return Step(n_fits, n_passes, f"{number(n_workers, 'worker')} ({place})", why, reasons)
 
 
 def model_words(estimator: Any) -> str:

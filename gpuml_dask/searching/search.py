@@ -9,12 +9,13 @@ import numpy as np
 from dask.base import is_dask_collection
 from distributed import Client
 from sklearn import model_selection as sk
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._sklearn import _search_estimator_has
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.explain import Outlook, explain_search
 from gpuml.model_selection.search import OnePassSearch
 from gpuml_dask import predict
 from gpuml_dask.resuming.rounds import Checkpoints
@@ -89,6 +90,45 @@ class ClusterSearch(OnePassSearch):
                     del self._session
                 self.dask_graph_ = session.graph()
         return self
+
+    def explain(self, X, y=None, **params):
+        """Tell what `fit` is going to do with these rows on the cluster, without fitting anything.
+
+        Parameters
+        ----------
+        X, y, **params
+            As for `fit`. Lazy rows are computed, and stay on workers meanwhile, as `fit` would.
+
+        Returns
+        -------
+        explanation : Explanation
+            As of `gpuml.model_selection.GridSearchCV.explain`; the rate is that of a worker.
+
+        Raises
+        ------
+        ClusterError, ValueError
+            As of `fit`.
+        """
+        with client_for(self.client, self.scheduler) as client:
+            if client is None:
+                rows = computed(X, self.scheduler), computed(y, self.scheduler)
+                params = {name: computed(value, self.scheduler) for name, value in params.items()}
+                return explain_search(clone(self), *rows, params)
+            search = clone(self)
+            with Session(client) as session:
+                X, y, params = session.take(search, X, y, params)
+                search._session = session
+                return explain_search(search, X, y, params)
+
+    def _stand_in(self, X: Any) -> Any:
+        # Nothing is read of it.
+        return np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, Remote) else X
+
+    def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
+        session = vars(self).get("_session")
+        if session is None:
+            return super()._outlook(job, routes)
+        return session.outlook(job, routes)
 
     def _checkpoints(self):
         if self.checkpoint is None:

@@ -15,18 +15,22 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedKFold
 
 from gpuml.divided import Share, divided_splits
+from gpuml.model_selection.candidates import number
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.explain import Outlook, flops_per_second
+from gpuml.model_selection.route import AtOnce
 from gpuml_dask.cluster import current_client, the_client
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.rows.remote import Remote
+from gpuml_dask.searching.by_rows import plan_for
 from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
-from gpuml_dask.waiting import answers
+from gpuml_dask.waiting import answers, patience, workers_there
 
 # Names that dask-ml's searches take for the current client, and for work on this machine alone.
 CURRENT = ("distributed", "dask.distributed")
@@ -137,6 +141,23 @@ class Session:
             )
         )
         return self.evaluators[-1]
+
+    def outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
+        """Where the work of some routes is going to be done, and how fast a worker is."""
+        facts = workers_there(self.client, patience())
+        groups = [each.group for each in routes if isinstance(each, AtOnce)]
+        n_alone = sum(len(r.positions) for r in routes if not isinstance(r, AtOnce))
+        divided = plan_for(job, groups, n_alone, facts).mode == "rows"
+        (rate,) = answers(
+            self.client, [self.client.submit(flops_per_second, "numpy:cpu")], "a worker's rate"
+        )
+        return Outlook(
+            place=number(len(facts), "worker"),
+            rate=rate,
+            at_once=len(facts) if divided else 1,
+            alone=sum(worker["nthreads"] for worker in facts.values()),
+            why=", rows divided" if divided else "",
+        )
 
     def graph(self) -> dict[str, list[str]]:
         """What was done, each with what it needed."""

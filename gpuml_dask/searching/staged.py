@@ -105,7 +105,8 @@ class StagedUnit(SplitUnit):
         results = fit_prepared(
             spec.estimator, prepared, work, task, spec.settings, n_sharing=self.n_sharing
         )
-        return self.made_of(results, place_of_fits(spec.estimator, prepared, self.params[0]))
+        place = place_of_fits(spec.estimator, prepared, self.params[0])
+        return self.made_of(results, place, task.error_score)
 
 
 @dataclass(frozen=True)

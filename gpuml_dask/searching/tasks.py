@@ -20,7 +20,7 @@ from distributed import get_worker
 import gpuml
 from gpuml.data import AnySplit, aligned
 from gpuml.divided import located_splits, small_arrays
-from gpuml.model_selection.candidates import Group, Step, steps_of
+from gpuml.model_selection.candidates import NOTHING, Group, Step, steps_of
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
@@ -142,8 +142,8 @@ class Done:
 
     Attributes
     ----------
-    value : list of (candidate, split, result), estimator or None
-        None of a group that could not be fitted at once.
+    value : list of (candidate, split, result), estimator or Refusal
+        A refusal of a group that could not be fitted at once.
     steps : sequence of Step
         One or more: candidates of a unit may go several ways.
     worker, device : str
@@ -187,13 +187,14 @@ class GroupUnit:
         ]
 
     def run(self, kept: Kept) -> tuple[Any, Steps]:
-        """Fit and score on a worker; no results where it can't be done at once."""
+        """Fit and score on a worker; why not, where it can't be done at once."""
         evaluator = kept.evaluator
         with kept.lock:
             n_before = len(evaluator.steps)
             found = evaluator.fit_group(self.group)
             if not found:
-                return None, [Step(0, 0, place_name(evaluator.job.X), "")]
+                refusal = evaluator.refused.get(self.group.positions[0], NOTHING)
+                return refusal, [Step(0, 0, place_name(evaluator.job.X), "")]
             return _by_split(found), evaluator.steps[n_before:]
 
 
@@ -226,11 +227,12 @@ class SplitUnit:
         """Fit and score on a worker."""
         evaluator = kept.evaluator
         results = evaluator.fit_split(self.split, self.params)
-        return self.made_of(results, evaluator.place_for(self.params[0]))
+        error_score = evaluator.job.task.error_score
+        return self.made_of(results, evaluator.place_for(self.params[0]), error_score)
 
-    def made_of(self, results: Results, place: str) -> tuple[Any, Steps]:
+    def made_of(self, results: Results, place: str, error_score: Any) -> tuple[Any, Steps]:
         """Results with their candidates and split, and what was done for them at a place."""
-        steps = steps_of(results, place, BY_UNITS, by_task=True)
+        steps = steps_of(results, place, BY_UNITS, by_task=True, error_score=error_score)
         return [(c, self.split, r) for c, r in zip(self.candidates, results, strict=True)], steps
 
 

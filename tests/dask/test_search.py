@@ -432,6 +432,60 @@ def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, r
         assert "worker" in step.place
 
 
+REASONS = [
+    (Ridge(), {"alpha": ALPHAS, "solver": ["auto", "sag"]}, "leave solver at the default"),
+    (KNeighborsClassifier(), {"n_neighbors": [1, 2]}, "KNeighborsClassifier() share no pass"),
+    (
+        make_pipeline(PolynomialFeatures(), Ridge()),
+        {"ridge__alpha": ALPHAS},
+        "PolynomialFeatures() is none of the linear steps",
+    ),
+    (Ridge(), {"alpha": ALPHAS}, None),
+]
+
+
+@pytest.mark.parametrize(("estimator", "grid", "words"), REASONS)
+@pytest.mark.parametrize("plan", ["whole", "rows"])
+def test_why_candidates_are_not_fitted_at_once_is_told(client, rows, plan, estimator, grid, words):
+    """As on one device, before and after, by the function that decides there."""
+    X, y, labels = rows
+    target = labels if isinstance(estimator, KNeighborsClassifier) else y
+    search = GridSearchCV(estimator, grid, cv=3, client=client)
+    with dask.config.set({"gpuml.plan": plan, "gpuml.piece-bytes": "4 kB"}):
+        foretold = search.explain(X, target)
+        assert not hasattr(search, "plan_")
+        found = search.fit(X, target).plan_
+    for said in (foretold, found):
+        assert (str(said).count("atched") > 0) == (words is not None)
+        assert words is None or words in str(said)
+    assert foretold.n_fits == found.n_fits
+    divided = plan == "rows" and isinstance(estimator, Ridge)
+    assert ("rows divided" in str(foretold)) == ("rows divided" in str(found)) == divided
+    assert "worker" in str(foretold)
+
+
+def test_dask_collections_are_explained_where_they_are(client, rows):
+    X, y, _ = rows
+    lazy = da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100)
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client)
+    assert search.explain(*lazy).n_fits == search.explain(X, y).n_fits == 5 * len(ALPHAS)
+    assert search.explain(*lazy).steps[0].reasons == ()
+
+
+def test_an_error_of_several_that_none_of_them_repeats_is_told(client, rows):
+    class FailsTogether(Ridge):
+        def multifit(self, folds, candidates, advance=None):
+            if len(candidates) > 1:
+                raise ValueError("not together")
+            return super().multifit(folds, candidates, advance)
+
+    X, y, _ = rows
+    search = GridSearchCV(FailsTogether(), {"alpha": ALPHAS}, client=client)
+    with pytest.warns(RuntimeWarning, match="ValueError: not together. None of them raises it"):
+        search.fit(X, y)
+    assert "Not batched: ValueError: not together; " in str(search.plan_)
+
+
 def test_iid_has_a_message(client, rows):
     with pytest.warns(FutureWarning, match="iid= has no effect"):
         GridSearchCV(Ridge(), {"alpha": ALPHAS}, iid=True, client=client).fit(*rows[:2])

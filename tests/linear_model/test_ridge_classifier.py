@@ -303,7 +303,8 @@ def test_a_search_over_many_classes(library, rng, fit_once, scoring):
 def test_a_search_with_moments_that_would_not_fit(rng, monkeypatch):
     monkeypatch.setattr("gpuml.linear_model.ridge_classifier.CLASS_MOMENT_BYTES", 1000)
     X, y, _ = problem(rng)
-    ours = GridSearchCV(RidgeClassifier(class_weight="balanced"), GRID, cv=3).fit(X, y)
+    with pytest.warns(RuntimeWarning, match=r"raised ValueError: .*GiB of moments.* None of them"):
+        ours = GridSearchCV(RidgeClassifier(class_weight="balanced"), GRID, cv=3).fit(X, y)
     theirs = SkGridSearchCV(sk.RidgeClassifier(class_weight="balanced"), GRID, cv=3).fit(X, y)
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
@@ -326,6 +327,7 @@ def test_a_training_part_that_lacks_a_class(rng):
     assert [step.why for step in ours.plan_.steps] == together
 
 
+@pytest.mark.filterwarnings("ignore:Fitting all candidates together raised ValueError. y should")
 def test_a_search_with_one_class_or_several_labels(rng):
     X, codes, _ = problem(rng)
     Y = np.stack([codes == 0, codes > 0], axis=1).astype(int)

@@ -149,7 +149,7 @@ def test_scores_are_those_of_sklearn(library, rng, name):
         np.testing.assert_allclose(library.to_numpy(ours.best_estimator_.coef_), expected)
         views = name in GATHERS_NOTHING and not is_numpy(lib_X)
         route = residence.VIEWS if views else residence.GATHERED
-        assert str(ours.plan_).endswith(f"(one by one, {route})")
+        assert str(ours.plan_.steps[-1]).endswith(f"(one by one, {route})")
 
 
 def test_rows_without_y_and_pipelines(library, rng):
@@ -271,7 +271,7 @@ def test_host_rows_stay_in_the_splitters_order(rng):
             theirs = sk.GridSearchCV(estimator, grid, cv=cv).fit(X, y)
             same(ours, theirs, atol=0)
             np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-            assert str(ours.plan_).endswith(residence.GATHERED + ")")
+            assert str(ours.plan_.steps[-1]).endswith(residence.GATHERED + ")")
 
 
 def test_what_shares_rows_cannot_write_to_them(rng):
@@ -504,7 +504,9 @@ def test_cuml_on_host_rows(rng):
     assert moved.counts_everyone
     of_rows = moved.to_device - its_own.to_device
     assert X.nbytes < of_rows < 1.2 * X.nbytes
-    assert str(search.plan_).endswith(f"(one by one, brought there once, {residence.VIEWS})")
+    assert str(search.plan_.steps[-1]).endswith(
+        f"(one by one, brought there once, {residence.VIEWS})"
+    )
     assert search.best_score_ > 0.8
     assert search.score(X, y) > 0.8
     on_device = GridSearchCV(search.estimator, search.param_grid, cv=SHUFFLED)

@@ -165,12 +165,20 @@ def test_a_plan_says_what_happened(name, counted, rng, capsys):
     assert sum(step.n_fits for step in alone) == counted["fit"]
     assert plan.n_passes == counted["fit"] + counted["passes"]
     # Before the fits it says what is going to be done, and after them what was.
-    _, before, *fits, after = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out
+    assert printed.endswith(f"\n{plan}\n")
+    _, before, *fits = printed.removesuffix(f"{plan}\n").splitlines()
+    # And why not all are fitted at once, both times in the same words.
+    n_why = sum(line.startswith("not batched: ") for line in fits)
+    ahead = [line.removeprefix("not batched: ") for line in fits[:n_why]]
+    fits = fits[n_why:]
+    told = [reason for step in plan.steps for reason in step.reasons]
+    assert all(any(words in reason for reason in told) for words in ahead)
+    assert bool(told) == any(not step.why.startswith(TOGETHER) for step in plan.steps)
     assert before.startswith("plan: ")
     assert sum(map(int, re.findall(r"(\d+) fits", before))) == plan.n_fits
     assert before.endswith(f"({one.ahead})")
     assert [line[:8] for line in fits] == ["[CV] END"] * plan.n_fits
-    assert after == str(plan)
     said = {words for words in WORDS for step in plan.steps if words in step.why}
     assert said == set(one.words)
     if one.firsts is not None:

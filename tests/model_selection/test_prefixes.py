@@ -43,7 +43,7 @@ from sklearn.tree import DecisionTreeRegressor
 import gpuml
 from gpuml.linear_model import LogisticRegression as OurLogisticRegression
 from gpuml.linear_model import Ridge as OurRidge
-from gpuml.model_selection import GridSearchCV, one_by_one, routes
+from gpuml.model_selection import GridSearchCV, fold_fits, one_by_one
 from gpuml.model_selection.growing import growth_key
 from gpuml.model_selection.last_steps import fit_growing
 from gpuml.model_selection.prefix_keys import value_key
@@ -62,8 +62,8 @@ def calls(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(routes, "fit_pipelines", noting("pipelines", fit_pipelines))
-    monkeypatch.setattr(routes, "fit_growing", noting("growing", fit_growing))
+    monkeypatch.setattr(fold_fits, "fit_pipelines", noting("pipelines", fit_pipelines))
+    monkeypatch.setattr(fold_fits, "fit_growing", noting("growing", fit_growing))
     return names
 
 
@@ -412,6 +412,7 @@ def test_last_steps_that_classify(scoring):
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
+@pytest.mark.filterwarnings("ignore:Fitting all candidates together raised ValueError. it has no")
 def test_a_class_that_is_held_out_only():
     X, _ = numbers(p=3)
     y = np.r_[np.arange(60) % 2, np.full(30, 2)]
@@ -563,7 +564,7 @@ def run(estimator, X, y, candidates, task):
         (params, one_by_one.Progress(0, 1, i, len(candidates)))
         for i, params in enumerate(candidates)
     ]
-    return routes.fit_fold(estimator, X, y, split, placed, task, gpuml.get_config())
+    return fold_fits.fit_fold(estimator, X, y, split, placed, task, gpuml.get_config())
 
 
 # ---------------------------------------------------------------- failures

@@ -359,6 +359,8 @@ def test_weights_that_one_split_holds_out_all(name, cv):
         assert found["test_score"][split] == pytest.approx(score, abs=1e-8)
 
 
+# Wild rows in no training part, and yet in the sums of all: no model by itself fails.
+@pytest.mark.filterwarnings("ignore:Fitting all candidates together raised ValueError. Squares")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

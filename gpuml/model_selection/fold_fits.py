@@ -1,4 +1,4 @@
-"""Which way the candidates of a split are fitted where they are not all fitted at once."""
+"""Fits of candidates on one split after the other, where they are not all fitted at once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,12 +12,10 @@ from gpuml._config import config_context, get_config
 from gpuml._device_copies import several_fits
 from gpuml._progress import Ticks
 from gpuml.data import AnySplit
-from gpuml.model_selection.candidates import ALONE, GROWN
 from gpuml.model_selection.last_steps import fit_growing, grows
 from gpuml.model_selection.one_by_one import Progress, Task, fit_one, take_fold
 from gpuml.model_selection.prefixes import (
     fit_pipelines,
-    have_common_steps,
     prefix_order,
     shares_prefixes,
 )
@@ -100,13 +98,6 @@ def fit_splits(
         for c, result in zip(chunk, results, strict=True):
             table[c][s] = result
     return table, len(chunks) > 1
-
-
-def way_ahead(estimator: Any, params: Sequence[Mapping[str, Any]]) -> str:
-    """Which way candidates are going to go that are not all fitted at once, in words for a plan."""
-    if shares_prefixes(estimator, params) and have_common_steps(estimator, params):
-        return "steps in common"
-    return GROWN if grows(estimator, params) else ALONE
 
 
 def _chunks(n_candidates, n_splits, parallel):

@@ -1,0 +1,314 @@
+"""What a search is going to do, told before: routes, passes, bytes, estimated seconds."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from html import escape
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gpuml._arrays import (
+    HOST,
+    Place,
+    as_array,
+    compute_place,
+    is_array,
+    is_sparse,
+    move,
+    nbytes,
+    place_of,
+    synchronize,
+)
+from gpuml._config import current_settings
+from gpuml._sklearn import _num_samples
+from gpuml._transfers import format_bytes
+from gpuml.data import Split
+from gpuml.extending import MultifitEstimator
+from gpuml.model_selection._html import STYLE, plan_rows
+from gpuml.model_selection.candidates import ALONE, number, words_of_reasons
+from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.residence import configured, device_for
+from gpuml.model_selection.route import AtOnce, OneByOne, Route, route
+from gpuml.resampling.multifit import data_obstacle
+
+# Rows and columns of what the rate of a machine is measured with, and for how long.
+SAMPLE, SAMPLE_SECONDS = (32_768, 64), 0.05
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Where a search is going to work.
+
+    Attributes
+    ----------
+    place : str or None
+        In words for a plan; None is found from the rows.
+    rate : float or None
+        Floating-point operations a second of one who works; None is measured here.
+    at_once, alone : int
+        How many work side by side on a group, and on fits one by one.
+    why : str
+        What is said of groups besides.
+    """
+
+    place: str | None = None
+    rate: float | None = None
+    at_once: int = 1
+    alone: int = 1
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A part of what a search is going to do.
+
+    Attributes
+    ----------
+    n_fits : int
+    n_passes : int or None
+        Over the rows; None where that depends on what is found in them.
+    place, why : str
+        As of a step of `Plan`.
+    reasons : tuple of str
+        What is in the way of fitting all candidates at once.
+    n_bytes : int or None
+        That fits and scores read, all passes counted.
+    seconds : float or None
+        Estimated for the fits; None where nobody knows what a fit costs.
+    """
+
+    n_fits: int
+    n_passes: int | None
+    place: str
+    why: str
+    reasons: tuple[str, ...]
+    n_bytes: int | None
+    seconds: float | None
+
+    @property
+    def told(self) -> str:
+        """Why its fits are not all made at once, and how they are; "" where they are."""
+        return words_of_reasons(self.reasons, self.n_fits, self.why)
+
+    def __str__(self):
+        n_passes = "passes as needed"
+        if self.n_passes is not None:
+            n_passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
+        read = "" if self.n_bytes is None else f", {format_bytes(self.n_bytes)} read"
+        took = "unknown" if self.seconds is None else f"about {_seconds(self.seconds)}"
+        return (
+            f"{number(self.n_fits, 'fit')} in {n_passes} on {self.place} ({self.why}){read}, "
+            f"time {took}"
+        )
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a search is going to do; nothing was fitted for it.
+
+    Attributes
+    ----------
+    steps : tuple of Expected
+    rates : dict of str to float
+        Floating-point operations a second that estimates rest on, as measured.
+    """
+
+    steps: tuple[Expected, ...]
+    rates: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def n_fits(self) -> int:
+        """Models to be fitted, the refit not counted."""
+        return sum(step.n_fits for step in self.steps)
+
+    @property
+    def n_passes(self) -> int | None:
+        """Passes over the rows; None where that depends on what is found in them."""
+        return _sum(step.n_passes for step in self.steps)
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Bytes that fits and scores read; None where nobody knows."""
+        return _sum(step.n_bytes for step in self.steps)
+
+    @property
+    def seconds(self) -> float | None:
+        """An estimate for the fits; None where nobody knows what one of them costs."""
+        return _sum(step.seconds for step in self.steps)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why fits are not all made at once, a sentence for each step of which that is so."""
+        return tuple(filter(None, (step.told for step in self.steps)))
+
+    def __str__(self):
+        lines = ["Nothing was fitted yet.", *map(str, self.steps), *self.reasons]
+        return "\n".join([*lines, self._how()])
+
+    def _repr_html_(self):
+        rows = [("expected", "<br>".join(escape(str(step)) for step in self.steps))]
+        if self.reasons:
+            rows.append(("why", "<br>".join(map(escape, self.reasons))))
+        rows.append(("time", escape(self._how())))
+        return f"{STYLE}<div class='gpuml-search'>{plan_rows(rows)}</div>"
+
+    def _how(self):
+        rates = ", ".join(f"{rate / 1e9:.3g} Gflop/s on {p}" for p, rate in self.rates.items())
+        if not rates:
+            return "Seconds are unknown: time one fit, and count."
+        return f"Seconds are estimates, from {rates} as measured on sums over rows."
+
+
+class _Collected(Exception):
+    """The candidates are known, and are not to be evaluated."""
+
+
+def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Explanation:
+    """What a search is going to do; the search is changed, so it should be a clone.
+
+    Parameters
+    ----------
+    search : OnePassSearch
+    X, y : array-like
+    params : dict
+        As for its `fit`.
+    """
+    X, y = as_array(X), as_array(y)
+    foretold = search._foretold(X)
+    if foretold is not None:
+        return foretold
+    search._begin(X)
+    _, _, X, y, task, _ = search._prepared(X, y, params)
+    candidates: list[Mapping[str, Any]] = []
+
+    def collect(some, *args, **kwargs):
+        candidates.extend(some)
+        raise _Collected
+
+    more: dict[str, Any] = {}
+    if "callback_ctx" in signature(search._run_search).parameters:
+        more["callback_ctx"] = search._init_callback_context(max_subtasks=1)
+    with suppress(_Collected):
+        search._run_search(collect, **more)
+    # Splits are not made: how many there will be is known.
+    splits = [Split(slice(0, 0), slice(0, 0))] * search.n_splits_
+    job = Job(clone(search.estimator), X, y, splits, task)
+    routes = route(job.estimator, candidates, search._stand_in(X), task)
+    return explained(job, routes, candidates, search._outlook(job, routes))
+
+
+def explained(
+    job: Job, routes: Sequence[Route], candidates: Sequence[Mapping[str, Any]], outlook: Outlook
+) -> Explanation:
+    """What is going to be done for routes of a job.
+
+    Parameters
+    ----------
+    job : Job
+        Its splits need only be as many as there will be.
+    routes : sequence of Route
+    candidates : sequence of dict
+    outlook : Outlook
+
+    Returns
+    -------
+    explanation : Explanation
+    """
+    rates: dict[str, float] = {}
+    steps = [_expected(job, each, candidates, outlook, rates) for each in routes]
+    return Explanation(tuple(steps), rates)
+
+
+def _expected(job, way_of, candidates, outlook, rates):
+    X, n_splits = job.X, len(job.splits)
+    n_fits = len(way_of.positions) * n_splits
+    size = _size_of(X)
+    n_rows, n_features, n_targets = _num_samples(X), _n_columns(X), _n_columns(job.y)
+    if isinstance(way_of, AtOnce):
+        place = _place_at_once(X, size) if outlook.place is None else None
+        work = way_of.fits.multifit_work(n_rows, n_features, n_targets, n_fits)
+        n_passes, n_flops = (None, None) if work is None else work
+        n_bytes = None if n_passes is None else n_passes * size
+        n_side, why = outlook.at_once, f"{way_of.way}{outlook.why}"
+        reasons: tuple[str, ...] = ()
+    else:
+        model = configured(job.estimator, candidates[way_of.positions[0]])
+        place = device_for(model, X) if outlook.place is None and is_array(X) else None
+        place = _home_of(X) if place is None else place
+        n_passes, n_bytes, n_flops = n_fits, n_fits * size, None
+        own = isinstance(model, MultifitEstimator) and data_obstacle(model, X) is None
+        if isinstance(way_of, OneByOne) and own:
+            n_train = max(1, round(n_rows * (1 - 1 / max(2, n_splits))))
+            work = model.multifit_work(n_train, n_features, n_targets, 1)
+            n_flops = None if work is None else n_fits * work[1]
+        else:
+            n_passes = n_passes if isinstance(way_of, OneByOne) else None
+            n_bytes = n_bytes if isinstance(way_of, OneByOne) else None
+        way = ALONE if isinstance(way_of, OneByOne) else way_of.way
+        n_side, why, reasons = outlook.alone, way, (way_of.reason,)
+    words = outlook.place or str(place)
+    seconds = None
+    if n_flops is not None:
+        rates[words] = outlook.rate or flops_per_second(str(place), place)
+        seconds = n_flops / rates[words] / max(1, min(n_side, n_fits))
+    return Expected(n_fits, n_passes, words, why, reasons, n_bytes, seconds)
+
+
+_rates: dict[str, float] = {}
+
+
+def flops_per_second(name: str, place: Place | None = None) -> float:
+    """The rate of sums over rows in double precision at a place, measured once a process."""
+    if name not in _rates:
+        _rates[name] = _measured(HOST if place is None else place)
+    return _rates[name]
+
+
+def _measured(place):
+    rows = move(np.ones(SAMPLE), place)
+    took: list[float] = []
+    while sum(took) < SAMPLE_SECONDS or len(took) < 3:
+        started = time.perf_counter()
+        # As passes do: rows are read, shifted, and multiplied.
+        shifted = rows - 1.0
+        place.xp.matmul(place.xp.matrix_transpose(shifted), shifted)
+        synchronize(place)
+        took.append(time.perf_counter() - started)
+    return 2 * SAMPLE[0] * SAMPLE[1] ** 2 / float(np.median(took))
+
+
+def _place_at_once(X, size):
+    return compute_place(X, size, current_settings().device) if is_array(X) else HOST
+
+
+def _home_of(X):
+    return place_of(X) if is_array(X) else HOST
+
+
+def _size_of(X):
+    """Bytes of the rows; of what has none, as many as of numbers."""
+    if is_sparse(X):
+        return int(X.data.nbytes + X.indices.nbytes)
+    if is_array(X):
+        return nbytes(X)
+    return 8 * _num_samples(X) * _n_columns(X)
+
+
+def _n_columns(x):
+    shape: Any = getattr(x, "shape", ())
+    return shape[1] if len(shape) > 1 else 1
+
+
+def _sum(values):
+    values = list(values)
+    return None if None in values else sum(values)
+
+
+def _seconds(seconds):
+    if seconds < 1:
+        return f"{1000 * seconds:.2g} ms"
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"

@@ -1,0 +1,300 @@
+"""Which way candidates of a search go, and why: at once, with steps in common, or one by one.
+
+`route` decides for one device and for clusters alike, from the estimator, the candidates, the kind
+of X and what is scored. It fits nothing and changes nothing.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import process_routing
+
+from gpuml._sklearn import (
+    _MultimetricScorer,
+    _PassthroughScorer,
+    _routing_enabled,
+    validate_parameter_constraints,
+)
+from gpuml.extending import MultifitEstimator
+from gpuml.model_selection.candidates import (
+    ALONE,
+    COMMON,
+    GROWN,
+    TOGETHER,
+    Group,
+    group_candidates,
+    groups_together,
+    number,
+    raised_words,
+)
+from gpuml.model_selection.last_steps import grows
+from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.prefixes import have_common_steps, shares_prefixes
+from gpuml.model_selection.residence import all_estimators
+from gpuml.pipeline import Pipeline
+from gpuml.pipeline._affine import AffinePipeline, affine_pipeline, pipeline_obstacle
+from gpuml.pipeline._alone import AffineAlone, affine_alone
+from gpuml.resampling.multifit import data_obstacle, meant, model_words
+
+
+@dataclass(frozen=True)
+class Route:
+    """Which way some candidates go.
+
+    Attributes
+    ----------
+    positions : list of int
+        Where each stands among all candidates.
+    reason : str
+        Why they go this way; of those that are not fitted at once, what is in the way, in words
+        that say what to change.
+    """
+
+    positions: list[int]
+    reason: str
+
+
+@dataclass(frozen=True)
+class AtOnce(Route):
+    """All candidates are fitted on all splits in the same passes, by `fits`."""
+
+    group: Group
+    fits: MultifitEstimator
+
+    way = TOGETHER
+
+
+@dataclass(frozen=True)
+class SharedSteps(Route):
+    """Fits have work in common: first steps of pipelines, or trees of ensembles that grow."""
+
+    way: str = COMMON
+
+
+@dataclass(frozen=True)
+class OneByOne(Route):
+    """Each candidate is fitted by itself on each split."""
+
+    way = ALONE
+
+
+def route(
+    estimator: Any, candidates: Sequence[Mapping[str, Any]], X: Any, task: Task
+) -> list[AtOnce | SharedSteps | OneByOne]:
+    """Which way each candidate of a search goes, and why.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted; it stays as it is.
+    candidates : sequence of dict
+    X : array-like or None
+        Rows, or a stand-in with their shape and dtype. None where nobody knows them yet: then only
+        what is in the way of all data is found.
+    task : Task
+        What is scored, and what fits are given besides rows.
+
+    Returns
+    -------
+    routes : list
+        Candidates that are fitted at once first, in groups; others by what is in their way.
+
+    Raises
+    ------
+    TypeError
+        For a class that derives from one of `gpuml.extending` and lacks what it has to define.
+    """
+    groups, reasons = grouped(estimator, candidates, task)
+    together: list[AtOnce] = []
+    for group in groups:
+        try:
+            fits, why = fits_group(estimator, group, X, task)
+        except Exception as error:
+            fits, why = None, raised_words(error)  # its fits tell what is wrong
+        if fits is None:
+            reasons.update(dict.fromkeys(group.positions, why))
+        else:
+            names = " and ".join(sorted({n for each in group.varying for n in each}))
+            why = f"they differ in {names} only" if names else "there is one candidate"
+            together.append(AtOnce(group.positions, why, group, fits))
+    by_reason: dict[str, list[int]] = {}
+    for position in sorted(reasons):
+        by_reason.setdefault(reasons[position], []).append(position)
+    shared = _work_in_common(estimator, [candidates[position] for position in sorted(reasons)])
+    left = [
+        OneByOne(positions, why) if shared is None else SharedSteps(positions, why, shared)
+        for why, positions in by_reason.items()
+    ]
+    return [*together, *left]
+
+
+def words_of(routes: Iterable[AtOnce | SharedSteps | OneByOne], n_splits: int) -> str:
+    """What is going to be done, in a line, and what is in the way of fitting all at once."""
+    routes = list(routes)
+    at_once = [each for each in routes if isinstance(each, AtOnce)]
+    ways: dict[str, int] = {}
+    for each in routes:
+        many = isinstance(each, AtOnce) and len(at_once) > 1
+        way = groups_together(len(at_once)) if many else each.way
+        ways[way] = ways.get(way, 0) + len(each.positions) * n_splits
+    line = "; ".join(f"{number(n_fits, 'fit')} ({way})" for way, n_fits in ways.items())
+    why = [f"not batched: {each.reason}" for each in routes if not isinstance(each, AtOnce)]
+    return "\n".join([f"plan: {line}", *why])
+
+
+def warn_of_unused(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
+    """Warn of classes that mean to be fitted at once and lack the base class."""
+    values = [v for each in candidates for v in each.values() if hasattr(v, "fit")]
+    parts = (part for each in [estimator, *values] for part in all_estimators(each))
+    for words in dict.fromkeys(filter(None, map(meant, parts))):
+        warnings.warn(f"{words}. Until then it is fitted by itself.", RuntimeWarning, stacklevel=2)
+
+
+def _work_in_common(estimator, params):
+    """What fits of candidates have in common that are not all fitted at once; None for nothing."""
+    if shares_prefixes(estimator, params) and have_common_steps(estimator, params):
+        return COMMON
+    return GROWN if grows(estimator, params) else None
+
+
+# ---------------------------------------------------------------- groups
+
+
+def grouped(
+    estimator: Any, candidates: Sequence[Mapping[str, Any]], task: Task
+) -> tuple[list[Group], dict[int, str]]:
+    """Groups of candidates that may be fitted at once, and by position why others are in none."""
+    known: dict[Any, tuple[MultifitEstimator | None, str]] = {}
+
+    def of(candidate):
+        # Whole steps may be candidates too, and what may vary is up to the steps.
+        whole = {name: step for name, step in candidate.items() if "__" not in name}
+        whole = whole if isinstance(estimator, Pipeline) else {}
+        key = tuple((name, id(step)) for name, step in whole.items())
+        if key not in known:
+            changed = clone(estimator).set_params(**whole) if whole else estimator
+            known[key] = together(changed, task)
+        return known[key]
+
+    def may_vary(candidate):
+        fits = of(candidate)[0]
+        return () if fits is None else fits.multifit_params
+
+    groups: list[Group] = []
+    reasons: dict[int, str] = {}
+    for group in group_candidates(candidates, may_vary):
+        fits, why = of(group.shared)
+        if fits is None:
+            reasons.update(dict.fromkeys(group.positions, why))
+        else:
+            groups.append(group)
+    return groups, reasons
+
+
+def fits_group(
+    estimator: Any, group: Group, X: Any, task: Task
+) -> tuple[MultifitEstimator | None, str]:
+    """What fits a group at once; None, and why not. Raises what its parameters raise."""
+    fits, why = together(with_params(estimator, group.shared), task)
+    if fits is None:
+        return None, why
+    for varying in group.varying:
+        check_values(fits, varying)
+    obstacle = None if X is None else data_obstacle(fits, X)
+    return (fits, "") if obstacle is None else (None, obstacle)
+
+
+def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
+    """What fits all candidates of an estimator at once; None where nothing does."""
+    return together(estimator, task)[0]
+
+
+def together(estimator: Any, task: Task) -> tuple[MultifitEstimator | None, str]:
+    """What fits all candidates of an estimator at once, or None and why nothing does."""
+    params = task.fit_params
+    fits: Any = affine_pipeline(estimator, params) or affine_alone(estimator, params)
+    if fits is None:
+        why = _obstacle(estimator, params)
+        if why is not None:
+            return None, why
+        fits = estimator
+    if not _scored_alike(task, fit_weight(fits, task)):
+        return None, "scores are given other weights or metadata than fits"
+    if not _last_step_scores(estimator, task):
+        return None, "metadata routing gives more than the last step something to score with"
+    return fits, ""
+
+
+def _obstacle(estimator, fit_params):
+    if isinstance(estimator, Pipeline):
+        return pipeline_obstacle(estimator, fit_params) or model_words(estimator)
+    why = model_words(estimator)
+    others = sorted(fit_params.keys() - {"sample_weight"})
+    return f"fit is given {', '.join(others)}" if why is None and others else why
+
+
+def fit_weight(estimator: Any, task: Task) -> Any:
+    """The sample weights of the fits."""
+    if isinstance(estimator, AffinePipeline | AffineAlone):
+        return estimator.weight
+    return task.fit_params.get("sample_weight")
+
+
+def _scored_alike(task: Task, fit_weight: Any) -> bool:
+    """Whether scores have the weights of the fits, or none, and nothing else goes with the rows."""
+    score = dict(task.score_params)
+    weight = score.pop("sample_weight", None)
+    several = isinstance(task.scorer, _MultimetricScorer)
+    if several and weight is not None and _routing_enabled():
+        return False
+    return not score and (weight is None or weight is fit_weight)
+
+
+def _last_step_scores(estimator: Any, task: Task) -> bool:
+    """Whether the `score` of a pipeline gives what it is given to that of its last step alone.
+
+    What routing does not let it give to anybody is an error of each model, found one by one.
+    """
+    own = isinstance(task.scorer, _PassthroughScorer) and isinstance(estimator, Pipeline)
+    if not (own and _routing_enabled()):
+        return True
+    try:
+        # As `Pipeline.score` asks: for weights, even where there are none.
+        routed = process_routing(estimator, "score", **{"sample_weight": None, **task.score_params})
+    except (TypeError, ValueError):
+        return False
+    last = estimator.steps[-1][0]
+    given = {
+        (step, method)
+        for step, calls in routed.items()
+        for method, params in calls.items()
+        if any(value is not None for value in params.values())
+    }
+    return given <= {(last, "score")}
+
+
+def kind_of(estimator: Any) -> type:
+    """Of estimators of one kind, what one has looked at serves all."""
+    # Classifiers and regressors look at y in different ways.
+    return type(getattr(estimator, "last", estimator))
+
+
+def with_params(estimator: Any, params: Mapping[str, Any]) -> Any:
+    """An estimator with other parameters; those that it does not take are an error."""
+    out = clone(estimator).set_params(**clone(params, safe=False))
+    if hasattr(out, "_parameter_constraints"):
+        out._validate_params()
+    return out
+
+
+def check_values(estimator: Any, params: Mapping[str, Any]) -> None:
+    """Check values of parameters against an estimator's constraints, if it has any."""
+    if isinstance(estimator, AffinePipeline | AffineAlone):
+        estimator.check(params)
+        return
+    constraints = getattr(estimator, "_parameter_constraints", {})
+    known = {name: constraints[name] for name in params if name in constraints}
+    validate_parameter_constraints(known, {n: params[n] for n in known}, type(estimator).__name__)
