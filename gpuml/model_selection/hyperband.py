@@ -262,8 +262,9 @@ class HyperbandSearchCV(OnePassSearch):
         calls = self._resource() == CALLS
         why = "models learn call by call" if calls else "candidates go on round by round"
         reasons = (f"{why}, and only the best of them go on",)
+        place = place_name(X) if self._works_here() else "the workers"
         n_models = self.metadata["n_models"]
-        return Explanation((Expected(n_models, None, place_name(X), why, reasons, None, None),))
+        return Explanation((Expected(n_models, None, place, why, reasons, None, None),))
 
     def _fit(self, X, y, params) -> Self:
         scorer, _ = self._get_scorers()

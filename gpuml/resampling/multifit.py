@@ -15,6 +15,8 @@ FITS_AND_PREDICTIONS = (
 # What a class has to define besides, and names that nobody has who does not mean it.
 NEEDED = {MultifitEstimator: ("multifit", "multifit_batch"), AffineStep: ("multi_affine",)}
 MEANT = {MultifitEstimator: "multifit", AffineStep: "multi_affine"}
+# Packages whose classes mean what they say.
+KNOWN = ("gpuml", "sklearn")
 SCORE = "multifit_score"  # which any estimator may have
 PAGE = "see the page on extending gpuml"
 # Classes of scikit-learn's names that are fitted at once where they are gpuml's.
@@ -68,6 +70,8 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
 def meant(estimator: Any) -> str | None:
     """What a class lacks that has members of a base class and does not derive from it."""
     kind = type(estimator)
+    if kind.__module__.partition(".")[0] in KNOWN:
+        return None
     for base, method in MEANT.items():
         found = sorted(name for name in dir(kind) if name.startswith(method) and name != SCORE)
         if found and not isinstance(estimator, base):

@@ -10,6 +10,7 @@ import dask
 import numpy as np
 from distributed import Client
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
@@ -19,7 +20,7 @@ from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import all_estimators
-from gpuml.model_selection.route import at_once, fit_weight
+from gpuml.model_selection.route import at_once, fit_weight, together
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
@@ -227,31 +228,42 @@ def plan_for(
     """
     host_only = placing_of(job.estimator).kind == "cpu"
     of_kind = [one for one in workers.values() if bool(one["resources"].get("GPU")) != host_only]
-    return make_plan(
+    needs_all = why_not_divided(job) if groups else "candidates are fitted one by one"
+    plan = make_plan(
         _n_bytes(job.X),
         # A GPU reads block by block what only the memory of its host has room for.
         [
             max(memory_of(one), one.get("memory_limit") or 2**62)
             for one in of_kind or workers.values()
         ],
-        divisible=bool(groups) and can_be_divided(job),
+        divisible=needs_all is None,
         some_whole=n_alone > 0,
         asked=dask.config.get(ASKED_PLAN, None),
     )
+    return plan if needs_all is None else replace(plan, why=f"{plan.why}: {needs_all}")
 
 
-def can_be_divided(job: Job) -> bool:
-    """Whether groups can be fitted and scored from sums over rows."""
-    found = at_once(job.estimator, job.task)
+def why_not_divided(job: Job) -> str | None:
+    """Why groups cannot be fitted and scored from sums over rows; None where they can."""
+    found, why = together(job.estimator, job.task)
+    if found is None:
+        return why
+    if not found.multifit_divided:
+        return f"{model_name(job.estimator)} does not say multifit_divided"
+    if hasattr(job.X, "nnz"):
+        return "X is sparse"
+    if job.task.return_estimator:
+        return "fitted estimators are asked for"
     scorer = job.task.scorer
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
-    return (
-        found is not None
-        and found.multifit_divided
-        and not hasattr(job.X, "nnz")
-        and not job.task.return_estimator
-        and all(batch_scorer(each) is not None for each in scorers)
-    )
+    unknown = [each for each in scorers if batch_scorer(each) is None]
+    return f"the score {unknown[0]} is of predictions in one place" if unknown else None
+
+
+def model_name(estimator: Any) -> str:
+    """The class of an estimator, or of the last step of a pipeline."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return type(last).__name__
 
 
 def _n_bytes(X):

@@ -464,6 +464,29 @@ def test_why_candidates_are_not_fitted_at_once_is_told(client, rows, plan, estim
     assert "worker" in str(foretold)
 
 
+class ReadsRows(Ridge):
+    multifit_divided = False
+
+
+@pytest.mark.parametrize(
+    ("estimator", "scoring", "words"),
+    [
+        (KNeighborsClassifier(), None, "candidates are fitted one by one"),
+        (ReadsRows(), None, "ReadsRows does not say multifit_divided"),
+        (Ridge(), lambda estimator, X, y: 1.0, "is of predictions in one place"),
+    ],
+)
+def test_why_rows_are_not_divided_is_told(client, rows, capsys, estimator, scoring, words):
+    X, y, labels = rows
+    neighbours = isinstance(estimator, KNeighborsClassifier)
+    grid = {"n_neighbors": [1]} if neighbours else {"alpha": [1.0]}
+    search = GridSearchCV(estimator, grid, cv=2, client=client, scoring=scoring, verbose=2)
+    with dask.config.set({"gpuml.plan": "rows"}):
+        search.fit(X, labels if neighbours else y)
+    assert words in capsys.readouterr().out
+    assert "rows divided" not in str(search.plan_)
+
+
 def test_dask_collections_are_explained_where_they_are(client, rows):
     X, y, _ = rows
     lazy = da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100)
