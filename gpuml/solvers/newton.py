@@ -177,7 +177,8 @@ def inverse_curvature(
     if shared:
         l2 = namespace(l2).mean(l2, axis=1, keepdims=True)
     H = mean_second_derivatives(data, W, total, shared=shared)
-    return Inverse(_inverted(H, l2, intercept, *W.shape[-2:], data))
+    k, q = W.shape[-2:]
+    return Inverse(_inverted(H, l2, intercept, k, q, data))
 
 
 def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared: bool) -> Array:
@@ -194,7 +195,7 @@ def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared
 def _mean_second_derivatives(data, W, total, shared):
     W, total = move(W, data.place), move(total, data.place)
     xp = data.place.xp
-    if data.frame is not None and by_split(data, shared=shared):
+    if by_split(data, shared=shared):
         return _split_by_split(data, W, xp) / total[None, :, None, None]
     W = data.of_rows(W)
     if shared and W.shape[1] > 1:
@@ -211,6 +212,8 @@ def by_split(data: AnyLossRows, *, shared: bool) -> bool:
 
     Otherwise it is second derivatives of models of the rows that are mapped.
     """
+    if data.frame is None:
+        return False
     _, q_image, q = data.frame.shape
     return (data.n_splits if shared else 1) * q_image**2 < q**2
 
