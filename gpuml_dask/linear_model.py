@@ -160,6 +160,43 @@ class ElasticNet(Predicts, FitsSparseModels, one_device.ElasticNet):
     """
 
 
+class PoissonRegressor(Predicts, FitsTargets, one_device.PoissonRegressor):
+    r"""Counts and rates whose logarithm is linear in the features.
+
+    .. math:: \min_{w, b} \frac{1}{\sum_i s_i} \sum_i s_i \left( \mu_i - y_i \log \mu_i \right)
+              + \frac{\alpha}{2} |w|_2^2, \qquad \mu_i = e^{w \cdot x_i + b}
+
+    Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.PoissonRegressor`.
+    Given rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    `gpuml_dask.place`) it fits them where they are: each step is one pass, which sums gradients of
+    all chunks.
+
+    Parameters are those of `gpuml.linear_model.PoissonRegressor`, and so are the fitted attributes:
+    NumPy arrays in this process, whatever the rows were. They do not depend on how rows are
+    divided, but for rounding.
+
+    See Also
+    --------
+    gpuml.linear_model.PoissonRegressor : The same on one device.
+
+    References
+    ----------
+    P. McCullagh, J. A. Nelder, "Generalized linear models", 2nd edition (1989).
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from gpuml_dask.linear_model import PoissonRegressor
+    >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
+    >>> y = (10 * X[:, 0]).astype(int)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     model = PoissonRegressor(alpha=0.01).fit(X, y)
+    ...     round(model.score(X, y), 1)
+    0.8
+    """
+
+
 class LogisticRegression(Classifies, FitsTargets, one_device.LogisticRegression):
     r"""Logistic regression with l2, l1, elastic-net or no penalty.
 

@@ -296,7 +296,7 @@ def score_samples(model: Any, X: Any) -> Any:
 
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """R2 of a regressor, or accuracy of a classifier, over rows in blocks.
+    """R2 or D2 of a regressor, or accuracy of a classifier, over rows in blocks.
 
     Parameters
     ----------
@@ -313,15 +313,17 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     Returns
     -------
     score : float
-        What ``model.score`` gives for all rows at once: sums of squares of blocks are put together
-        exactly, whatever the blocks.
+        What ``model.score`` gives for all rows at once: sums of squares (of generalised linear
+        models: deviances) of blocks are put together exactly, whatever the blocks.
 
     Raises
     ------
     NotFittedError, ValueError
         As for `predict`; also for what scikit-learn's scores refuse (missing values, labels of
         another kind), if blocks of X, y and sample_weight differ in length, or if the model's score
-        is neither R2 nor accuracy (``scoring=`` of a search, deviances).
+        is none of R2, D2 and accuracy (``scoring=`` of a search).
+    ZeroDivisionError
+        If D2 is asked of a constant target.
 
     Warns
     -----

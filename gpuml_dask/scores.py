@@ -1,12 +1,14 @@
-"""R2 and accuracy from sums over blocks of rows.
+"""R2, D2 and accuracy from sums over blocks of rows.
 
 Of each block of a regression come the number of rows, the weight, and per output the weighted mean
 of the targets, their sum of squares about it and that of the residuals. Two such records make one
 (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a tree of fixed
-shape over the blocks makes the result the same on any number of workers.
+shape over the blocks makes the result the same on any number of workers. Deviances take the place
+of squares for generalised linear models: they add up the same way, being divergences of Bregman.
 """
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import array_api_compat
@@ -20,6 +22,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
 
+from gpuml.metrics import mean_tweedie_deviance
 from gpuml_dask.rows.lazy import as_collection
 
 BLOCKS_AT_ONCE = 32
@@ -42,7 +45,7 @@ class Sums(NamedTuple):
 
 def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any = None) -> float:
     """Score predictions in blocks as ``model.score`` would; see `gpuml_dask.predict.score`."""
-    sums_of, finish = _kind_of_score(model)
+    sums_of, both, finish = _kind_of_score(model)
     blocks = [_blocks(predictions)]
     blocks.append(_aligned(y, predictions, "y"))
     if sample_weight is not None:
@@ -50,13 +53,13 @@ def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any =
     sums = [delayed(sums_of, pure=True)(*parts) for parts in zip(*blocks, strict=True)]
     while len(sums) > 1:
         groups = [sums[i : i + BLOCKS_AT_ONCE] for i in range(0, len(sums), BLOCKS_AT_ONCE)]
-        sums = [delayed(_together, pure=True)(group) for group in groups]
+        sums = [delayed(_together, pure=True)(group, both) for group in groups]
     (total,) = dask.compute(sums[0])
     return finish(total)
 
 
 def _kind_of_score(model):
-    """The sums to take and what to make of them, if the model's score is R2 or accuracy."""
+    """The sums to take, to merge, and to make a score of, where the model's is one of these."""
     scored = model
     while getattr(scored, "scoring", None) is None and _inner(scored) is not None:
         scored = _inner(scored)
@@ -64,13 +67,17 @@ def _kind_of_score(model):
     known = usual or type(scored).__module__.split(".")[0] in OURS_AND_CUML
     if known and getattr(scored, "scoring", None) is None:
         if is_classifier(scored):
-            return _hits_of_block, _accuracy
+            return _hits_of_block, _both, _accuracy
+        if getattr(scored, "multifit_score", None) == "d2_tweedie":
+            power = float(scored.power)
+            of_block = partial(_deviances_of_block, power=power)
+            return of_block, partial(_both_deviances, power=power), _explained
         if is_regressor(scored):
-            return _squares_of_block, _r2
+            return _squares_of_block, _both, _r2
     raise ValueError(
-        f"The score of {type(scored).__name__} is neither plain R2 nor accuracy, the only ones "
-        "that are made of sums over blocks here. Compute another from predict(model, X), or score "
-        "local rows with model.score."
+        f"The score of {type(scored).__name__} is neither plain R2 nor accuracy, nor D2 of a model "
+        "of gpuml, the only ones that are made of sums over blocks here. Compute another from "
+        "predict(model, X), or score local rows with model.score."
     )
 
 
@@ -205,10 +212,42 @@ def _squares_of_block(predicted, y, weight=None):
     return Sums(y.shape[0], total, *on_host)
 
 
-def _together(records):
+def _deviances_of_block(predicted, y, weight=None, *, power):
+    predicted, y, weight = _prepared(predicted, y, weight)
+    y = _numbers(y, "y_true")
+    total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
+    if y.shape[0] == 0 or total == 0:
+        return Sums(y.shape[0], 0.0, 0.0, 0.0, 0.0)
+    y, predicted = (x.astype(np.float64) for x in (y, predicted))
+    mean = float((y if weight is None else weight * y).sum() / total)
+    guess = array_api_compat.array_namespace(y).full_like(y, mean)
+    squares = _deviance(y, guess, power, weight) if mean > 0 else 0.0
+    residuals = _deviance(y, predicted, power, weight)
+    return Sums(y.shape[0], total, mean, total * squares, total * residuals)
+
+
+def _deviance(y, predicted, power, weight=None):
+    return mean_tweedie_deviance(y, predicted, sample_weight=weight, power=power)
+
+
+def _both_deviances(a, b, *, power):
+    """As `_both`: deviances of the means of both from the mean of all are what they differ by."""
+    weight = a.weight + b.weight
+    if weight == 0:
+        return a._replace(rows=a.rows + b.rows)
+    mean = a.mean + (b.mean - a.mean) * (b.weight / weight)
+    squares = a.squares + b.squares
+    if mean > 0:
+        weights = np.asarray([a.weight, b.weight])
+        own, all_of_them = np.asarray([a.mean, b.mean]), np.full(2, mean)
+        squares += weight * _deviance(own, all_of_them, power, weights)
+    return Sums(a.rows + b.rows, weight, mean, squares, a.residuals + b.residuals)
+
+
+def _together(records, both):
     total = records[0]
     for record in records[1:]:
-        total = _both(total, record)
+        total = both(total, record)
     return total
 
 
@@ -254,3 +293,11 @@ def _r2(total):
     ratio = total.residuals / np.where(varies, total.squares, 1.0)
     constant = np.where(total.residuals > 0, 0.0, 1.0)
     return float(np.mean(np.where(varies, 1.0 - ratio, constant)))
+
+
+def _explained(total):
+    """The share of the deviance that is explained."""
+    _check_weight_of_all(total)
+    if not total.squares:
+        raise ZeroDivisionError("D^2 is not defined where y_true is constant.")
+    return float(1.0 - total.residuals / total.squares)

@@ -202,7 +202,8 @@ OF_GPUML = (
     # Rows, wherever they are, and what is asked of those who have some of them.
     *("gpuml.data", "gpuml.divided", "gpuml.files", "gpuml.solvers.loss_rows"),
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
-    *("gpuml.metrics.scorer", "gpuml.model_selection.candidates", "gpuml.model_selection.route"),
+    *("gpuml.metrics", "gpuml.metrics.scorer", "gpuml.model_selection.candidates"),
+    "gpuml.model_selection.route",
     *("gpuml.model_selection.divided", "gpuml.model_selection.evaluate"),
     "gpuml.model_selection.explain",
     *("gpuml.model_selection.families", "gpuml.model_selection.one_by_one"),

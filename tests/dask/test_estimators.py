@@ -24,6 +24,7 @@ from gpuml_dask.linear_model import (
     Lasso,
     LinearRegression,
     LogisticRegression,
+    PoissonRegressor,
     Ridge,
 )
 from gpuml_dask.preprocessing import StandardScaler
@@ -36,6 +37,8 @@ REGRESSORS = [
     Ridge(solver="lsqr", tol=1e-12),  # not from sums: gathered on a worker
     Lasso(alpha=0.3),
     ElasticNet(alpha=0.3),
+    PoissonRegressor(alpha=0.01, tol=1e-10),
+    PoissonRegressor(solver="newton-cholesky", fit_intercept=False, tol=1e-10),
 ]
 CLASSIFIERS = [
     LogisticRegression(C=2.0),
@@ -115,6 +118,8 @@ def assert_same(model, other, tol=1e-9):
 def test_regressors_are_those_of_one_device(client, model, parts, regression, weights):
     (X, y), (sizes, piece) = regression, parts
     model = clone(model)
+    if isinstance(model, PoissonRegressor):
+        y = np.abs(y) / 100
     with dask.config.set({"gpuml.piece-bytes": piece}):
         model.fit(in_chunks(X, sizes), in_chunks(y, sizes), sample_weight=in_chunks(weights, sizes))
     other = alone(model).fit(X, y, sample_weight=weights)

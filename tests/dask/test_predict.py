@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.linear_model import PoissonRegressor as OurPoisson
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask import predict as blockwise
 from gpuml_dask.decomposition import PCA as DaskPCA
@@ -306,6 +307,8 @@ def test_score_is_that_of_all_rows(rows, rng, blocks, weighted):
     for model, target in [
         (Ridge(), y),
         (LinearRegression(), several),
+        (OurPoisson(alpha=0.1), np.round(np.abs(y))),
+        (make_pipeline(StandardScaler(), OurPoisson()), np.abs(y)),
         (LogisticRegression(), label),
         (SklearnLogistic(), label),
         (make_pipeline(StandardScaler(), Ridge()), y),
