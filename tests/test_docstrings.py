@@ -53,6 +53,7 @@ EXCEPTIONS = {
     "gpuml.linalg.SVD": (("PR01", "EX01"), RESULT),
     "gpuml.linalg.ErrorEstimate": (("PR01", "EX01"), RESULT),
     "gpuml.model_selection.Plan": (("PR01", "EX01"), RESULT),
+    "gpuml.model_selection.Explanation": (("PR01", "EX01"), RESULT),
     "gpuml.testing.ArrayLibrary": (("PR01", "EX01"), RESULT),
     "gpuml.testing.TransferCounter": (("PR01", "EX01"), RESULT),
     **{

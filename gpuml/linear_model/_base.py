@@ -21,6 +21,15 @@ from gpuml.solvers.described import Described, describe
 Advance = Callable[[int], None]
 
 
+# What `explain` takes for the steps of iterative solvers.
+USUAL_STEPS = 10
+
+
+def work_of_steps(n_rows: int, n_features: int, n_models: int) -> tuple[None, float]:
+    """What margins and gradients of all models cost in every step; see `multifit_work`."""
+    return None, USUAL_STEPS * 4.0 * n_rows * n_features * n_models
+
+
 class OnePass(MultifitEstimator):
     """An estimator that `multifit` fits from moments: what it is going to read."""
 

@@ -13,7 +13,7 @@ from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_fit, flat_target, unchanged_on_error
 from gpuml.data import Batch, Folds, resident, split_weights, whole
 from gpuml.extending import MultifitEstimator
-from gpuml.linear_model._base import LinearPredictor, linear_response
+from gpuml.linear_model._base import LinearPredictor, linear_response, work_of_steps
 from gpuml.linear_model._logistic_parameters import warn_if_stopped
 from gpuml.linear_model._loss_stack import (
     Family,
@@ -208,6 +208,12 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
             batch = replace(batch, y_is_flat=True)
         self._check_range(batch.y)
         return batch
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """Margins and gradients of all models in every step, of which some ten are needed."""
+        return work_of_steps(n_rows, n_features, n_models)
 
     def multifit(
         self,

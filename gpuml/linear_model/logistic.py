@@ -15,6 +15,7 @@ from gpuml._small_arrays import small_arrays
 from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.extending import MultifitEstimator
+from gpuml.linear_model._base import work_of_steps
 from gpuml.linear_model._class_models import ClassModels
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
@@ -275,7 +276,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
         """Margins and gradients of all models in every step, of which some ten are needed."""
-        return None, USUAL_STEPS * 4.0 * n_rows * n_features * n_models
+        return work_of_steps(n_rows, n_features, n_models)
 
     def multifit(
         self,
@@ -365,8 +366,6 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         return tags
 
 
-# What `explain` takes for the steps of a solver.
-USUAL_STEPS = 10
 CALLBACKS = "callbacks, which follow every step of one model,"
 INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga'"
 

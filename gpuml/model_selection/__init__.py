@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from gpuml._first_use import at_first_use
 from gpuml.model_selection.candidates import Plan
+from gpuml.model_selection.explain import Explanation
 from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV
 from gpuml.model_selection.validation import cross_val_score, cross_validate
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from gpuml.model_selection.hyperband import HyperbandSearchCV
 
 __all__ = [
+    "Explanation",
     "GridSearchCV",
     "HalvingGridSearchCV",
     "HalvingRandomSearchCV",

@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.preprocessing import StandardScaler as TheirScaler
 
+from gpuml import linear_model
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import (
@@ -28,6 +29,7 @@ from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.route import AtOnce, OneByOne, SharedSteps, route
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
+from gpuml.resampling.multifit import MODELS
 
 N_ROWS, N_FEATURES = 40, 3
 ALPHAS = [{"alpha": 0.1}, {"alpha": 1.0}]
@@ -219,6 +221,17 @@ def test_bytes_and_seconds_are_told_where_they_are_known():
     assert unknown.n_bytes == 10 * X.nbytes
     # Their solver does it, and nobody knows what it costs.
     assert GridSearchCV(Ridge(solver="sag"), {"alpha": [1.0]}).explain(X, y).seconds is None
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_seconds_are_known_of_all_models_that_are_fitted_at_once(name):
+    X, y = rows()
+    target = (y > 0).astype(int) if "Class" in name or "Logistic" in name else abs(y)
+    estimator = getattr(linear_model, name)()
+    foretold = GridSearchCV(estimator, {"fit_intercept": [True, False]}).explain(X, target)
+    behind = make_pipeline(StandardScaler(), estimator)
+    grid = {f"{name.lower()}__fit_intercept": [True, False]}
+    assert 0 < foretold.seconds <= GridSearchCV(behind, grid).explain(X, target).seconds < 1
 
 
 def test_adaptive_searches_tell_their_first_round():
