@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # A row for each part of the two packages: what its modules may import besides the standard library,
-# themselves, and BASE. The longest prefix counts. A module without a row fails: give it one, and
-# docs/design.md a line. "gpuml.testing" and "gpuml.datasets" are in no row: nothing imports them.
+# themselves, and BASE. The longest prefix counts. A module without a row fails: give it one.
+# "gpuml.testing" and "gpuml.datasets" are in no row: nothing imports them.
 BASE = ("array_api_compat", "numpy", "scipy", "threadpoolctl")
 RULES = {
     "gpuml": (
