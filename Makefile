@@ -9,7 +9,7 @@
 #   make bits     tests that compare bits, with the kernels that OpenBLAS has for several CPUs
 #   make test-gpu tests that need a GPU, some processes side by side on one GPU; products by pairs,
 #                 or all of them: GPU_TESTS=gpu
-#   make lint     ruff and mypy only
+#   make lint     ruff, mypy, spelling and words only
 #   make coverage all tests again, with the share of lines that they run
 #   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
 #                 for their pictures
@@ -62,6 +62,8 @@ lint: $(TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/python -m pytest -q tests/test_words.py
 
 # About as many processes as cores (JOBS=0: everything in one process, as a debugger needs it), each
 # with one thread: with more they are slower than a single process. scikit-learn's array-API checks

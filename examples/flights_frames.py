@@ -4,7 +4,7 @@
     python examples/flights_frames.py --repeat 1000                   # 9 GB of CSV, for GPUs
 
 The flights out of New York in 2013 are written to CSV files, at least one for each month, and as
-many times as `--repeat` says. Then frames of Dask, on GPUs of cuDF, do what one does with such
+many times as `--repeat` says. Then Dask DataFrames, of cuDF on GPUs, do what one does with such
 files:
 
 1. read them in parallel and sum a column,
@@ -234,7 +234,7 @@ def warm_up(folder):
 
 
 def grouped(flights, keys):
-    """Mean delay and share of late flights of each group, as a lazy frame of Dask."""
+    """Mean delay and share of late flights of each group, as a lazy Dask DataFrame."""
     return flights.groupby(keys)[["arr_delay", "late"]].mean().reset_index()
 
 

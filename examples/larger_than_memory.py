@@ -116,7 +116,7 @@ def uses_gpu(device):
 
 def limit_words(limit):
     if limit is None:
-        return "On a GPU host memory is measured, not limited: its driver maps more than it uses."
+        return "On a GPU CPU memory is measured, not limited: its driver maps more than it uses."
     if not sys.platform.startswith("linux"):
         return "Memory is not limited on this system: only Linux counts what it is asked for."
     return f"Each process may take {limit / 1e6:,.0f} MB."

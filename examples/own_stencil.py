@@ -8,7 +8,7 @@ it replaces each pixel by the mean of the nine around it, as often as its parame
 It is a step of the pipeline like any other, and the search chooses `rounds` with the rest. gpuml
 asks nothing of it but `fit` and `transform`, and hands it rows where they are: on a GPU, CuPy
 arrays.
-There a kernel of `numba.cuda` does the work, and no image comes back to the host. In host memory
+There a kernel of `numba.cuda` does the work, and no image comes back to the host. In CPU memory
 it is a loop compiled by `numba.njit`; without numba, sums of shifted arrays do, on either. numba
 is not needed for gpuml: `pip install numba` (`numba-cuda` for a GPU).
 
@@ -129,7 +129,7 @@ def smoothed(X, side):
 
 @cache
 def compiled_loop():
-    """The stencil as a loop over the pixels, for host memory."""
+    """The stencil as a loop over the pixels, for CPU memory."""
     import numba
 
     @numba.njit(nogil=True)

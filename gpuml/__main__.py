@@ -63,7 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help="replace these alone: modules, or names in them, with commas between",
     )
-    add("--device", choices=DEVICES, help="where data in host memory is worked on")
+    add("--device", choices=DEVICES, help="where data in CPU memory is worked on")
     rest = argparse.REMAINDER
     add("-m", nargs=rest, dest="module", help="run a module")
     add("-c", nargs=rest, dest="source", help="run a string")

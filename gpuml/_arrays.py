@@ -147,13 +147,13 @@ def as_array(x: Any) -> Any:
     other byte orders become the machine's; elements that no number of the machine starts at are
     copied to where they do (see `aligned`); tensors with a gradient are cut off from it. What
     scikit-learn's own validation reads (lists, pandas, polars, Arrow, scipy.sparse) comes back as
-    it is too. CUDA data of other libraries becomes CuPy, and so do frames of cuDF. Collections of
+    it is too. CUDA data of other libraries becomes CuPy, and so do cuDF DataFrames. Collections of
     Dask are computed, with a warning.
 
     Raises
     ------
     TypeError
-        np.matrix, sparse tensors of torch, lazy frames of polars.
+        np.matrix, sparse tensors of torch, polars LazyFrames.
     ValueError
         Masked arrays with masked elements.
     """
@@ -288,7 +288,7 @@ def gpu_place() -> Place:
 
 
 def fits(size: int, place: Place) -> bool:
-    """Whether `size` bytes leave room to work in the memory of a GPU (host memory always does)."""
+    """Whether `size` bytes leave room to work in GPU memory (CPU memory always does)."""
     if place.kind != "cupy":
         return True
     free, total = _gpu_memory(place)
@@ -351,7 +351,7 @@ def move(x: Array, place: Place) -> Array:
 
 
 def to_host(x: Array) -> np.ndarray:
-    """`x` as a NumPy array; without a copy if it is in host memory already."""
+    """`x` as a NumPy array; without a copy if it is in CPU memory already."""
     return move(x, HOST)
 
 

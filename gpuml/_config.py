@@ -93,7 +93,7 @@ def set_config(**settings) -> None:
     cache_bytes : int or None, default=None
         Bytes that a search over pipelines may keep of what their first steps made of the rows, on
         each device and on the host. What was not used for longest goes first: arrays on a device
-        to page-locked host memory, everything else is computed anew where it is needed again.
+        to page-locked CPU memory, everything else is computed anew where it is needed again.
         None is a quarter of the memory that is free there.
     copy_bytes : int or None, default=None
         Bytes that copies of host arrays may take on each device between calls, so that an array

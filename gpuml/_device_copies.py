@@ -1,12 +1,12 @@
-"""Copies on devices of arrays in host memory, kept while the host arrays live.
+"""Copies on devices of arrays in CPU memory, kept while the host arrays live.
 
-dask-ml's searches cut a fold once, in host memory, and hand the same NumPy array to the fit of
+dask-ml's searches cut a fold once, in CPU memory, and hand the same NumPy array to the fit of
 every candidate. Such an array should go to the device once.
 
 A copy is never stale. NumPy cannot tell whether memory was written to: a read-only flag binds one
 array object, not the memory, and may be lifted again. So the content is read before each use, and
 a copy counts only if the SHA-256 of the bytes is what it was when the copy was made. That costs a
-pass over host memory, done by several threads, and saves the trip over the link, which devices
+pass over CPU memory, done by several threads, and saves the trip over the link, which devices
 share. (Who writes to an array *while* it is fitted has lost anyway.)
 
 An entry belongs to the memory of a host array, not to one array object, so that views such as
@@ -34,7 +34,7 @@ CHUNK_BYTES = 4 * 2**20
 MAX_THREADS = 12
 # What is smaller goes to the device faster than anything is looked up.
 KEPT_FROM_BYTES = 2**14
-# Share of the free memory of a device that copies may take where the settings leave it open.
+# Share of the free GPU memory that copies may take where the settings leave it open.
 SHARE = 1 / 4
 
 

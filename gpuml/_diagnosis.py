@@ -171,7 +171,7 @@ def _findings() -> Iterator[Finding]:
     hint = f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]', for clusters of GPUs"
     yield _looked_at("dask-cuda", _module("dask_cuda"), hint if has_driver else "")
     yield _looked_at("UCX", _module("distributed_ucxx"), hint if has_driver else "")
-    hint = "Its driver comes with NVIDIA's nvidia-gds; files are read through host memory without."
+    hint = "Its driver comes with NVIDIA's nvidia-gds; files are read through CPU memory without."
     yield _looked_at("GPUDirect storage", _kvikio, hint if has_driver else "")
     yield _looked_at("matplotlib", _module("matplotlib"), "pip install matplotlib, for pictures")
     yield _looked_at("CPU", _threads, "")

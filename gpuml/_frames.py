@@ -16,7 +16,7 @@ NUMERIC_KINDS = "fiub"
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether `x` is a frame of polars whose rows were not worked out yet."""
+    """Whether `x` is a polars LazyFrame, whose rows were not worked out yet."""
     return type(x).__module__.startswith("polars") and hasattr(x, "collect")
 
 

@@ -1,4 +1,4 @@
-"""`set_output(transform="cudf")`: results of transformers as frames of cuDF.
+"""`set_output(transform="cudf")`: results of transformers as cuDF DataFrames.
 
 scikit-learn has no public way to add a kind of frame. Its adapters follow a documented protocol
 (`sklearn.utils._set_output.ContainerAdapterProtocol`) and are looked up in one registry; ours is
@@ -32,7 +32,7 @@ class CudfAdapter:
         return X_output if columns is None else self.rename_columns(X_output, columns)
 
     def is_supported_container(self, X: Any) -> bool:
-        """Whether X is a frame of cuDF."""
+        """Whether X is a cuDF DataFrame."""
         return isinstance(X, _cudf().DataFrame)
 
     def rename_columns(self, X: Any, columns: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Pageable host memory to the GPU at close to the speed of the link.
+"""Pageable CPU memory to the GPU at close to the speed of the link.
 
 A plain copy of pageable memory is staged by the driver in one thread (7.6 GB/s measured on an
 H200 machine whose link does 55 GB/s). Here several threads copy into page-locked pieces, which go
@@ -109,7 +109,7 @@ class Piece:
 
 
 class Pieces:
-    """Page-locked pieces that are used again and again; at most so many, and for all who ask."""
+    """Page-locked pieces that are used again and again; at most so many, and for all callers."""
 
     def __init__(self, n_bytes: int, most: int):
         self.n_bytes, self._most, self._made = n_bytes, most, 0

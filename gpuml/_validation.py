@@ -25,7 +25,7 @@ from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sampl
 from gpuml.data import Batch
 from gpuml.exceptions import level_of_user
 
-# Whoever checks input can be asked for output in frames of cuDF.
+# Whoever checks input can be asked for output in cuDF DataFrames.
 register()
 
 

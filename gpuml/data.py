@@ -138,7 +138,7 @@ class Holders(Protocol):
 
     @property
     def place(self) -> Place:
-        """Where results come to, and where those who ask go on with them."""
+        """Where results come to, and where the caller goes on with them."""
 
     def __len__(self) -> int:
         """Number of pieces."""
@@ -323,7 +323,7 @@ class Folds:
     frame : Frame or None
         Models are of the rows' images under it; None for the rows themselves.
     known : dict
-        What readings of the rows have found, so that the next who asks need not read them again.
+        What readings of the rows have found, so that the next caller need not read them again.
         Nothing in it depends on the frame.
     """
 
@@ -391,7 +391,7 @@ def without_weights(folds: Folds) -> Folds:
 def spaced_rows(batch: Batch, offset: int, step: int) -> tuple[Array | None, ...]:
     """One row in `step` of all rows, from number `offset` on: X, y and weight, where they are.
 
-    Of divided rows the same ones, in the same order, where those who ask work.
+    Of divided rows the same ones, in the same order, where the caller works.
     """
     if batch.holders is not None:
         pieces = batch.holders.each(_spaced_rows_of_piece, offset, step)

@@ -31,7 +31,7 @@ class Loss:
     slope : callable -> (k, ..., b)
         Its derivatives by z. May use the memory of z.
     curvature : callable -> (k, ..., b)
-        Its second derivatives c by z; where vectors are `coupled`, they are ``diag(c) - c c'``. May
+        Its Hessian c by z; where vectors are `coupled`, it is ``diag(c) - c c'``. May
         use the memory of z.
     mean : callable ``(z, xp) -> (K, ..., b)``
         The inverse link: probabilities of K >= 2 classes, else expected targets (K = 1).
@@ -40,7 +40,7 @@ class Loss:
     link : callable ``(mean, xp) -> z`` or None
         The margin of a model without features, of targets of this mean; None begins at 0.
     bound : float or None
-        The largest second derivative along any direction, over the square of its length; None for
+        The largest curvature along any direction, over the square of its length; None for
         losses without a bound.
     coupled : bool
         Whether a change of all margins alike changes nothing, so that vectors share their rows.

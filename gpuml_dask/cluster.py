@@ -79,7 +79,7 @@ def make_cluster(
         "tcp", "tls" or "ucx". None takes "ucx" (NVLink, InfiniBand) between GPUs where the
         package ``distributed-ucxx`` is installed, "tcp" otherwise.
     memory_limit : "auto", int, float, str or None, default="auto"
-        Host memory of a worker: bytes, a fraction of the machine's, or such as "8GB". Dask begins
+        CPU memory of a worker: bytes, a fraction of the machine's, or such as "8GB". Dask begins
         to write to disk before that is used up. "auto" shares out the memory of the machine.
     rmm_pool_size : "auto", int, float, str or None, default="auto"
         Size, at first, of the RMM pool of a GPU worker: bytes, a fraction of the GPU's memory, or
@@ -88,7 +88,7 @@ def make_cluster(
         (``rmm_maximum_pool_size`` sets another limit) and serves CuPy too. None makes no pool.
         Ignored on the CPU.
     spill : bool, int, float or str, default=True
-        Device memory from which results of tasks move to host memory, and from there to disk:
+        GPU memory from which results of tasks move to CPU memory, and from there to disk:
         bytes, a fraction, or such as "60GB". True is 80 % of the GPU, False keeps them all on the
         device. Ignored on the CPU, where Dask's configuration ``distributed.worker.memory`` says
         when workers write to disk.

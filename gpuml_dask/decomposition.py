@@ -13,8 +13,8 @@ class PCA(Transforms, FitsRows, one_device.PCA):
     .. math:: \max_{V V' = I} \sum_i |V (x_i - \bar x)|^2
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.decomposition.PCA`. Given rows on
-    a cluster (a dask array, a dask or dask-cudf frame, futures, handles of `gpuml_dask.place`) it
-    fits them where they are: one pass sums second moments of all chunks, and the components are
+    a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of `gpuml_dask.place`)
+    it fits them where they are: one pass sums second moments of all chunks, and the components are
     their eigenvectors. Where solvers ask for the rows themselves, these are gathered on one worker.
 
     Parameters are those of `gpuml.decomposition.PCA`, and so are the fitted attributes: NumPy
@@ -60,7 +60,7 @@ class TruncatedSVD(Transforms, FitsRows, one_device.TruncatedSVD):
     .. math:: \max_{V V' = I} \sum_i |V x_i|^2
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.decomposition.TruncatedSVD`. Given
-    rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    rows on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of
     `gpuml_dask.place`) it fits them where they are: one pass sums second moments of all chunks, and
     the components are their eigenvectors. Where solvers ask for the rows themselves, these are
     gathered on one worker.

@@ -19,7 +19,7 @@ class LinearRegression(Predicts, FitsTargets, one_device.LinearRegression):
     .. math:: \min_{W, b} \sum_i w_i \, |y_i - W x_i - b|^2
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.LinearRegression`.
-    Given rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    Given rows on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of
     `gpuml_dask.place`) it fits them where they are: one pass sums second moments of all chunks, and
     the model follows from the sum.
 
@@ -55,9 +55,9 @@ class Ridge(Predicts, FitsTargets, one_device.Ridge):
     .. math:: \min_{W, b} \sum_i w_i \, |y_i - W x_i - b|^2 + \sum_k \alpha_k |W_k|^2
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.Ridge`. Given rows on
-    a cluster (a dask array, a dask or dask-cudf frame, futures, handles of `gpuml_dask.place`) it
-    fits them where they are: one pass sums second moments of all chunks, and the model follows from
-    the sum.
+    a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of `gpuml_dask.place`)
+    it fits them where they are: one pass sums second moments of all chunks, and the model follows
+    from the sum.
 
     Parameters are those of `gpuml.linear_model.Ridge`, and so are the fitted attributes: NumPy
     arrays in this process, whatever the rows were. They do not depend on how rows are divided, but
@@ -92,9 +92,9 @@ class Lasso(Predicts, FitsSparseModels, one_device.Lasso):
     .. math:: \min_{w, b} \frac{1}{2 \sum_i v_i} \sum_i v_i \, (y_i - x_i' w - b)^2 + \alpha |w|_1
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.Lasso`. Given rows on
-    a cluster (a dask array, a dask or dask-cudf frame, futures, handles of `gpuml_dask.place`) it
-    fits them where they are: one pass sums second moments of all chunks, and the model follows from
-    the sum.
+    a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of `gpuml_dask.place`)
+    it fits them where they are: one pass sums second moments of all chunks, and the model follows
+    from the sum.
 
     Parameters are those of `gpuml.linear_model.Lasso`, and so are the fitted attributes: NumPy
     arrays in this process, whatever the rows were. They do not depend on how rows are divided, but
@@ -129,7 +129,7 @@ class ElasticNet(Predicts, FitsSparseModels, one_device.ElasticNet):
               + \alpha \rho \, |w|_1 + \frac{\alpha (1 - \rho)}{2} |w|_2^2
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.ElasticNet`. Given
-    rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    rows on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of
     `gpuml_dask.place`) it fits them where they are: one pass sums second moments of all chunks, and
     the model follows from the sum.
 
@@ -167,7 +167,7 @@ class PoissonRegressor(Predicts, FitsTargets, one_device.PoissonRegressor):
               + \frac{\alpha}{2} |w|_2^2, \qquad \mu_i = e^{w \cdot x_i + b}
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.PoissonRegressor`.
-    Given rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    Given rows on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of
     `gpuml_dask.place`) it fits them where they are: each step is one pass, which sums gradients of
     all chunks.
 
@@ -204,7 +204,7 @@ class LogisticRegression(Classifies, FitsTargets, one_device.LogisticRegression)
               + \frac{1}{C} \big( \frac{1 - \rho}{2} |W|_2^2 + \rho |W|_1 \big) \Big)
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.linear_model.LogisticRegression`.
-    Given rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    Given rows on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of
     `gpuml_dask.place`) it fits them where they are: every step sums gradients over all chunks, by
     NCCL between GPUs and by a tree of tasks between CPUs.
 

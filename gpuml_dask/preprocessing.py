@@ -12,7 +12,7 @@ class StandardScaler(Transforms, FitsOnWorkers, one_device.StandardScaler):
     .. math:: z = (x - \bar x) / s
 
     Given NumPy, CuPy or other data of this process, it is `gpuml.preprocessing.StandardScaler`.
-    Given rows on a cluster (a dask array, a dask or dask-cudf frame, futures, handles of
+    Given rows on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of
     `gpuml_dask.place`) it fits them where they are: one pass sums moments of all chunks.
 
     Parameters are those of `gpuml.preprocessing.StandardScaler`, and so are the fitted attributes:

@@ -1,4 +1,4 @@
-"""Who asks for a name: user code, or scikit-learn, an installed package, the standard library."""
+"""The caller of a name: user code, or scikit-learn, an installed package, the standard library."""
 
 import dis
 import os

@@ -71,7 +71,7 @@ def put(order: Order) -> list[Replacement]:
         if strange:
             raise RuntimeError(
                 f"The class of the module {strange[0]} was changed by another package, so gpuml "
-                "cannot see who asks for its names. Accelerate with one of the two."
+                "cannot see the callers of its names. Accelerate with one of the two."
             )
         before = {one.path for order in _offers.orders for one in order.replacements}
         _offers.change([*_offers.orders, order])

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuml._accelerate.callers import is_within
 
-# gpuml's metrics are for arrays on a device. What scripts pass to scikit-learn's is in host memory,
+# gpuml's metrics are for arrays on a device. What scripts pass to scikit-learn's is in CPU memory,
 # where those are as good, and objects made of them (scorers) are known by their functions.
 LEFT_ALONE = ("sklearn.metrics",)
 # Importing them takes seconds, so only where the process has done so, or is asked to.

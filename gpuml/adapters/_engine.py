@@ -192,7 +192,7 @@ def _again_with_free_memory(work: Callable[[], Any], name: str, method: str) -> 
         return work()
     except MemoryError as error:
         raise MemoryError(
-            f"{name}.{method} does not fit into the memory of the GPU. Use fewer rows, or "
+            f"{name}.{method} does not fit into GPU memory. Use fewer rows, or "
             "gpuml.config_context(device='cpu') with rows on the host."
         ) from error
 

@@ -203,7 +203,7 @@ def _weight(weight, X):
 
 
 def moved(arguments: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """Arguments with those that are arrays of numbers, or hold device memory, at a place."""
+    """Arguments with those that are arrays of numbers, or hold GPU memory, at a place."""
     return {name: _moved(value, place) for name, value in arguments.items()}
 
 

@@ -4,7 +4,7 @@ The classes are scikit-learn's, and its work for host data: NumPy, pandas, polar
 matrices. Only what cannot be done to arrays of CuPy, torch and other libraries there is replaced:
 
 * `ColumnTransformer` takes columns of them by integers, slices and masks, and joins results on
-  their device. Names of columns and `make_column_selector` need a data frame.
+  their device. Names of columns and `make_column_selector` need a DataFrame.
 * `TransformedTargetRegressor` transforms the target on the device of X.
 
 `make_column_selector` is scikit-learn's, unchanged.

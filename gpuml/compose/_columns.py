@@ -26,7 +26,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
     ----------
     transformers : list of (str, transformer, columns) tuples
         A transformer may be "drop" or "passthrough". Columns are integers, a slice or a mask; of
-        data frames also names, or a callable that gives any of these.
+        DataFrames also names, or a callable that gives any of these.
     remainder : {"drop", "passthrough"} or transformer, default="drop"
         What becomes of columns that nobody names.
     sparse_threshold : float, default=0.3
@@ -72,7 +72,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like, default=None
         **params : dict
             For the transformers, by metadata routing.
@@ -84,8 +84,8 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
         Raises
         ------
         ValueError
-            For what scikit-learn's class rejects: among it, names of columns where X is no data
-            frame. A failed fit leaves the estimator as it was.
+            For what scikit-learn's class rejects: among it, names of columns where X is no
+            DataFrame. A failed fit leaves the estimator as it was.
         """
         with unchanged_on_error(self):
             return super().fit(X, y, **params)
@@ -95,7 +95,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or DataFrame of shape (n_samples, n_features)
         y : array-like, default=None
         **params : dict
             For the transformers, by metadata routing.
@@ -119,7 +119,7 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like or DataFrame of shape (n_samples, n_features)
         **params : dict
             For `transform` of the transformers, by metadata routing.
 

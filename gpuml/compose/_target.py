@@ -141,7 +141,7 @@ class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
                 f"When '{given}' is provided, '{lacking}' must also be provided. If {lacking} is "
                 "supposed to be the default, you need to explicitly pass it the identity function."
             )
-        # The target is no data frame, whatever the global setting of outputs is.
+        # The target is no DataFrame, whatever the global setting of outputs is.
         return FunctionTransformer(func, inverse, check_inverse=False).set_output(
             transform="default"
         )

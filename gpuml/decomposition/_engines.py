@@ -1,4 +1,4 @@
-"""cuML's PCA, for those who ask for its solvers by name."""
+"""cuML's PCA, for callers that name its solvers."""
 
 from numbers import Integral
 from typing import Any

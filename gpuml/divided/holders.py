@@ -16,7 +16,7 @@ __all__ = ["HOST", "InProcess", "Place", "moved", "tree"]
 def tree(results: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Neighbours combined two by two, level after level, until one is left."""
     left = list(results)
-    # Whoever asks for sums looks whether they are finite, and says more than NumPy would.
+    # The caller of sums looks whether they are finite, and says more than NumPy would.
     with np.errstate(over="ignore", invalid="ignore"):
         while len(left) > 1:
             pairs = [combine(a, b) for a, b in zip(left[::2], left[1::2], strict=False)]

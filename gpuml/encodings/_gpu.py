@@ -32,7 +32,7 @@ BLOCKS_PER_PROCESSOR = 16  # so that the last ones to finish hardly count
 
 
 class Codes(NamedTuple):
-    """Packed codes in the memory of a GPU; `gpuml.encodings.Packed` has these attributes too.
+    """Packed codes in GPU memory; `gpuml.encodings.Packed` has these attributes too.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Products with packed codes in host memory, decoded in blocks that stay in cache.
+"""Products with packed codes in CPU memory, decoded in blocks that stay in cache.
 
 Codes are decoded by tables of bytes and multiplied by BLAS.
 

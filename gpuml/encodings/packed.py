@@ -280,7 +280,7 @@ class Packed:
     # ------------------------------------------------------------------ places
 
     def to_host(self) -> "Packed":
-        """The same in host memory, for NumPy; itself if it is there."""
+        """The same in CPU memory, for NumPy; itself if it is there."""
         return self if is_numpy(self.data) else self.of(move(self.data, HOST))
 
     def to_device(self) -> "Packed":

@@ -75,9 +75,9 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
     random_state : int, RandomState instance or None, default=None
         Only for scikit-learn's solvers.
     solver : str, default="lbfgs"
-        - "lbfgs": quasi-Newton steps, preconditioned by second derivatives of a sample of rows
+        - "lbfgs": quasi-Newton steps, preconditioned by the Hessian of a sample of rows
           wherever those are worth their cost.
-        - "newton-cholesky": Newton steps with second derivatives of all rows; for few features.
+        - "newton-cholesky": Newton steps with the Hessian of all rows; for few features.
         - "saga": the name under which scikit-learn takes any penalty. The minimum is the same, but
           found by proximal Newton steps, without randomness; `tol` is as above.
         - "qn": cuML's, on a GPU.

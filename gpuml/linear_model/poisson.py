@@ -35,9 +35,9 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
-        - "lbfgs": quasi-Newton steps, preconditioned by second derivatives of a sample of rows
+        - "lbfgs": quasi-Newton steps, preconditioned by the Hessian of a sample of rows
           wherever those are worth their cost.
-        - "newton-cholesky": Newton steps with second derivatives of all rows; for few features.
+        - "newton-cholesky": Newton steps with the Hessian of all rows; for few features.
     max_iter : int, default=100
         Bound on the passes over all rows.
     tol : float, default=1e-4

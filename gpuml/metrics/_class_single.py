@@ -1,6 +1,6 @@
 """One classification metric of one model, from whatever the user has.
 
-Predictions in host memory are scikit-learn's to judge. Those of another library or device are
+Predictions in CPU memory are scikit-learn's to judge. Those of another library or device are
 reduced where they are: predicted labels to the weights of the pairs (true, predicted), which
 scikit-learn's function then takes for rows; scores to one number by the kernels. Several labels
 per row, labels that no array on a device holds, and what the kernels refuse go to the host.

@@ -13,7 +13,7 @@ def is_unreadable(x: Any) -> bool:
 
 
 def on_host(x: Any) -> Any:
-    """`x` in host memory; what is there already comes back as it is."""
+    """`x` in CPU memory; what is there already comes back as it is."""
     x = gathered(x)
     if isinstance(x, list) and x and is_unreadable(x[0]):
         return [on_host(item) for item in x]

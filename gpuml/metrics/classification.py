@@ -1,6 +1,6 @@
 """Metrics of predicted labels with scikit-learn's names.
 
-Predictions in host memory are given to scikit-learn. Those of another library or device are
+Predictions in CPU memory are given to scikit-learn. Those of another library or device are
 counted there, by true and predicted class, and only the counts come to the host.
 """
 

@@ -1,6 +1,6 @@
 """Losses of predicted probabilities with scikit-learn's names.
 
-Probabilities in host memory are given to scikit-learn. Those of another library or device are
+Probabilities in CPU memory are given to scikit-learn. Those of another library or device are
 reduced there, in float64, and one number comes to the host.
 """
 

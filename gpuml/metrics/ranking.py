@@ -1,6 +1,6 @@
 """Metrics of how scores rank the rows, with scikit-learn's names.
 
-Scores in host memory are given to scikit-learn. Those of another library or device are sorted
+Scores in CPU memory are given to scikit-learn. Those of another library or device are sorted
 there, and one number comes to the host.
 """
 

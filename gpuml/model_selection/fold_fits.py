@@ -36,7 +36,7 @@ def fit_fold(
     """Fit and score candidates on one split; results as of scikit-learn's `_fit_and_score`.
 
     Those that were not made by a fit of their own say how, as "made" (see `steps_of`).
-    `settings` are gpuml's, which a worker process does not inherit. Where the rows are in host
+    `settings` are gpuml's, which a worker process does not inherit. Where the rows are in CPU
     memory and an estimator computes on a device, a fold goes there once for all candidates.
     """
     with config_context(**settings), several_fits():

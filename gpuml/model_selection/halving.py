@@ -35,7 +35,7 @@ class OnePassHalving(OnePassSearch):
         return self
 
     def _check_input_parameters(self, X, y, split_params):
-        # scikit-learn looks at classes in host memory; of labels on a device it gets one of each.
+        # scikit-learn looks at classes in CPU memory; of labels on a device it gets one of each.
         if is_array(y) and not is_numpy(y) and is_classifier(self.estimator):
             y = to_host(namespace(y).unique_values(y) if y.ndim == 1 else y)
         super()._check_input_parameters(X=X, y=y, split_params=split_params)

@@ -121,7 +121,7 @@ def with_classes(estimator: Any, y: Any, task: Task) -> Task:
 
 
 def classes_of(y: Any) -> np.ndarray:
-    """Sorted labels, in host memory."""
+    """Sorted labels, in CPU memory."""
     y = as_array(y)
     if not is_array(y) or is_numpy(y):
         return np.unique(y)

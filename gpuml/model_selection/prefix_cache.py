@@ -1,7 +1,7 @@
 """Transformed rows that are kept for further candidates, within a number of bytes for each place.
 
-What was not used for longest goes first. Arrays on a device go to page-locked host memory, and come
-back when they are asked for; rows in host memory, and rows that are no plain array, are dropped.
+What was not used for longest goes first. Arrays on a device go to page-locked CPU memory, and come
+back when they are asked for; rows in CPU memory, and rows that are no plain array, are dropped.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Parked:
-    """An array of a device in host memory."""
+    """An array of a device in CPU memory."""
 
     host: Array
     place: Place
@@ -150,7 +150,7 @@ def _parts(rows):
 
 
 def _park(x: Array) -> _Parked:
-    """An array of a device in host memory, page-locked where the library has such."""
+    """An array of a device in CPU memory, page-locked where the library has such."""
     place = place_of(x)
     if place.kind == "cupy":
         _report("to_host", nbytes(x))

@@ -3,14 +3,14 @@
 Rows move at most once for all fits of a search, and only where this helps:
 
 * Rows on a device stay there. For an estimator that reads host arrays only, they come to the host.
-* Rows in host memory go to the GPU for an estimator that computes there and takes CuPy arrays, if
+* Rows in CPU memory go to the GPU for an estimator that computes there and takes CuPy arrays, if
   the settings and the size of X say so (as for `gpuml.set_config`). Tables with names of columns
   stay as they are, so that the estimator sees the names; so do rows that joblib is going to send
   to workers with devices of their own.
 
 Wherever rows came from or went to a device, and splits are those of a K-fold, they are laid out
 once so that every fold is a view (see `layout`). Training rows are then in another order than the
-splitter's, which an estimator that draws rows at random notices. So rows that are in host memory
+splitter's, which an estimator that draws rows at random notices. So rows that are in CPU memory
 and stay there are gathered once for each split instead, in the splitter's order: all estimators
 then give bit for bit what they give in scikit-learn's search.
 
@@ -177,7 +177,7 @@ class Residences:
 
 
 def reads_host_only(estimator: Any) -> bool:
-    """Whether an estimator reads arrays in host memory only.
+    """Whether an estimator reads arrays in CPU memory only.
 
     scikit-learn's own do (those whose `fit` is defined there), but where their tags promise
     support of other array libraries and ``array_api_dispatch`` is on. A pipeline, a search or
@@ -292,7 +292,7 @@ def _fits_are_sent_away():
 
 
 def _moved(rows: Residence, place: Place) -> Residence:
-    """Rows at a place; what is no numbers, and so in host memory, stays there."""
+    """Rows at a place; what is no numbers, and so in CPU memory, stays there."""
     n_rows = _num_samples(rows.X)
     known: dict[int, Any] = {}
 

@@ -335,6 +335,6 @@ def _seen_after(step, seen):
 
 
 def _output_names(step):
-    """Names of the columns of a step's output where that is a data frame, else None."""
+    """Names of the columns of a step's output where that is a DataFrame, else None."""
     frames = _get_output_config("transform", step)["dense"] != "default"
     return step.get_feature_names_out() if frames else None

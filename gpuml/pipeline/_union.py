@@ -206,7 +206,7 @@ def is_on_device(X: Any) -> bool:
 
 
 def wants_frame(transformer: Any) -> bool:
-    """Whether `set_output` asks for a data frame, which is on the host."""
+    """Whether `set_output` asks for a DataFrame, which is on the host."""
     return _get_output_config("transform", transformer)["dense"] != "default"
 
 

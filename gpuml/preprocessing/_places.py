@@ -44,7 +44,7 @@ def check_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
 
 
 def wants_frame(estimator: Any) -> bool:
-    """Whether `set_output` asks for a data frame."""
+    """Whether `set_output` asks for a DataFrame."""
     return _get_output_config("transform", estimator)["dense"] != "default"
 
 

@@ -130,7 +130,7 @@ class OneHotEncoder(Travels, sk.OneHotEncoder):
                 "sparse_output=False."
             )
         if self.sparse_output and wants_frame(self):
-            raise ValueError("A data frame is no sparse matrix. Set sparse_output=False.")
+            raise ValueError("A DataFrame is no sparse matrix. Set sparse_output=False.")
         X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
         codes = self._codes(X)
         if self.sparse_output:

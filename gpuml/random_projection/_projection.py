@@ -201,7 +201,7 @@ def _at_host(model):
 
 
 def _as_asked(model, Z):
-    """On the host if a data frame is to be made of the result."""
+    """On the host if a DataFrame is to be made of the result."""
     if not wants_host_frame(model):
         return Z
     return Z.get() if is_sparse(Z) else to_host(Z)

@@ -1,4 +1,4 @@
-"""Blocks of host memory and files in buffers of a GPU, each filled while others are worked on.
+"""Blocks of CPU memory and files in buffers of a GPU, each filled while others are worked on.
 
 Nobody waits on the host for what the GPU can wait for itself. A block is handed out when its
 copies are queued, and work on it waits for their end; copies into a buffer wait for the work that
@@ -22,7 +22,7 @@ N_BUFFERS = 3
 
 
 class Buffer:
-    """Memory of a device, and the event after which it may be written to again."""
+    """GPU memory, and the event after which it may be written to again."""
 
     def __init__(self):
         self.memory: Any = None
@@ -40,7 +40,7 @@ class Arrival(NamedTuple):
 
 
 class CudaMemory:
-    """Memory of the GPU of a place, and how host memory gets there."""
+    """GPU memory of a place, and how CPU memory gets there."""
 
     def __init__(self, place: Any):
         import cupy

@@ -1,4 +1,4 @@
-"""Blocks that are stretches of a file: read past host memory, where a machine can do that."""
+"""Blocks that are stretches of a file: read past CPU memory, where a machine can do that."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -45,12 +45,12 @@ def _root(x):
 
 @cache
 def has_direct_reads() -> bool:
-    """Whether files go to the GPU by GPUDirect storage, without a copy in host memory."""
+    """Whether files go to the GPU by GPUDirect storage, without a copy in CPU memory."""
     try:
         import kvikio
 
         return bool(kvikio.DriverProperties().is_gds_available)
-    except Exception:  # not installed, no driver, or one that is too old: then by host memory
+    except Exception:  # not installed, no driver, or one that is too old: then by CPU memory
         return False
 
 

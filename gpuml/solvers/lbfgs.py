@@ -3,7 +3,7 @@
 All problems take their steps together, so that one reading of the rows serves all. A step is judged
 by slopes along it alone: a convex function has gone down wherever its slope still points down, and
 slopes keep their digits close to a minimum where differences of values have lost theirs [1]_. The
-inverse of a problem's approximate second derivatives, where one is known, takes the place of the
+inverse of a problem's approximate Hessian, where one is known, takes the place of the
 identity in the two-loop recursion [2]_. Vectors stay on the device; the recursion runs on the host,
 on their inner products [3]_, so that a pass takes few calls there.
 

@@ -3,8 +3,8 @@
 Of each model the objective is ``sum_i w_i loss(y_i, W x_i + b) / sum_i w_i`` plus the penalties
 ``l2/2 |W|^2 + l1 |W|_1``.
 Rows are read in two stages: an evenly spaced sample brings every model close to its minimum and
-shows the second derivatives there; passes over all rows do the rest, preconditioned by them. How
-many rows second derivatives are taken from, and when they are taken again, follows from what that
+shows the Hessians there; passes over all rows do the rest, preconditioned by them. How
+many rows Hessians are taken from, and when they are taken again, follows from what that
 costs in units of passes: never more than the passes since the last time did.
 """
 
@@ -37,16 +37,16 @@ SAMPLE_OF_CLASS = 10
 WORTH_SAMPLING = 3
 SAMPLE_NOISE = 0.2
 SAMPLE_MAX_ITER = 20
-# Coefficients of a model from which models with l1 penalties do without second derivatives.
+# Coefficients of a model from which models with l1 penalties do without Hessians.
 MOST_COEFFICIENTS = 2048
 # Bytes of the rows that variances are taken from.
 VARIANCE_BYTES = 2**23
-# Copies of second derivatives while they are inverted, and of coefficients while steps are taken.
+# Copies of Hessians while they are inverted, and of coefficients while steps are taken.
 MATRICES_AT_ONCE = 4
 VECTORS_PER_MODEL = 48
 # Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
 PATIENCE = 5
-# How often second derivatives of all rows are shared between splits before each has its own.
+# How often Hessians of all rows are shared between splits before each has its own.
 SHARED_TIMES = 4
 
 
@@ -57,7 +57,7 @@ class Costs:
     Attributes
     ----------
     one_pass, one_matrix : float
-        What a pass and a matrix of second derivatives take however small they are.
+        What a pass and a Hessian take however small they are.
     one_inverse : float
         What inverting a matrix takes, in units of the cube of its order.
     float32 : float
@@ -140,7 +140,7 @@ class SmoothProblem:
         return V - namespace(G).mean(V, axis=2, keepdims=True)
 
     def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SmoothProblem":
-        """The problem with second derivatives at W from some rows, split by split or shared."""
+        """The problem with Hessians at W from some rows, split by split or shared."""
         l2, intercept = self.penalties.l2, self.penalties.intercept
         return replace(self, inverse=rows.ask(_inverse_at, W, l2, intercept, shared))
 
@@ -164,7 +164,7 @@ class Options:
     max_iter : int
         Bound on the passes over all rows.
     newton : bool
-        Whether every step is a Newton step of its model, from second derivatives of all rows.
+        Whether every step is a Newton step of its model, from Hessians of all rows.
     memory : int
         Bytes for the models that are fitted at once.
     block_bytes : int, optional
@@ -226,7 +226,7 @@ def _inverse_at(rows, W, l2, intercept, shared):
 def _bytes_per_candidate(start, options):
     _, n_splits, k, q = start.shape
     order = k * q
-    # Others take second derivatives only where there is room; Newton's method has to.
+    # Others take Hessians only where there is room; Newton's method has to.
     matrices = MATRICES_AT_ONCE * order if options.newton else 0
     return 8 * n_splits * order * (VECTORS_PER_MODEL + matrices)
 
@@ -321,12 +321,12 @@ def _precision(data):
 
 
 def every_pass(problem: Any, W: Array, n_iter: int) -> Any:
-    """Newton's method: second derivatives of all rows at every pass."""
+    """Newton's method: Hessians of all rows at every pass."""
     return problem.at(problem.data, W, shared=False)
 
 
 class Refresh:
-    """When to take second derivatives anew, from how many rows, and for whom.
+    """When to take Hessians anew, from how many rows, and for whom.
 
     First from a sample of rows, and for all splits of a candidate together; later, where steps have
     not led to the minimum by then, from as many rows as half of the passes since have paid for; and
@@ -347,7 +347,7 @@ class Refresh:
             self.square = float(k * (data.n_features + 1)) ** 2
         self.most_matrices //= self.copies
         self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
-        # Proximal steps need second derivatives from the first on; on a CPU nobody inverts them.
+        # Proximal steps need Hessians from the first on; on a CPU nobody inverts them.
         self.at_once = proximal
         self.inverse = 0.0 if proximal and data.place.is_host else self.costs.one_inverse
         self.fewest_rows = min(data.n_rows, _sample_size(data))
@@ -356,7 +356,7 @@ class Refresh:
         self.times = 0
 
     def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
-        """The problem with new second derivatives at W, or None to go on with the old ones."""
+        """The problem with new Hessians at W, or None to go on with the old ones."""
         n_candidates = W.shape[0]
         self.earned += self._pass_cost(n_candidates)
         self.passes += 1

@@ -1,6 +1,6 @@
-"""Second derivatives of many linear models, inverted: Newton steps, or a preconditioner for others.
+"""Hessians of many linear models, inverted: Newton steps, or a preconditioner for others.
 
-The loss of a row has second derivatives ``c [x, 1][x, 1]'`` where it has one margin z = w . [x, 1]
+The loss of a row has the Hessian ``c [x, 1][x, 1]'`` where it has one margin z = w . [x, 1]
 and curvature c. Where it has k margins that are coupled, with curvatures c_j, they are
 ``(c_j [j = l] - c_j c_l) [x, 1][x, 1]'``.
 """
@@ -32,7 +32,7 @@ GPU_COPY_BYTES = 2**29
 
 @dataclass(frozen=True)
 class Inverse:
-    """Inverse second derivatives (C, S or 1, k q, k q), to multiply gradients with."""
+    """Inverse Hessians (C, S or 1, k q, k q), to multiply gradients with."""
 
     matrices: Array
 
@@ -116,7 +116,7 @@ def _spread_of_features(sample, xp):
 def check_squares(sums: Array, xp: Any) -> None:
     """Raise OverflowError if sums of squares of X are not finite: models would stay at their start.
 
-    Those of splits too that do not train on the rows in question, as second derivatives are shared.
+    Those of splits too that do not train on the rows in question, as Hessians are shared.
     """
     if not all_finite(sums, xp):
         raise OverflowError(
@@ -158,7 +158,7 @@ def _sums_of_target(sample):
 def inverse_curvature(
     data: AnyLossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
 ) -> Inverse:
-    """Inverse of the second derivatives of (sum of weighted losses) / total + l2/2 |w|^2.
+    """Inverse Hessians of (sum of weighted losses) / total + l2/2 |w|^2.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def inverse_curvature(
 
 
 def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared: bool) -> Array:
-    """Second derivatives of (sum of weighted losses) / total, (C, S or 1, k q, k q).
+    """Hessians of (sum of weighted losses) / total, (C, S or 1, k q, k q).
 
     Parameters are those of `inverse_curvature`.
     """
@@ -210,7 +210,7 @@ def _mean_second_derivatives(data, W, total, shared):
 def by_split(data: AnyLossRows, *, shared: bool) -> bool:
     """Whether rows are to be mapped into the frame of each split: few of their columns are left.
 
-    Otherwise it is second derivatives of models of the rows that are mapped.
+    Otherwise it is Hessians of models of the rows that are mapped.
     """
     if data.frame is None:
         return False
@@ -219,7 +219,7 @@ def by_split(data: AnyLossRows, *, shared: bool) -> bool:
 
 
 def _split_by_split(data, W, xp):
-    """Second derivatives (C, S, k q', k q') of models of images of the rows."""
+    """Hessians (C, S, k q', k q') of models of images of the rows."""
     found = []
     for s in range(W.shape[1]):
         weights = None if data.weights is None else data.weights[s : s + 1, :]
@@ -229,7 +229,7 @@ def _split_by_split(data, W, xp):
 
 
 def _in_frame(H, frame, k, xp):
-    """Second derivatives (C, S or 1, k q, k q) for vectors that a frame (S, q', q) maps to q."""
+    """Hessians (C, S or 1, k q, k q) for vectors that a frame (S, q', q) maps to q."""
     if k > 1:
         q_out, q_in = frame.shape[1:]
         blocks = xp.eye(k, dtype=frame.dtype, device=device_of(frame))
@@ -239,7 +239,7 @@ def _in_frame(H, frame, k, xp):
 
 
 def second_derivatives(data: LossRows, W: Array) -> Array:
-    """Sums over rows of weight x second derivatives of the loss, (C, S, k q, k q) float64.
+    """Sums over rows of weight x Hessian of the loss, (C, S, k q, k q) float64.
 
     Models are of the rows, or of their images in the frame of the only split.
     """
@@ -273,7 +273,7 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
 
 
 def _add_each(total, w, c, X, add, threads):
-    """Add the second derivatives of a block, on NumPy; one triangle of each matrix only."""
+    """Add the Hessians of a block, on NumPy; one triangle of each matrix only."""
 
     def add_one(m):
         add(total[m], w[m], c[:, m], X)
@@ -322,7 +322,7 @@ def _grams(h, X, xp):
 
 
 def _coupled(w, c, X, xp):
-    """Second derivatives (M, k q, k q) where vectors are coupled: w (M, b), c (k, M, b)."""
+    """Hessians (M, k q, k q) where vectors are coupled: w (M, b), c (k, M, b)."""
     (k, n_models, _), q = c.shape, X.shape[1]
     out = []
     for m in range(n_models):
@@ -341,7 +341,7 @@ def _block_diagonal(blocks, xp):
 
 
 def _inverted(H, l2, intercept, k, q, data):
-    """Inverse of second derivatives plus penalty; 0 for intercepts that are not fitted."""
+    """Inverse of Hessians plus penalty; 0 for intercepts that are not fitted."""
     xp = data.place.xp
     ends = xp.zeros((q,), dtype=xp.float64, device=device_of(H))
     ends[-1] = 1.0
@@ -363,7 +363,7 @@ def _inverted(H, l2, intercept, k, q, data):
 def _same_for_all(diagonal, k, q, xp):
     """Curvature (C, S, k q, k q) along directions that change all margins alike, and no others.
 
-    The loss does not change along them, so that second derivatives there are 0; steps have no part
+    The loss does not change along them, so that the Hessian is 0 there; steps have no part
     in these directions, but the matrix has to be invertible.
     """
     mean = xp.mean(xp.reshape(diagonal, (*diagonal.shape[:2], k, q)), axis=2)

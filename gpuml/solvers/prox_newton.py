@@ -2,9 +2,9 @@
 
 A proximal Newton step [1]_ minimises the second-order model of the loss plus the penalty itself,
 which `solvers.prox` does for all models of a batch. On a CPU, where there are many coefficients,
-that minimum is approached only as far as the step needs [3]_, by coordinate descent. How second
-derivatives are taken is as for smooth penalties. Where coefficients are too many for second
-derivatives, accelerated proximal gradient steps with restarts [2]_ take their place.
+that minimum is approached only as far as the step needs [3]_, by coordinate descent. How
+Hessians are taken is as for smooth penalties. Where coefficients are too many for Hessians,
+accelerated proximal gradient steps with restarts [2]_ take their place.
 
 References
 ----------
@@ -46,7 +46,7 @@ SAFETY = 1.05
 
 @dataclass(frozen=True)
 class SparseProblem:
-    """The objective of a grid of models, with l1 penalties, and its second derivatives somewhere.
+    """The objective of a grid of models, with l1 penalties, and its Hessians somewhere.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class SparseProblem:
         return (gradients(self.data, W) / self.total[:, None, None] + self.l2 * W) * self.used
 
     def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SparseProblem":
-        """The problem with second derivatives at W from some rows, split by split or shared."""
+        """The problem with Hessians at W from some rows, split by split or shared."""
         xp = namespace(W)
         H = rows.ask(_second_derivatives, W, shared)
         used = xp.tile(self.used[:, :, 0, :], (1, 1, W.shape[2]))
@@ -99,7 +99,7 @@ class SparseProblem:
         xp = namespace(W)
         n_candidates, n_splits, k, q = W.shape
         if self.H is None:
-            raise ValueError("There are no second derivatives yet: call `at` first.")
+            raise ValueError("There are no Hessians yet: call `at` first.")
         own = self.H.shape[1] == n_splits and n_splits > 1
         batch = (n_candidates * n_splits, 1, k * q) if own else (n_candidates, n_splits, k * q)
 
@@ -216,7 +216,7 @@ def minimise_by_gradients(
 
 
 def _largest_curvature(problem):
-    """Bound (C, S, 1, 1) on the second derivatives of the mean loss, by power steps."""
+    """Bound (C, S, 1, 1) on the Hessian of the mean loss, by power steps."""
     data, xp = problem.data, problem.data.place.xp
     V = xp.ones_like(problem.l1[:1, :, 0, :])[0, ...] * xp.ones_like(problem.total[:, None])
     if data.frame is None:

@@ -1,6 +1,6 @@
 """What workers do to blocks of rows: say what they are, make them arrays, cut, join and hash them.
 
-A block is an array (NumPy, CuPy), a sparse matrix, a data frame or a series (pandas, polars, cuDF),
+A block is an array (NumPy, CuPy), a sparse matrix, a DataFrame or a series (pandas, polars, cuDF),
 or whatever a user's own task returned that holds rows. The client does the same to local data.
 """
 
@@ -60,7 +60,7 @@ def describe(block: Any) -> Description:
 
 
 def is_frame(x: Any) -> bool:
-    """Whether `x` is a data frame of pandas, polars or cuDF."""
+    """Whether `x` is a DataFrame of pandas, polars or cuDF."""
     return _library(x) in FRAMES and hasattr(x, "columns")
 
 
@@ -294,5 +294,5 @@ def _library(x):
 
 
 def host_copy(x: Any) -> Any:
-    """Values in host memory, for a client that has no GPU."""
+    """Values in CPU memory, for a client that has no GPU."""
     return x.get() if hasattr(x, "get") and type(x).__module__.startswith("cupy") else x

@@ -359,7 +359,7 @@ def _check_parts(parts, name):
         raise ValueError(
             f"{name} is a list with parts of type {', '.join(sorted(odd))}. A list must hold "
             "futures or Delayed objects alone, one for each chunk of rows. Join dask arrays with "
-            "dask.array.concatenate, dask frames with dask.dataframe.concat."
+            "dask.array.concatenate, dask DataFrames with dask.dataframe.concat."
         )
 
 

@@ -238,12 +238,12 @@ def place(
 
     Parameters
     ----------
-    X : array-like, data frame or sparse matrix of shape (n, p), or dask or Placed object
+    X : array-like, DataFrame or sparse matrix of shape (n, p), or dask or Placed object
         NumPy, CuPy, torch, pandas, polars, cuDF, SciPy sparse, lists: sent straight to workers,
-        once, in chunks of about 64 MiB. A dask array or frame, `Delayed` objects and futures (one
-        for all rows, or a list of one per chunk): stay on the workers, and keep their chunks.
+        once, in chunks of about 64 MiB. A dask array or DataFrame, `Delayed` objects and futures
+        (one for all rows, or a list of one per chunk): stay on the workers, and keep their chunks.
         With Dask's setting ``array.backend`` "cupy" or ``dataframe.backend`` "cudf", NumPy arrays
-        or pandas frames from here go on to the workers' GPUs.
+        or pandas DataFrames from here go on to the workers' GPUs.
     y : array-like of shape (n,) or (n, t), series, frame, or dask or Placed object, default=None
         Is cut as X is, wherever it lives.
     columns : dict of str to (n,) or (n, t) array-like, default=None

@@ -49,7 +49,7 @@ class ClusterSearch(OnePassSearch):
 
         Parameters
         ----------
-        X : array-like, data frame, or dask array, dask frame, Delayed, Future, list of these
+        X : array-like, DataFrame, or dask array, dask DataFrame, Delayed, Future, list of these
             What is on workers stays there. What is here is sent to workers once.
         y : array-like, or one of those of Dask, default=None
             Is brought here where splits depend on it: for classifiers, unless `cv` is a splitter

@@ -1,9 +1,9 @@
 """Pieces of rows that are Dask futures: `gpuml.data.Holders` whose sums are a tree of tasks.
 
-Who asks works in this process; what is asked travels to the workers that have the pieces, and sums
-come back. Tasks are pure, so the scheduler makes again what a lost worker had. What it cannot make,
-because it rests on rows that were sent, is asked for again here: those pieces alone, and the sum
-that was waited for.
+The caller works in this process; what it calls travels to the workers that have the pieces, and
+sums come back. Tasks are pure, so the scheduler makes again what a lost worker had. What it cannot
+make, because it rests on rows that were sent, is asked for again here: those pieces alone, and the
+sum that was waited for.
 """
 
 import operator
@@ -182,7 +182,7 @@ class TaskHolders:
         # Never the same key twice: one that was cancelled stays so.
         token = tokenize(object())
         options: dict[str, Any] = {"resources": self.resources} if self.resources else {}
-        # So that whoever asks for sums tells the cluster's errors from those of a candidate.
+        # So that the caller of sums tells the cluster's errors from those of a candidate.
         with in_touch(self.client):
             made = self.client.map(
                 task,

@@ -375,7 +375,7 @@ def test_weights_that_one_split_holds_out_all(name, cv):
     ],
 )
 def test_values_of_one_split_whose_squares_overflow(name, kind):
-    """Splits share second derivatives; those that do not train on such rows have their models."""
+    """Splits share Hessians; those that do not train on such rows have their models."""
     estimator, grid, X, y, _, bad = problem(name)
     usual = GridSearchCV(estimator, grid, cv=splits(), **options(name)).fit(X[USED], y[USED])
     X[bad["no weight"]] *= 1e200

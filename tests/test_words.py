@@ -1,0 +1,137 @@
+"""Words that have one meaning each, in pages, docstrings, comments, messages and names of modules."""
+
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# What is not said, as a regular expression, and what is said instead. In pages, and in all text of
+# both packages and of the examples:
+EVERYWHERE = {
+    r"host memory|memory of the host": "CPU memory",
+    r"device memory|memory of (the|a) (device|GPU)": "GPU memory",
+    r"data frames?|frames? of (pandas|polars|cuDF|Dask)|(pandas|polars|cuDF|Dask) frames?": "DataFrame",
+    r"second derivatives?": "Hessian, or curvature",
+    r"a wish (to|for)": "the verb itself: 'Show a progress bar'",
+    r"(who|whoever|those who|the one who|all who) asks?": "the caller",
+}
+# In pages for users:
+PAGES = {
+    r"frames?": "DataFrame",
+}
+# Names of modules say what they hold. Those that do not say it yet may only become fewer.
+MODULES = {
+    *("costs", "door", "growing", "home", "kinds", "lessons", "now", "prepared", "routes", "sent"),
+    *("small", "told", "who", "words"),
+}
+UNNAMED = {
+    *("gpuml.model_selection.costs", "gpuml.model_selection.growing"),
+    *("gpuml.model_selection.lessons", "gpuml.model_selection.prepared"),
+    *("gpuml_dask.linalg.door", "gpuml_dask.linalg.now", "gpuml_dask.linalg.small"),
+    *("gpuml_dask.planning.kinds", "gpuml_dask.searching.kinds", "gpuml_dask.searching.sent"),
+}
+
+SOURCES = sorted(p for d in ("gpuml", "gpuml_dask", "examples") for p in ROOT.glob(f"{d}/**/*.py"))
+# Not docs/benchmarks.md, whose tables have the names that committed results give to what ran.
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/*.md", "benchmarks/README.md", "examples/README.md")
+    for path in ROOT.glob(pattern)
+    if path.name != "benchmarks.md"
+)
+# To those who work on the library a frame is also a change of coordinates.
+FOR_USERS = [path for path in DOCUMENTS if path.name not in ("design.md", "numerics.md")]
+
+
+CODE = r"`[^`\n]*`"
+OF_PAGES = (r"^( *)```[\s\S]*?^\1```", r"^(?:    .*\n)+", CODE, r"\]\([^)\n]*\)")
+OF_SOURCES = (CODE, r"^ *(?:>>>|\.\.\.) .*")
+SAID = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", None)}
+LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+
+
+def without(patterns, text):
+    """A text in which no phrase is found in, or across, what matches; lines keep their numbers."""
+    for pattern in patterns:
+        text = re.sub(pattern, lambda m: re.sub(r"[^\n]", "\0", m[0]), text, flags=re.M)
+    return text
+
+
+def prose_of_page(text):
+    """The words of a page; of a changelog those of the release to come."""
+    releases = [found.start() for found in re.finditer(r"^## \[", text, re.M)]
+    return without(OF_PAGES, text[: releases[1]] if releases[1:] else text)
+
+
+def prose_of_source(text):
+    """Docstrings, comments and messages; a phrase may go on in the next comment or string."""
+    said, row = [], 1
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        said.append("\n" * (token.start[0] - row))
+        row = token.end[0]
+        if token.type in SAID:
+            said.append(" " + re.sub(r"^#|^[a-zA-Z]{0,2}[\"']+|[\"']+$", "", token.string))
+        elif token.type in LAYOUT:
+            row = token.start[0]
+        else:
+            said.append("\0")
+    return without(OF_SOURCES, "".join(said))
+
+
+def banned(text, words):
+    """Places of banned words in a text: line, words, and what to say instead."""
+    for pattern, instead in words.items():
+        pattern = pattern.replace(" ", r"\s+")
+        for found in re.finditer(rf"(?<![\w.-])(?:{pattern})(?![\w(=-])", text, re.I):
+            yield text.count("\n", 0, found.start()) + 1, " ".join(found[0].split()), instead
+
+
+def said_in(path, prose, words):
+    where = path.relative_to(ROOT).as_posix()
+    return [
+        f"{where}:{line}: {found!r}: say {instead}"
+        for line, found, instead in banned(prose(path.read_text()), words)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "prose", "words"),
+    [
+        pytest.param(DOCUMENTS, prose_of_page, EVERYWHERE, id="pages"),
+        pytest.param(FOR_USERS, prose_of_page, PAGES, id="pages for users"),
+        pytest.param(SOURCES, prose_of_source, EVERYWHERE, id="sources"),
+    ],
+)
+def test_banned_words_are_not_said(paths, prose, words):
+    found = [line for path in paths for line in said_in(path, prose, words)]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_modules_say_what_they_hold():
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in SOURCES
+        if path.stem.strip("_") in MODULES
+    }
+    assert modules <= UNNAMED, f"name them by what they hold: {sorted(modules - UNNAMED)}"
+    assert modules >= UNNAMED, f"take out of UNNAMED: {sorted(UNNAMED - modules)}"
+
+
+@pytest.mark.parametrize(
+    ("prose", "text", "lines"),
+    [
+        (prose_of_page, "Rows in host\nmemory and in Device memory.", [1, 2]),
+        (prose_of_page, "`host memory`, [a](host memory)\n\n    host memory\n", []),
+        (prose_of_source, '"""A.\n\nIn host\nmemory."""\n', [3]),
+        (prose_of_source, "x = 1\n# In host\n# memory.\n", [2]),
+        (prose_of_source, 'error = (\n    "rows in host "\n    f"memory of {name}"\n)\n', [2]),
+        (prose_of_source, 'where = {"host": host, "memory": "device", 1: memory}\n', []),
+        (prose_of_source, '"""`host memory`\n\n>>> host memory\n"""\n', []),
+    ],
+)
+def test_words_are_found_where_they_are(prose, text, lines):
+    assert sorted(line for line, *_ in banned(prose(text), EVERYWHERE)) == lines
