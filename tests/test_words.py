@@ -22,6 +22,8 @@ EVERYWHERE = {
 # In pages for users:
 PAGES = {
     r"frames?": "DataFrame",
+    r"host (rows|data)|rows of the host": "rows, or data, in CPU memory",
+    r"host (array|copy|copies)|host arrays": "NumPy array, or copy in CPU memory",
 }
 # Names of modules say what they hold. Those that do not say it yet may only become fewer.
 MODULES = {
