@@ -190,7 +190,8 @@ def test_transfers_on_a_gpu(rng):
     with count_transfers(max_to_host=64 * 1024) as moved:
         GridSearchCV(Ridge(), GRID, scoring="r2").fit(X_dev, y_dev)
     assert moved.counts_everyone
-    if cupy.cuda.runtime.memGetInfo()[0] < 4 * 2**30:
+    free, total = cupy.cuda.runtime.memGetInfo()
+    if free < total // 8 + 2**30:  # which `fits` leaves alone
         pytest.skip("other programs have the GPU's memory: rows are read block by block, twice")
     with gpuml.config_context(device="cuda"), count_transfers() as moved:
         search = GridSearchCV(Ridge(), GRID, scoring=["r2", "neg_max_error"], refit="r2").fit(X, y)
