@@ -9,7 +9,7 @@ from tests.test_architecture import ROOT
 
 pytest.importorskip("numpydoc")  # by which the list of public classes is read
 
-from tests.test_docstrings import CLASSES  # noqa: E402
+from tests.test_docstrings import CLASSES
 
 
 def fits():
