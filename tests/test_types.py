@@ -1,11 +1,13 @@
 """What type checkers of users know of the public classes."""
 
 import inspect
+import re
+import tomllib
 from typing import Self
 
 import pytest
 
-from tests.test_architecture import ROOT
+from tests.test_architecture import ROOT, SOURCES
 
 pytest.importorskip("numpydoc")  # by which the list of public classes is read
 
@@ -25,6 +27,15 @@ def fits():
 @pytest.mark.parametrize("method", list(fits()))
 def test_fit_gives_an_estimator_of_its_own_class(method):
     assert inspect.get_annotations(method).get("return") is Self
+
+
+def test_no_module_is_left_out():
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert told["files"] == ["gpuml", "gpuml_dask"]
+    silent = {"exclude", "ignore_errors", "disable_error_code"}
+    assert not [each for each in (told, *told.get("overrides", ())) if silent & set(each)]
+    whole = r"(?m)^# *(?:mypy: *|type: *ignore *$)"  # comments that leave out a whole module
+    assert not [name for name, source in SOURCES.items() if re.search(whole, source)]
 
 
 @pytest.mark.exhaustive

@@ -169,7 +169,7 @@ def class_batch(
 ) -> ClassBatchScorer | None:
     """The batched form of a scorer for a metric of `CLASS_METRICS`; None if it has none."""
     metric = CLASS_METRICS[name]
-    first = response if isinstance(response, str) else next(iter(response), None)
+    first = response if isinstance(response, str) else next(iter(response), "")
     kind = RESPONSES.get(first)
     if kind not in metric.responses or not set(options) <= set(metric.options):
         return None

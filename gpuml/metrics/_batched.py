@@ -108,6 +108,7 @@ def evaluate(
     if metric.fraction is not None:
         pair = metric.fraction(y, pred, weight, options, xp)
         return _score(metric, pair, options, y.shape[0])
+    assert metric.errors is not None  # a metric has one of the four
     return _loss(metric, metric.errors(y, pred, weight, options, xp), options)
 
 
@@ -121,6 +122,7 @@ def evaluate_moments(name: str, moments: ResidualMoments, options: Mapping[str, 
         if metric.fraction_of_moments is not None:
             pair = metric.fraction_of_moments(moments, xp)
             return _score(metric, pair, options, moments.n_rows)
+        assert metric.errors_of_moments is not None  # metrics without moments do not come here
         return _loss(metric, metric.errors_of_moments(moments, xp), options)
 
 

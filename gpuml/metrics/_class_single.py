@@ -223,8 +223,7 @@ def _encoded(arrays, xp):
     arrays = _of_one_type(arrays, xp)
     if arrays is None:
         return None
-    ends = [f(x) for f in (xp.min, xp.max) for x in arrays]
-    ends = to_host(xp.stack(ends))
+    ends = to_host(xp.stack([f(x) for f in (xp.min, xp.max) for x in arrays]))
     low, high = ends.min(), ends.max()
     if high - low < DENSE_LABELS:
         labels = np.arange(low, high + 1)

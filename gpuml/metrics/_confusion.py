@@ -1,5 +1,6 @@
 """Weighted confusion matrices of many models, and the metrics that are functions of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def from_confusion(kernel):
     return of_problem
 
 
-def accuracy(problem: Problem, options: dict) -> Array:
+def accuracy(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Share, or weight, of rows that are predicted right; needs no matrix."""
     hits = problem.xp.astype(problem.response == problem.y, problem.xp.float64)
     return problem.average(hits, normalize=options["normalize"])

@@ -1,18 +1,20 @@
 """Losses of predicted probabilities of many models: (C, m) of the positive class, or (C, m, k)."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from gpuml._arrays import Array
 from gpuml.metrics._problem import Problem
 
 
-def log_loss(problem: Problem, options: dict) -> Array:
+def log_loss(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Mean, or sum, of ``-log p`` of the classes that rows are of."""
     losses = _log_losses(problem, _probabilities(problem, options["labels"]))
     return problem.average(losses, normalize=options["normalize"])
 
 
-def brier(problem: Problem, options: dict) -> Array:
+def brier(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Mean squared distance of probabilities from the indicator of the class."""
     loss = _brier(problem, options)
     by_half = options["scale_by_half"]
@@ -23,7 +25,7 @@ def brier(problem: Problem, options: dict) -> Array:
     return loss / 2 if by_half else loss
 
 
-def d2_log_loss(problem: Problem, options: dict) -> Array:
+def d2_log_loss(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Share of the log loss of constant probabilities, those of the classes, that is saved."""
     loss = problem.average(_log_losses(problem, _probabilities(problem, options["labels"])))
     share = _class_shares(problem)
@@ -32,7 +34,7 @@ def d2_log_loss(problem: Problem, options: dict) -> Array:
     return 1 - loss / -xp.sum(share * log_share)
 
 
-def d2_brier(problem: Problem, options: dict) -> Array:
+def d2_brier(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Share of the Brier score of constant probabilities that is saved."""
     loss = _brier(problem, options)
     off = (problem.one_hot() - _class_shares(problem)) ** 2

@@ -3,7 +3,7 @@
 A row of weight 0 adds nothing to any sum, so it changes no score wherever it stands.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,7 @@ def precision_area(scores: Array, positive: Array, negative: Array, xp: Any) -> 
 Area = Callable[[Array, Array, Array, Any], Array]
 
 
-def roc_auc(problem: Problem, options: dict) -> Array:
+def roc_auc(problem: Problem, options: Mapping[str, Any]) -> Array:
     """ROC AUC, one against the rest or one against another where there are several classes."""
     if options["max_fpr"] not in (None, 1):
         raise ValueError("Partial areas are not computed for several models at once.")
@@ -108,7 +108,7 @@ def roc_auc(problem: Problem, options: dict) -> Array:
     return _one_against_rest(auc, scores, problem, options["average"])
 
 
-def average_precision(problem: Problem, options: dict) -> Array:
+def average_precision(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Average precision, averaged over classes where there are several."""
     scores = problem.scores()
     if problem.is_binary and scores.ndim == 2:
@@ -203,7 +203,7 @@ def _pair_weights(sizes, average, xp):
 # ---------------------------------------------------------------- top k
 
 
-def top_k_accuracy(problem: Problem, options: dict) -> Array:
+def top_k_accuracy(problem: Problem, options: Mapping[str, Any]) -> Array:
     """Share of rows whose class has one of the k largest scores; of ties, the later ones win."""
     k, scores = options["k"], problem.scores()
     if not (isinstance(k, int | np.integer) and k >= 1):
