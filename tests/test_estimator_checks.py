@@ -125,6 +125,7 @@ FIRST = list({type(estimator): estimator for estimator in reversed(EVERY)}.value
 OTHERS = [estimator for estimator in EVERY if not any(estimator is one for one in FIRST)]
 
 
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(FIRST, expected_failed_checks=expected_failures, xfail_strict=False)
 def test_check_estimator(estimator, check):

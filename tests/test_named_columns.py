@@ -52,6 +52,7 @@ if importlib.util.find_spec("pandas") is not None:
     KINDS["frame"] = table_of
 
 
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("estimator", TABLE, ids=str)
 def test_the_column_is_named(estimator, rng):

@@ -58,6 +58,7 @@ def expected_failures(estimator):
     return PER_ESTIMATOR_XFAIL_CHECKS.get(estimator._row.sk, {})
 
 
+@pytest.mark.some
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(ON_THE_HOST, expected_failed_checks=expected_failures, xfail_strict=False)
 def test_on_the_host(estimator, check):

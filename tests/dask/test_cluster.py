@@ -258,6 +258,7 @@ def test_a_worker_that_was_retired_is_replaced_when_the_cluster_is_scaled():
         assert second in client.nthreads()
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_dies_comes_back():
     with local_client(1, device="cpu", dashboard_address=None) as client:
         (pid,) = client.run(os.getpid).values()

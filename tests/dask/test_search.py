@@ -321,6 +321,7 @@ class RaisesAsAClusterDoes(RaisesTogether):
         return self.kind("1 of 2")
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("plan", ["whole", "rows"])
 @pytest.mark.parametrize(
     ("estimator", "grid", "words"),
@@ -352,6 +353,7 @@ def test_any_error_becomes_the_error_score(client, rows, plan, estimator, grid, 
     assert type(raised.value).__name__ in (kind, "OverflowError")
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("plan", ["whole", "rows"])
 @pytest.mark.parametrize(
     ("estimator", "grid", "target"),

@@ -169,6 +169,7 @@ def work_in_a_task(work, which, address, X, y):
     return work(client, X, y)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(
     ("work", "which"),
     [*((work, "current") for work in WORK), (search, "own"), (search, "address"), (placed, "own")],

@@ -347,6 +347,7 @@ class Travelling(InProcess):
         return [travelled(each) for each in InProcess(pieces).each(function, *travelled(args))]
 
 
+@pytest.mark.some
 @pytest.mark.bits
 @cases
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -142,6 +142,7 @@ def assert_alone(good, bad, failed):
 CASES = [(name, why) for name in TABLE for why in problem(name)[-1]]
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(("name", "why"), CASES)
 def test_the_others_stay_as_they_are(name, why):
     estimator, grid, X, y, weight, bad = problem(name)
@@ -269,6 +270,7 @@ class _Given:
         return self.pairs
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(
     ("name", "why"), [(n, why) for n, why in CASES if n not in ("ridge classifier, balanced",)]
 )

@@ -188,6 +188,7 @@ def test_what_is_no_matrix_raises_the_errors_of_scikit_learn(cls, name):
         assert state_of(ours) == before
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(("cls", "params"), BAD_PARAMS, ids=str)
 def test_bad_parameters_raise_the_errors_of_scikit_learn(cls, params, library):
     expected = error_of(getattr(THEIRS, cls)(**params).fit, ROWS)
