@@ -238,6 +238,7 @@ def test_no_task_asks_for_what_nobody_or_everybody_has(workers, gpu, cpu):
 # ---------------------------------------------------------------- rows that are divided
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 @pytest.mark.parametrize("kind", [np.asarray, lambda x: da.from_array(x, chunks=20)])
 def test_sums_over_rows_of_the_host_are_for_cpu_workers(mixed, rows, kind, device):

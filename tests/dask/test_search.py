@@ -446,6 +446,7 @@ REASONS = [
 ]
 
 
+@pytest.mark.some
 @pytest.mark.parametrize(("estimator", "grid", "words"), REASONS)
 @pytest.mark.parametrize("plan", ["whole", "rows"])
 def test_why_candidates_are_not_fitted_at_once_is_told(client, rows, plan, estimator, grid, words):

@@ -231,6 +231,7 @@ def test_candidates_are_drawn_by_bracket_as_in_dask_ml(rng):
         assert found == list(expected)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("random_state", [3, np.random.RandomState(3)])
 @pytest.mark.parametrize("settings", [{}, {"n_jobs": 2}, {"patience": True}])
 def test_the_same_seed_gives_the_same_table(rng, random_state, settings):
