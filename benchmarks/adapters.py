@@ -29,7 +29,7 @@ from _adapter_searches import CASES, against_bare, target_of
 
 import gpuml
 from gpuml._cuml import import_cuml
-from gpuml._cuml_memory import pooled_memory
+from gpuml.adapters._cuml_memory import pooled_memory
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier
 from gpuml.manifold import UMAP

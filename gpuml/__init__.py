@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from gpuml._config import config_context, get_config, set_config
-from gpuml._first_use import at_first_use
+from gpuml._settings.config import config_context, get_config, set_config
+from gpuml._settings.first_use import at_first_use
 
 if TYPE_CHECKING:
     from gpuml._accelerate import accelerate
-    from gpuml._diagnosis import doctor, show_versions
-    from gpuml._twins import as_sklearn
+    from gpuml._persistence.twins import as_sklearn
+    from gpuml._settings.diagnosis import doctor, show_versions
     from gpuml.persistence import load, save, trusted_types
 
 __version__ = "0.1.0.dev0"
@@ -30,11 +30,11 @@ __all__ = [
 # `import gpuml` loads no scikit-learn.
 _LATER = {
     "accelerate": "gpuml._accelerate",
-    "as_sklearn": "gpuml._twins",
-    "doctor": "gpuml._diagnosis",
+    "as_sklearn": "gpuml._persistence.twins",
+    "doctor": "gpuml._settings.diagnosis",
     "load": "gpuml.persistence",
     "save": "gpuml.persistence",
-    "show_versions": "gpuml._diagnosis",
+    "show_versions": "gpuml._settings.diagnosis",
     "trusted_types": "gpuml.persistence",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER)

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpuml._accelerate import accelerate
 from gpuml._accelerate.callers import is_within
-from gpuml._config import DEVICES, set_config
+from gpuml._settings.config import DEVICES, set_config
 
 # Names that Python sets in `__main__`, and a function that compiles what is run there.
 Contents = tuple[Mapping[str, object], Callable[[], Any]]

@@ -21,8 +21,8 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._device_copies import device_copies
-from gpuml._labels import Encoded
+from gpuml._arrays.device_copies import device_copies
+from gpuml._arrays.labels import Encoded
 
 
 class NeedsAllRows(ValueError):

@@ -16,8 +16,8 @@ from gpuml._arrays import (
     namespace,
     to_host,
 )
-from gpuml._config import current_settings
-from gpuml._progress import progress_bar
+from gpuml._settings.config import current_settings
+from gpuml._settings.progress import progress_bar
 from gpuml.encodings import Packed
 from gpuml.reading.sources import Source, source_of
 from gpuml.reading.streams import parts_of

@@ -12,9 +12,9 @@ import joblib
 
 from gpuml import __path__ as package_path
 from gpuml._arrays import has_gpu
-from gpuml._stored import loading_to
-from gpuml._travel import Travels
-from gpuml.files import replacing
+from gpuml._persistence.files import replacing
+from gpuml._persistence.stored import loading_to
+from gpuml._persistence.travel import Travels
 
 __all__ = ["load", "save", "trusted_types"]
 
@@ -35,7 +35,11 @@ PICKLED = {
 }
 # What files of skops hold besides estimators: records, and scorers of searches of ours.
 _RECORDS = (
-    *("gpuml._stored.Member", "gpuml._stored.Stored", "gpuml.solvers._result.Status"),
+    *(
+        "gpuml._persistence.stored.Member",
+        "gpuml._persistence.stored.Stored",
+        "gpuml.solvers._result.Status",
+    ),
     *("gpuml.model_selection.candidates.Plan", "gpuml.model_selection.candidates.Step"),
     *("gpuml.metrics.scorer._DeviceScorer", "gpuml.metrics.scorer._HostScorer"),
     "numpy.dtype",

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuml import _arrays
-from gpuml._transfers import TransferBudgetExceeded, TransferCounter
+from gpuml._arrays import is_array, places, to_host
+from gpuml._arrays.transfers import TransferBudgetExceeded, TransferCounter
 
 __all__ = [
     "LAW_RTOL",
@@ -94,7 +94,7 @@ class ArrayLibrary:
     @staticmethod
     def to_numpy(x: Any) -> np.ndarray:
         """`x`, an array of any library or a number, as a NumPy array."""
-        return _arrays.to_host(x) if _arrays.is_array(x) else np.asarray(x)
+        return to_host(x) if is_array(x) else np.asarray(x)
 
     def __str__(self):
         return self.name
@@ -174,7 +174,7 @@ def _without_torch():
 
 
 def _without_cupy():
-    return _without_gpu() or _unless_installed("cupy") or ("" if _arrays.has_gpu() else "no GPU")
+    return _without_gpu() or _unless_installed("cupy") or ("" if places.has_gpu() else "no GPU")
 
 
 def _without_torch_cuda():

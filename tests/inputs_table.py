@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone, is_classifier
 
-from gpuml import _arrays
+from gpuml._arrays import as_array, has_gpu, is_array, to_host
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "inputs.md"
@@ -100,7 +100,7 @@ class Kind:
 
 
 def _sees_gpu():
-    return _arrays.has_gpu()
+    return has_gpu()
 
 
 # ---------------------------------------------------------------- outcomes
@@ -163,8 +163,8 @@ def _copy(x):
     """Values of now, of what could be written to."""
     if sparse.issparse(x):
         return x.data.copy()
-    if _arrays.is_array(x):
-        return np.array(_arrays.to_host(_arrays.as_array(x)))
+    if is_array(x):
+        return np.array(to_host(as_array(x)))
     return np.array(x.to_numpy()) if hasattr(x, "iloc") else np.empty(0)
 
 
@@ -185,7 +185,7 @@ def as_numpy(result: Any) -> np.ndarray:
         result = result.toarray()
     if hasattr(result, "to_pandas"):
         result = result.to_pandas()
-    return _arrays.to_host(result) if _arrays.is_array(result) else np.asarray(result)
+    return to_host(result) if is_array(result) else np.asarray(result)
 
 
 def _agree(result, expected, tolerance):

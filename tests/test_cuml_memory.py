@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuml import _cuml_memory
-from gpuml._cuml_memory import pooled_memory
+from gpuml.adapters import _cuml_memory
+from gpuml.adapters._cuml_memory import pooled_memory
 
 
 class CudaMemoryResource:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import gpuml
-from gpuml import _device_copies, data
+from gpuml import data
 from gpuml._arrays import HOST, move, place_of, to_host
-from gpuml._device_copies import DeviceCopies, content_digest, several_fits
+from gpuml._arrays import device_copies as _device_copies
+from gpuml._arrays.device_copies import DeviceCopies, content_digest, several_fits
 from gpuml.linear_model import LogisticRegression, Ridge
 
 LENGTH = 5_000  # 40 kB

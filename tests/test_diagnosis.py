@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpuml
-from gpuml import _diagnosis
+from gpuml._settings import diagnosis as _diagnosis
 from tests.test_packaging import requirements_of
 
 

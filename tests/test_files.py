@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gpuml
-from gpuml.files import is_unfinished, replacing, unfinished_name
+from gpuml._persistence.files import is_unfinished, replacing, unfinished_name
 from gpuml.linear_model import Ridge
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
@@ -177,7 +177,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
 
 WRITE = """
 import os, sys
-from gpuml.files import replacing
+from gpuml._persistence.files import replacing
 
 if os.getuid() == 0:  # who may write everything
     os.setgid(12345)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.utils._set_output import ADAPTERS_MANAGER
 
-from gpuml import _arrays
-from gpuml._frames import from_cudf
-from gpuml._output import CudfAdapter
+from gpuml._arrays import moves
+from gpuml._arrays.frames import from_cudf
+from gpuml._inputs.output import CudfAdapter
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV
@@ -194,7 +194,7 @@ class CudaArray:
 def test_cuda_arrays_of_other_libraries_are_handed_to_cupy(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     stand_in = types.SimpleNamespace(asarray=lambda found: strict.asarray(found.x))
-    monkeypatch.setattr(_arrays, "_cupy", lambda: stand_in)
+    monkeypatch.setattr(moves, "import_cupy", lambda: stand_in)
     predicted = Ridge().fit(CudaArray(numbers()), target()).predict(CudaArray(numbers()))
     assert type(predicted).__module__.startswith("array_api_strict")
 
@@ -215,7 +215,7 @@ class CudaDLPack:
 def test_dlpack_of_a_gpu_is_handed_to_cupy(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     stand_in = types.SimpleNamespace(from_dlpack=lambda found: strict.asarray(found.x))
-    monkeypatch.setattr(_arrays, "_cupy", lambda: stand_in)
+    monkeypatch.setattr(moves, "import_cupy", lambda: stand_in)
     predicted = Ridge().fit(CudaDLPack(numbers()), target()).predict(CudaDLPack(numbers()))
     assert type(predicted).__module__.startswith("array_api_strict")
 
@@ -308,7 +308,7 @@ def test_arrays_after_a_frame_are_warned_about():
 
 
 def test_names_go_with_their_array():
-    from gpuml import _frames
+    from gpuml._arrays import frames as _frames
 
     array = from_cudf(acted())
     assert _frames.was_frame(array)
@@ -331,14 +331,14 @@ def test_names_go_with_their_array():
 def test_searches_and_pipelines_take_frames_without_warnings(model):
     predicted = model.fit(acted(), target()).predict(acted())
     expected = model.fit(numbers(), target()).predict(numbers())
-    np.testing.assert_allclose(_arrays.to_host(predicted), expected, rtol=1e-6)
+    np.testing.assert_allclose(moves.to_host(predicted), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "Float32"])
 def test_missing_values_become_nan(dtype):
     X = frame().astype(dtype)
     X.iloc[3, 1] = None
-    found = _arrays.to_host(from_cudf(ActedFrame(X)))
+    found = moves.to_host(from_cudf(ActedFrame(X)))
     assert found.dtype == (np.float32 if dtype == "Float32" else np.float64)
     expected = numbers()
     expected[3, 1] = np.nan
@@ -349,7 +349,7 @@ def test_missing_values_become_nan(dtype):
 
 def test_columns_of_several_dtypes_become_one_matrix():
     X = (frame() % 2).astype({"a": "bool", "b": "float32", "c": "int64"})
-    found = _arrays.to_host(from_cudf(ActedFrame(X)))
+    found = moves.to_host(from_cudf(ActedFrame(X)))
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, numbers() % 2)
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuml import _labels
-from gpuml._labels import encode
+from gpuml._arrays import labels as _labels
+from gpuml._arrays.labels import encode
 
 
 @pytest.mark.each

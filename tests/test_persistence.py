@@ -22,8 +22,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import gpuml
-from gpuml import _travel
-from gpuml._stored import loading_device
+from gpuml._persistence import travel as _travel
+from gpuml._persistence.stored import loading_device
 from gpuml.exceptions import VersionWarning
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV

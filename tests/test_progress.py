@@ -1,4 +1,4 @@
-"""`gpuml._progress`: bars are drawn on terminals only, and never get in the way."""
+"""`gpuml._settings.progress`: bars are drawn on terminals only, and never get in the way."""
 
 import io
 import subprocess
@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from gpuml import _progress
-from gpuml._progress import progress_bar
+from gpuml._settings import progress as _progress
+from gpuml._settings.progress import progress_bar
 
 
 class Terminal(io.StringIO):
@@ -81,7 +81,7 @@ def test_not_enabled_draws_nothing_and_does_not_load_rich(monkeypatch):
         bar.describe("more fits")
     assert terminal.getvalue() == ""
     code = (
-        "import sys; from gpuml._progress import progress_bar\n"
+        "import sys; from gpuml._settings.progress import progress_bar\n"
         "with progress_bar(3, 'fits', enabled=False) as bar: bar.advance(3)\n"
         "print('rich' in sys.modules)"
     )

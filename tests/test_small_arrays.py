@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuml import _small_arrays
-from gpuml._small_arrays import SMALL_BYTES, small_arrays
+from gpuml._arrays import small_arrays as _small_arrays
+from gpuml._arrays.small_arrays import SMALL_BYTES, small_arrays
 
 
 class Machine:
@@ -118,7 +118,7 @@ def test_arrays_outlive_their_block_and_memory_goes_back():
     code = """
 import cupy, rmm
 from rmm.allocators.cupy import rmm_cupy_allocator
-from gpuml._small_arrays import small_arrays
+from gpuml._arrays.small_arrays import small_arrays
 
 rmm.reinitialize(pool_allocator=True, initial_pool_size=2**27, maximum_pool_size=2**27)
 cupy.cuda.set_allocator(rmm_cupy_allocator)

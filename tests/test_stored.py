@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 import gpuml
-from gpuml import _stored
-from gpuml._stored import Stored, packed, unpacked
+from gpuml._persistence import stored as _stored
+from gpuml._persistence.stored import Stored, packed, unpacked
 from gpuml.linear_model import Ridge
 from gpuml.solvers import Status
 

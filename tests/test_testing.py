@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuml import _arrays, _transfers
+from gpuml._arrays import moves, places
+from gpuml._arrays import transfers as _transfers
 from gpuml.testing import (
     LAW_RTOL,
     RTOL,
@@ -33,7 +34,7 @@ def test_import_loads_no_array_library_and_no_pytest():
 def test_round_trip_through_every_library(library, rng):
     x = rng.standard_normal((4, 3))
     there = library.asarray(x)
-    assert _arrays.is_array(there)
+    assert places.is_array(there)
     assert there.shape == x.shape
     np.testing.assert_array_equal(library.to_numpy(there), x)
 
@@ -124,64 +125,64 @@ def test_estimators_are_new_each_time():
 
 @pytest.fixture
 def without_gpu(monkeypatch):
-    monkeypatch.setattr(_arrays, "has_gpu", lambda: False)
+    monkeypatch.setattr(places, "has_gpu", lambda: False)
 
 
 @pytest.fixture
 def second_device(without_gpu):
     strict = pytest.importorskip("array_api_strict")
-    return _arrays.place_of(strict.zeros(1, device=strict.Device("device1")))
+    return places.place_of(strict.zeros(1, device=strict.Device("device1")))
 
 
 def test_counts_moves_in_both_directions(second_device):
     x = np.zeros((100, 10))
     with count_transfers() as moved:
-        there = _arrays.move(x, second_device)
-        _arrays.move(np.zeros(2), second_device)
-        _arrays.to_host(there[:2, 0])
+        there = moves.move(x, second_device)
+        moves.move(np.zeros(2), second_device)
+        moves.to_host(there[:2, 0])
     assert (moved.to_device, moved.n_to_device) == (8016, 2)
     assert (moved.to_host, moved.n_to_host) == (16, 1)
     assert not moved.counts_everyone
 
 
 def test_moves_before_and_after_the_block_do_not_count(second_device):
-    there = _arrays.move(np.zeros(10), second_device)
+    there = moves.move(np.zeros(10), second_device)
     with count_transfers() as moved:
-        _arrays.move(there, second_device)
-    _arrays.to_host(there)
+        moves.move(there, second_device)
+    moves.to_host(there)
     assert moved.figures == _transfers.Figures()
-    assert not _arrays.transfer_observers
+    assert not moves.transfer_observers
 
 
 def test_figures_can_be_read_inside_the_block(second_device):
     moved = count_transfers()
     assert moved.to_device == 0
     with moved:
-        _arrays.move(np.zeros(1), second_device)
+        moves.move(np.zeros(1), second_device)
         assert moved.to_device == 8
-        _arrays.move(np.zeros(1), second_device)
+        moves.move(np.zeros(1), second_device)
         assert (moved.to_device, moved.n_to_device) == (16, 2)
 
 
 def test_nested_counters_both_count(second_device):
     with count_transfers() as outer:
-        _arrays.move(np.zeros(1), second_device)
+        moves.move(np.zeros(1), second_device)
         with count_transfers() as inner:
-            _arrays.move(np.zeros(2), second_device)
-        _arrays.move(np.zeros(4), second_device)
+            moves.move(np.zeros(2), second_device)
+        moves.move(np.zeros(4), second_device)
     assert (inner.to_device, outer.to_device) == (16, 56)
-    assert not _arrays.transfer_observers
+    assert not moves.transfer_observers
 
 
 def test_counter_can_be_used_again_but_not_twice_at_once(second_device):
     moved = count_transfers()
     for _ in range(2):
         with moved:
-            _arrays.move(np.zeros(1), second_device)
+            moves.move(np.zeros(1), second_device)
         assert moved.to_device == 8
     with moved, pytest.raises(RuntimeError, match="one per"), moved:
         pass
-    assert not _arrays.transfer_observers
+    assert not moves.transfer_observers
 
 
 def test_moves_of_several_threads_all_count(without_gpu):
@@ -192,7 +193,7 @@ def test_moves_of_several_threads_all_count(without_gpu):
         start.wait()
         with count_transfers() as own:
             for _ in range(n_moves):
-                _arrays._report("to_host", 3)
+                moves._report("to_host", 3)
         assert own.n_to_host >= n_moves
 
     threads = [threading.Thread(target=work) for _ in range(n_threads)]
@@ -203,22 +204,22 @@ def test_moves_of_several_threads_all_count(without_gpu):
             thread.join()
     assert moved.n_to_host == n_threads * n_moves
     assert moved.to_host == 3 * n_threads * n_moves
-    assert not _arrays.transfer_observers
+    assert not moves.transfer_observers
 
 
 def test_budget_is_the_largest_size_that_passes(second_device):
     with count_transfers(max_to_device=80, max_to_host=80):
-        _arrays.to_host(_arrays.move(np.zeros(10), second_device))
+        moves.to_host(moves.move(np.zeros(10), second_device))
     too_little = count_transfers(max_to_device=79, max_to_host=0)
     message = r"80 B .*79 B \(max_to_device=79\)"
     with pytest.raises(TransferBudgetExceeded, match=message), too_little:
-        _arrays.move(np.zeros(10), second_device)
+        moves.move(np.zeros(10), second_device)
 
 
 def test_message_names_both_budgets_and_all_figures(second_device):
     moved = count_transfers(max_to_device=0, max_to_host=8)
     with pytest.raises(TransferBudgetExceeded) as caught, moved:
-        _arrays.to_host(_arrays.move(np.zeros(10), second_device))
+        moves.to_host(moves.move(np.zeros(10), second_device))
     message = str(caught.value)
     assert "to the device, 80 B with a budget of 0 B (max_to_device=0)" in message
     assert "to the host, 80 B with a budget of 8 B (max_to_host=8)" in message
@@ -227,13 +228,13 @@ def test_message_names_both_budgets_and_all_figures(second_device):
 
 def test_exception_in_the_block_is_not_masked(second_device):
     def move_and_fail():
-        _arrays.move(np.zeros(1), second_device)
+        moves.move(np.zeros(1), second_device)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), count_transfers(max_to_device=0) as moved:
         move_and_fail()
     assert moved.to_device == 8
-    assert not _arrays.transfer_observers
+    assert not moves.transfer_observers
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan")])
@@ -323,7 +324,7 @@ def driver(monkeypatch):
 
     runtime = SimpleNamespace(getDeviceCount=lambda: 1, deviceSynchronize=driver.synchronize)
     cuda = SimpleNamespace(runtime=runtime, Device=FakeDevice)
-    monkeypatch.setattr(_arrays, "has_gpu", lambda: True)
+    monkeypatch.setattr(places, "has_gpu", lambda: True)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=asarray, cuda=cuda))
     monkeypatch.setitem(sys.modules, "cupti", SimpleNamespace(cupti=driver))
     _transfers._cupti_source.cache_clear()
@@ -350,9 +351,9 @@ def test_cupti_counts_everyone_within_the_block(driver):
 def test_cupti_and_own_moves_do_not_both_count(driver):
     with count_transfers() as moved:
         driver.copy(1, 10)
-        _arrays._report("to_device", 10)
+        moves._report("to_device", 10)
     assert (moved.to_device, moved.n_to_device) == (10, 1)
-    assert not _arrays.transfer_observers
+    assert not moves.transfer_observers
 
 
 def test_nested_cupti_counters_both_count(driver):
@@ -390,7 +391,7 @@ def test_broken_context_is_reported_if_nothing_else_is(driver):
 
 def check_falls_back():
     with pytest.warns(RuntimeWarning, match="pip install cupti-python"), count_transfers() as moved:
-        _arrays._report("to_device", 10)
+        moves._report("to_device", 10)
     assert moved.to_device == 10
     assert not moved.counts_everyone
     with warnings.catch_warnings():
@@ -426,7 +427,7 @@ MEGABYTES = 8_000_000
 
 @pytest.fixture
 def cupy():
-    if not _arrays.has_gpu():
+    if not places.has_gpu():
         pytest.skip("no GPU")
     cupy = pytest.importorskip("cupy")
     pytest.importorskip("cupti", reason="cupti-python is not installed")
@@ -526,8 +527,8 @@ def test_gpu_copies_still_under_way_at_the_end_count(cupy):
 def test_gpu_staged_upload_of_gpuml_counts_once(cupy):
     x = np.ones((4_000_000, 8))
     with count_transfers() as moved:
-        there = _arrays.move(x, _arrays.gpu_place())
-        _arrays.to_host(there[:1])
+        there = moves.move(x, places.gpu_place())
+        moves.to_host(there[:1])
     assert moved.to_device == x.nbytes
     assert moved.to_host == 64
 

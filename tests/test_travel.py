@@ -13,8 +13,9 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.pipeline import make_pipeline
 
 import gpuml
-from gpuml import _arrays, _stored
-from gpuml._travel import Travels
+from gpuml._arrays import is_foreign
+from gpuml._persistence import stored as _stored
+from gpuml._persistence.travel import Travels
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, LogisticRegressionCV, Ridge
@@ -131,7 +132,7 @@ def assert_same(a, b, path="model"):
     elif isinstance(a, np.ndarray | np.generic):
         assert a.dtype == b.dtype, path
         np.testing.assert_array_equal(a, b, err_msg=path)
-    elif _arrays.is_foreign(a):
+    elif is_foreign(a):
         assert (a.dtype, a.device) == (b.dtype, b.device), path
         np.testing.assert_array_equal(_stored.to_host(a), _stored.to_host(b), err_msg=path)
     elif isinstance(a, float):

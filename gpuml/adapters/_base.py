@@ -16,10 +16,10 @@ from sklearn import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
 from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, is_sparse
-from gpuml._config import current_settings
-from gpuml._small_arrays import small_arrays
-from gpuml._travel import Travels, must_load_to_gpu
-from gpuml._validation import check_finite, unchanged_on_error
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._inputs.validation import check_finite, unchanged_on_error
+from gpuml._persistence.travel import Travels, must_load_to_gpu
+from gpuml._settings.config import current_settings
 from gpuml.adapters._engine import Engine
 from gpuml.adapters._fallback import fall_back, warn_of_precision
 from gpuml.adapters._fitted import OF_INPUT, Fitted, new_twin, plain

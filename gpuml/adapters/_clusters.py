@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
-from gpuml._ops import along_rows
+from gpuml._arrays.ops import along_rows
 
 # As many threads as a large GPU runs at a time, about.
 MOST_THREADS = 2**18

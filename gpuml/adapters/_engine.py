@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuml._arrays import Place, synchronize
 from gpuml._cuml import import_cuml
-from gpuml._cuml_memory import pooled_memory
+from gpuml.adapters._cuml_memory import pooled_memory
 from gpuml.adapters._inputs import moved, to_engine
 from gpuml.adapters._place import home_of
 from gpuml.adapters._row import Conversion, Data, Row, UnsupportedHere

@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from gpuml._config import current_settings
+from gpuml._settings.config import current_settings
 from gpuml.adapters._method import FITTING
 from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning, level_of_user
 

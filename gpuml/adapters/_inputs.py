@@ -26,11 +26,10 @@ from gpuml._arrays import (
     namespace,
     to_host,
 )
-from gpuml._gathered import gathered
-from gpuml._labels import Encoded, encode, is_labels
-from gpuml._ops import all_finite
-from gpuml._sklearn import _check_y
-from gpuml._validation import (
+from gpuml._arrays.gathered import gathered
+from gpuml._arrays.labels import Encoded, encode, is_labels
+from gpuml._arrays.ops import all_finite
+from gpuml._inputs.validation import (
     FLOATS,
     check_finite,
     check_fit,
@@ -39,6 +38,7 @@ from gpuml._validation import (
     check_weight,
     flat_target,
 )
+from gpuml._sklearn import _check_y
 from gpuml.adapters._method import Call
 from gpuml.adapters._row import Data, Row
 

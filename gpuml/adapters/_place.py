@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml import _arrays
-from gpuml._arrays import HOST, Place, is_array, is_cupyx_sparse, place_of
+from gpuml._arrays import HOST, Place, is_array, is_cupyx_sparse, place_of, places
 
 
 def home_of(X: Any) -> Place:
@@ -47,16 +46,16 @@ def gpu_for(home: Place, work_bytes: Callable[[], float], setting: str) -> Place
         return current_gpu(home)
     if not home.is_host or home.kind == "array_api_strict" or setting == "cpu":
         return None
-    if setting == "auto" and not (_arrays.has_gpu() and has_cuml()):
+    if setting == "auto" and not (places.has_gpu() and has_cuml()):
         return None
     work = work_bytes() if setting == "auto" else 0
-    place = _arrays.compute_place(np.empty(0), int(work), setting)
+    place = places.compute_place(np.empty(0), int(work), setting)
     return None if place.is_host else place
 
 
 def current_gpu(home: Place) -> Place:
     """CuPy's place on the GPU of a place; cuML works on the process's current one only."""
-    place = _arrays.gpu_place()
+    place = places.gpu_place()
     index = getattr(home.device, "id", getattr(home.device, "index", None)) or 0
     if index != place.device.id:
         raise RuntimeError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, namespace
-from gpuml._ops import all_finite
+from gpuml._arrays.ops import all_finite
 
 
 class UnsupportedHere(Exception):

@@ -7,10 +7,10 @@ from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
 from gpuml._arrays import Array, device_of, is_foreign, namespace, to_host
-from gpuml._gathered import gathered
+from gpuml._arrays.gathered import gathered
+from gpuml._inputs.validation import unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_transform_one, _get_column_indices
-from gpuml._travel import Travels
-from gpuml._validation import unchanged_on_error
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
 
 

@@ -22,9 +22,9 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._inputs.validation import check_finite, unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
-from gpuml._travel import Travels
-from gpuml._validation import check_finite, unchanged_on_error
 from gpuml.linear_model import LinearRegression
 from gpuml.metrics.regression import r2_score
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import Array, move, namespace, place_of
-from gpuml._config import current_settings
-from gpuml._ops import all_finite
-from gpuml._progress import progress_bar
+from gpuml._arrays.ops import all_finite
+from gpuml._settings.config import current_settings
+from gpuml._settings.progress import progress_bar
 from gpuml.data import Batch, Folds
 from gpuml.decomposition._input import refuse_what_is_not_finite
 from gpuml.decomposition._streamed import Streamed, refuse_blocks

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpuml._arrays import as_array, gpu_place, has_gpu, move, place_of
 from gpuml._cuml import import_cuml
-from gpuml._validation import check_finite
+from gpuml._inputs.validation import check_finite
 from gpuml.decomposition._input import check_fit_rows
 from gpuml.decomposition._projection import in_kind
 from gpuml.solvers.components import with_signs

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import Place, namespace, place_of
-from gpuml._config import current_settings
-from gpuml._ops import all_finite
+from gpuml._arrays.ops import all_finite
+from gpuml._settings.config import current_settings
 from gpuml.data import Batch
 from gpuml.decomposition._compressed import Iteration, compressed_components
 from gpuml.decomposition._input import refuse_what_is_not_finite

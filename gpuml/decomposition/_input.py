@@ -6,10 +6,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_foreign, is_numpy
-from gpuml._config import current_settings
-from gpuml._csr import check_csr
-from gpuml._host_rows import naming_columns
-from gpuml._validation import FLOATS, check_finite, check_images, check_rows, host_floats
+from gpuml._inputs.csr import check_csr
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import FLOATS, check_finite, check_images, check_rows, host_floats
+from gpuml._settings.config import current_settings
 from gpuml.data import Batch, resident_rows
 from gpuml.decomposition._streamed import OVERFLOW
 from gpuml.reading.sources import is_stored

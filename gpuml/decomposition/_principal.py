@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, move, namespace, to_host
-from gpuml._config import current_settings
-from gpuml._ops import all_finite, constant
+from gpuml._arrays.ops import all_finite, constant
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _infer_dimension
 from gpuml.decomposition._projection import Kind, at_home, in_kind, whitening_scale
 from gpuml.decomposition._streamed import Streamed, doubles, float_like, refuse_blocks

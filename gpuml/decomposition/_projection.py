@@ -7,9 +7,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, Place, as_array, is_cupyx_sparse, move, namespace, place_of
-from gpuml._output import wants_host_frame
+from gpuml._inputs.output import wants_host_frame
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
-from gpuml._travel import Travels
 from gpuml.decomposition._input import check_reduced, check_seen
 from gpuml.decomposition._streamed import (
     Streamed,

@@ -17,9 +17,9 @@ from gpuml._arrays import (
     namespace,
     to_host,
 )
-from gpuml._config import current_settings
-from gpuml._ops import all_finite
-from gpuml._validation import named_columns
+from gpuml._arrays.ops import all_finite
+from gpuml._inputs.validation import named_columns
+from gpuml._settings.config import current_settings
 from gpuml.data import Absent
 from gpuml.reading.images import images
 from gpuml.reading.sources import Source, is_stored, source_of

@@ -18,10 +18,10 @@ from gpuml._arrays import (
     nbytes,
     place_of,
 )
-from gpuml._config import current_settings
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import FLOATS, check_rows, unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
-from gpuml._validation import FLOATS, check_rows, unchanged_on_error
 from gpuml.decomposition._input import demand_array
 from gpuml.decomposition._principal import covariance, or_nan, precision
 from gpuml.decomposition._projection import Projection, in_kind

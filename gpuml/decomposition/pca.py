@@ -17,11 +17,11 @@ from gpuml._arrays import (
     namespace,
     place_of,
 )
-from gpuml._config import current_settings
-from gpuml._csr import check_csr
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.csr import check_csr
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
 from gpuml.decomposition._fitting import fit_dense, fit_sparse

@@ -19,12 +19,12 @@ from gpuml._arrays import (
     namespace,
     place_of,
 )
-from gpuml._config import current_settings
-from gpuml._csr import check_csr
-from gpuml._host_rows import naming_columns
-from gpuml._ops import all_finite, constant
+from gpuml._arrays.ops import all_finite, constant
+from gpuml._inputs.csr import check_csr
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_finite, unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml._validation import check_finite, unchanged_on_error
 from gpuml.data import Batch
 from gpuml.decomposition._compressed import Iteration, compressed_components
 from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseHome

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 from gpuml._arrays import Array, Place, free_memory
-from gpuml._ops import zeros
+from gpuml._arrays.ops import zeros
 from gpuml.data import Aligned
 
 # Workspace of one block: within the cache of a core, or of a GPU several times over.

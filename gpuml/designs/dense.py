@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from gpuml._arrays import Array, Place, itemsize, move, namespace
-from gpuml._ops import column_sums
+from gpuml._arrays.ops import column_sums
 from gpuml.designs.base import Design
 
 

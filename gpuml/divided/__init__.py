@@ -7,7 +7,7 @@ it, and it is what a distributed one has to agree with. `small_arrays` is for wh
 GPU worker.
 """
 
-from gpuml._small_arrays import small_arrays
+from gpuml._arrays.small_arrays import small_arrays
 from gpuml.divided.batch import SEEN, Share, divided_batch
 from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import HOST, InProcess, Place, moved, tree

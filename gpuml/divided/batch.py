@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuml._arrays import HOST, as_array, is_array, move, namespace, place_of, to_host
-from gpuml._config import config_context
+from gpuml._settings.config import config_context
 from gpuml.data import Absent, Batch, Holders, NeedsAllRows, whole
 from gpuml.extending import MultifitEstimator
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Place, is_array, move
-from gpuml._stored import mapped
+from gpuml._persistence.stored import mapped
 
 __all__ = ["HOST", "InProcess", "Place", "moved", "tree"]
 

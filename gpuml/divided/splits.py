@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from gpuml._arrays import Array, as_array, is_array, namespace, to_host
-from gpuml._labels import encode, is_labels
+from gpuml._arrays.labels import encode, is_labels
 from gpuml.data import Elsewhere, FoldLabels
 from gpuml.resampling.split import (
     dealt_folds,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.encodings._bits import (
     look_up,
     missing_bits,

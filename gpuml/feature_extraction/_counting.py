@@ -6,9 +6,9 @@ from sklearn.feature_extraction import text as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import is_array, to_host
+from gpuml._inputs.validation import unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import unchanged_on_error
 from gpuml.feature_extraction import _engine
 from gpuml.feature_extraction._texts import Texts, place_texts
 from gpuml.feature_extraction._tfidf import TfidfTransformer

@@ -2,7 +2,7 @@
 
 from sklearn.feature_extraction import text as sk
 
-from gpuml._travel import Travels
+from gpuml._persistence.travel import Travels
 from gpuml.feature_extraction import _engine
 from gpuml.feature_extraction._texts import place_texts
 from gpuml.feature_extraction._tfidf import normalised

@@ -13,7 +13,7 @@ from gpuml._arrays import (
     has_gpu,
     is_cupyx_sparse,
 )
-from gpuml._config import current_settings
+from gpuml._settings.config import current_settings
 from gpuml.adapters._fallback import fall_back
 from gpuml.feature_extraction import _engine
 

@@ -17,10 +17,10 @@ from gpuml._arrays import (
     namespace,
     place_of,
 )
-from gpuml._csr import check_csr, with_values
+from gpuml._inputs.csr import check_csr, with_values
+from gpuml._inputs.validation import check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _align_api_if_sparse, _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import check_rows, unchanged_on_error
 
 
 class TfidfTransformer(Travels, sk.TfidfTransformer, auto_wrap_output_keys=None):

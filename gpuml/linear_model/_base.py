@@ -8,11 +8,11 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of
-from gpuml._config import current_settings
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import FitData, check_fit, check_predict, check_rows_finite
+from gpuml._persistence.travel import Travels
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import check_same_namespace
-from gpuml._travel import Travels
-from gpuml._validation import FitData, check_fit, check_predict, check_rows_finite
 from gpuml.data import Batch, Folds, resident
 from gpuml.extending import MultifitEstimator
 from gpuml.metrics.regression import r2_score

@@ -9,10 +9,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_predict
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
-from gpuml._travel import Travels
-from gpuml._validation import check_predict
 from gpuml.metrics.classification import accuracy_score
 
 

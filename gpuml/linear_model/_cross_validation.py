@@ -10,8 +10,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_scalar
 
 from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
-from gpuml._host_rows import naming_columns
-from gpuml._validation import is_foreign
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import is_foreign
 from gpuml.data import Batch, Folds, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
 from gpuml.resampling.split import make_folds, split_rows

@@ -7,8 +7,8 @@ from scipy import sparse
 
 from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, to_host
 from gpuml._cuml import import_cuml
-from gpuml._host_rows import naming_columns
-from gpuml._validation import check_classify, check_fit, is_foreign
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_classify, check_fit, is_foreign
 from gpuml.linear_model._classifier import weights_of_classes
 
 # gpuml's name -> cuML's

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Self
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, free_bytes, is_sparse, move, namespace
-from gpuml._config import current_settings
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._inputs.validation import check_fit, flat_target, unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, check_same_namespace
-from gpuml._small_arrays import small_arrays
-from gpuml._validation import check_fit, flat_target, unchanged_on_error
 from gpuml.data import Batch, Folds, resident, split_weights, whole
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._base import LinearPredictor, linear_response, work_of_steps

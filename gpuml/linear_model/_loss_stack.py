@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpuml._arrays import Array, device_of, itemsize, move, namespace, to_host
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 from gpuml.data import Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Dense, Design, Sparse
 from gpuml.designs._sparse_ops import spread_columns

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from gpuml._arrays import Array, as_array, is_array, is_cupyx_sparse, move, place_of
-from gpuml._config import current_settings
-from gpuml._csr import check_csr
-from gpuml._validation import check_classify, check_fit
+from gpuml._inputs.csr import check_csr
+from gpuml._inputs.validation import check_classify, check_fit
+from gpuml._settings.config import current_settings
 from gpuml.designs._sparse_ops import times
 from gpuml.solvers.sparse_rows import SparseBatch, sparse_batch
 

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import Array, device_of, free_bytes, itemsize, namespace
-from gpuml._config import current_settings
-from gpuml._ops import all_finite
+from gpuml._arrays.ops import all_finite
+from gpuml._settings.config import current_settings
 from gpuml.data import Folds, whole
 from gpuml.designs._sparse_ops import spread_columns
 from gpuml.linear_model._responses import Predicting, Predictions

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import Array, namespace, to_host
-from gpuml._config import current_settings
-from gpuml._ops import all_finite, constant
-from gpuml._validation import check_finite, check_rows_finite
+from gpuml._arrays.ops import all_finite, constant
+from gpuml._inputs.validation import check_finite, check_rows_finite
+from gpuml._settings.config import current_settings
 from gpuml.data import Batch, Folds, NeedsAllRows, whole
 from gpuml.linear_model._responses import Predicting, Predictions
 from gpuml.linear_model._stack import (

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
-from gpuml._ops import EPS
+from gpuml._arrays.ops import EPS
 from gpuml.data import Batch, Folds, count_rows
 from gpuml.linear_model._responses import Predicting, Predictions
 from gpuml.metrics.residuals import ResidualMoments

@@ -8,9 +8,9 @@ from scipy import sparse
 from sklearn import linear_model as sk
 
 from gpuml._arrays import as_array, is_array, is_numpy, to_host
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml._small_arrays import small_arrays
-from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, OnePass, multifit_batch
 from gpuml.linear_model._cross_validation import host_targets

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn import linear_model as sk
 
 from gpuml._arrays import as_array, namespace
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
 from gpuml.linear_model._engines import fit_on_host, needs_host

@@ -8,11 +8,11 @@ from sklearn import linear_model as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, free_bytes, is_sparse, move, namespace, to_host
-from gpuml._config import current_settings
-from gpuml._host_rows import naming_columns
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_classify, is_foreign, unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions, _check_solver, _fit_context, check_same_namespace
-from gpuml._small_arrays import small_arrays
-from gpuml._validation import check_classify, is_foreign, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._base import work_of_steps

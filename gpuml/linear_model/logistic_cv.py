@@ -11,9 +11,9 @@ from sklearn import linear_model as sk
 from sklearn.model_selection import StratifiedKFold, check_cv
 
 from gpuml._arrays import Array, as_array, namespace, to_host
-from gpuml._config import current_settings
+from gpuml._inputs.validation import ClassData, check_classify, unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
-from gpuml._validation import ClassData, check_classify, unchanged_on_error
 from gpuml.data import Batch, Folds, resident_classes, take, whole
 from gpuml.linear_model._class_models import class_counts, class_factors
 from gpuml.linear_model._classifier import LinearClassifier

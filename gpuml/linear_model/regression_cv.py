@@ -9,8 +9,8 @@ from sklearn import linear_model as sk
 from sklearn.utils.validation import column_or_1d
 
 from gpuml._arrays import as_array, move
+from gpuml._inputs.validation import is_foreign, unchanged_on_error
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
-from gpuml._validation import is_foreign, unchanged_on_error
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
 from gpuml.linear_model._cross_validation import (
     folds_of,

@@ -8,8 +8,8 @@ from sklearn import linear_model as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, is_array, is_sparse, to_host
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
 from gpuml.linear_model._engines import (

@@ -10,9 +10,9 @@ from sklearn import linear_model as sk
 from sklearn.preprocessing import LabelBinarizer
 
 from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
-from gpuml._config import current_settings
+from gpuml._inputs.validation import check_classify, unchanged_on_error
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml._validation import check_classify, unchanged_on_error
 from gpuml.data import (
     Batch,
     Folds,

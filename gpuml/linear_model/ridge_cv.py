@@ -9,8 +9,8 @@ from sklearn import linear_model as sk
 from sklearn.metrics import check_scoring
 
 from gpuml._arrays import Array, as_array, move, namespace, to_host
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
-from gpuml._validation import unchanged_on_error
 from gpuml.data import Batch, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
 from gpuml.linear_model._cross_validation import (

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
 from gpuml._arrays import Array, device_of, place_of
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 from gpuml.metrics._problem import Problem
 
 # Workspace of a block of rows.

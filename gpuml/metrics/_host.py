@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpuml._arrays import as_array, is_foreign, to_host
-from gpuml._gathered import gathered
+from gpuml._arrays.gathered import gathered
 
 
 def is_unreadable(x: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sklearn.utils.validation import check_array
 
 from gpuml._arrays import Array, Place, as_array, is_array, is_numpy, move, place_of
-from gpuml._ops import all_finite
+from gpuml._arrays.ops import all_finite
 from gpuml._sklearn import Interval, StrOptions, validate_parameter_constraints
 
 AVERAGES = ("raw_values", "uniform_average")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, as_array, is_array, namespace, to_host
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 
 # A variance below this share of the mean square it was subtracted from is rounding.
 ROUNDING = 16 * float(np.finfo(np.float64).eps)

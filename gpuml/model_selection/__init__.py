@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gpuml._first_use import at_first_use
+from gpuml._settings.first_use import at_first_use
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.explain import Explanation
 from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV

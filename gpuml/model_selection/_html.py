@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._transfers import format_bytes
+from gpuml._arrays.transfers import format_bytes
 
 SHOWN_STEPS = 5
 LONGEST_VALUE = 80

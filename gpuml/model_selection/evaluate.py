@@ -10,8 +10,8 @@ from typing import Any
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel
 
-from gpuml._config import current_settings, get_config
-from gpuml._progress import progress_bar
+from gpuml._settings.config import current_settings, get_config
+from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
 from gpuml.data import AnySplit, Batch, Folds, NeedsAllRows, UnfittableSplits, whole
 from gpuml.extending import MultifitEstimator, Stack

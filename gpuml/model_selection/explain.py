@@ -23,9 +23,9 @@ from gpuml._arrays import (
     place_of,
     synchronize,
 )
-from gpuml._config import current_settings
+from gpuml._arrays.transfers import format_bytes
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _num_samples
-from gpuml._transfers import format_bytes
 from gpuml.data import Split
 from gpuml.extending import MultifitEstimator
 from gpuml.model_selection._html import STYLE, plan_rows

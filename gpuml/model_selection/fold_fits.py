@@ -8,9 +8,9 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
-from gpuml._config import config_context, get_config
-from gpuml._device_copies import several_fits
-from gpuml._progress import Ticks
+from gpuml._arrays.device_copies import several_fits
+from gpuml._settings.config import config_context, get_config
+from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.model_selection.last_steps import fit_growing, grows
 from gpuml.model_selection.one_by_one import Progress, Task, fit_one, take_fold

@@ -14,7 +14,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpuml._arrays import as_array, is_array, is_numpy, namespace, place_of, synchronize, to_host
-from gpuml._config import config_context, get_config
+from gpuml._settings.config import config_context, get_config
 from gpuml.data import Split
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.one_by_one import Fold, Task, failed_scores, score_model, take_fold

@@ -25,7 +25,7 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from gpuml._config import current_settings
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_transform_one
 from gpuml.model_selection.candidates import NOTHING, STEPS, STEPS_AGAIN, Made, Refusal
 from gpuml.model_selection.last_steps import (

@@ -11,8 +11,8 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from gpuml._config import config_context, current_settings
-from gpuml._device_copies import several_fits
+from gpuml._arrays.device_copies import several_fits
+from gpuml._settings.config import config_context, current_settings
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.last_steps import (
     Candidate,

@@ -43,7 +43,7 @@ from gpuml._arrays import (
     nbytes,
     place_of,
 )
-from gpuml._config import current_settings
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit, Rows
 from gpuml.extending import Extension

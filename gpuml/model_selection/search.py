@@ -14,6 +14,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags, indexable
 
 from gpuml._arrays import as_array
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import (
     BaseSearchCV,
     _check_method_params,
@@ -23,8 +25,6 @@ from gpuml._sklearn import (
     _num_samples,
     _warn_or_raise_about_fit_failures,
 )
-from gpuml._small_arrays import small_arrays
-from gpuml._travel import Travels
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection._html import search_html

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpuml._config import current_settings
-from gpuml._progress import progress_bar
+from gpuml._settings.config import current_settings
+from gpuml._settings.progress import progress_bar
 from gpuml.model_selection.brackets import BracketRun
 from gpuml.model_selection.candidates import Step
 

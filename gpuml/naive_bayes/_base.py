@@ -5,8 +5,8 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, namespace
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
-from gpuml._travel import Travels
 from gpuml.metrics.classification import accuracy_score
 from gpuml.naive_bayes._input import check_X, labels_at, result_dtype
 

@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 
 from gpuml._arrays import Array, as_array, is_array, is_sparse, move, place_of, to_host
-from gpuml._csr import in_float64
+from gpuml._inputs.csr import in_float64
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml._validation import unchanged_on_error
 from gpuml.naive_bayes._base import Posterior
 from gpuml.naive_bayes._input import Labelled, check_labelled, codes_among, first_classes, values_of
 from gpuml.naive_bayes._sums import ClassRows, class_sums, in_blocks, work_place

@@ -18,9 +18,9 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._csr import NUMBERS, check_csr
-from gpuml._labels import Encoded
-from gpuml._validation import check_classify, check_rows
+from gpuml._arrays.labels import Encoded
+from gpuml._inputs.csr import NUMBERS, check_csr
+from gpuml._inputs.validation import check_classify, check_rows
 
 
 class Labelled(NamedTuple):
@@ -58,7 +58,7 @@ def check_labelled(
     Raises
     ------
     ValueError
-        As `gpuml._validation.check_classify`.
+        As `gpuml._inputs.validation.check_classify`.
     TypeError
         For sparse X where it is not accepted.
     """
@@ -81,7 +81,7 @@ def check_X(estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool 
     Raises
     ------
     ValueError
-        As `gpuml._validation.check_rows`.
+        As `gpuml._inputs.validation.check_rows`.
     TypeError
         For sparse X where it is not accepted.
     """

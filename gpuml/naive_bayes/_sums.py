@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuml._arrays import Array, Place, compute_place, is_sparse, move, namespace, nbytes, place_of
-from gpuml._config import current_settings
-from gpuml._csr import in_float64
+from gpuml._inputs.csr import in_float64
+from gpuml._settings.config import current_settings
 from gpuml.data import cut
 from gpuml.naive_bayes._input import values_of
 

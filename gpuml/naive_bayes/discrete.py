@@ -3,7 +3,7 @@
 from sklearn import naive_bayes as sk
 
 from gpuml._arrays import is_sparse, namespace
-from gpuml._csr import with_values
+from gpuml._inputs.csr import with_values
 from gpuml.naive_bayes._discrete import Discrete
 from gpuml.naive_bayes._input import refuse_negative, values_of
 

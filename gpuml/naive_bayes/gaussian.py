@@ -6,8 +6,8 @@ import numpy as np
 from sklearn import naive_bayes as sk
 
 from gpuml._arrays import Array, Place, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml._validation import unchanged_on_error
 from gpuml.naive_bayes._base import Posterior
 from gpuml.naive_bayes._input import (
     Labelled,

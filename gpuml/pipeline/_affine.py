@@ -8,9 +8,9 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import process_routing
 
-from gpuml._config import current_settings
+from gpuml._inputs.validation import check_rows_finite
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _get_output_config, _routing_enabled, validate_parameter_constraints
-from gpuml._validation import check_rows_finite
 from gpuml.data import Batch, Folds
 from gpuml.extending import AffineStep, ClassStack, MultifitEstimator
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step

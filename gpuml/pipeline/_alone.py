@@ -7,9 +7,9 @@ from typing import Any
 from sklearn.base import clone
 
 from gpuml._arrays import move
-from gpuml._config import current_settings
+from gpuml._inputs.validation import check_rows, check_weight
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import validate_parameter_constraints
-from gpuml._validation import check_rows, check_weight
 from gpuml.data import Batch, Folds, resident_rows
 from gpuml.extending import AffineStep, MultifitEstimator
 from gpuml.pipeline._affine import described_rows, not_described, step_obstacle

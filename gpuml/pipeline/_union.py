@@ -18,9 +18,9 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._inputs.validation import unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _get_output_config
-from gpuml._travel import Travels
-from gpuml._validation import unchanged_on_error
 
 
 class FeatureUnion(Travels, sk.FeatureUnion):

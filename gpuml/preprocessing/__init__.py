@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gpuml._first_use import at_first_use
+from gpuml._settings.first_use import at_first_use
 from gpuml.preprocessing.extrema import MaxAbsScaler, MinMaxScaler
 from gpuml.preprocessing.normalizer import Normalizer
 from gpuml.preprocessing.one_hot import OneHotEncoder

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gpuml._arrays import Array, device_of, namespace
-from gpuml._ops import all_finite
-from gpuml._validation import check_finite
+from gpuml._arrays.ops import all_finite
+from gpuml._inputs.validation import check_finite
 from gpuml.preprocessing._places import row_blocks
 
 

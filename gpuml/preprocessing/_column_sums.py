@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._ops import constant, zeros
+from gpuml._arrays.ops import constant, zeros
 from gpuml.preprocessing._places import row_blocks
 
 SHIFT_ROWS = 4096

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
-from gpuml._ops import zeros
+from gpuml._arrays.ops import zeros
 from gpuml.preprocessing._places import column_chunks, row_blocks
 
 

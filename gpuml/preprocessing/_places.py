@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpuml._arrays import HOST, Array, Place, is_array, is_foreign, move, place_of, to_host
-from gpuml._output import wants_host_frame
+from gpuml._inputs.output import wants_host_frame
 from gpuml._sklearn import _get_output_config, check_same_namespace
 from gpuml.data import cut
 

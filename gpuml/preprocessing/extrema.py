@@ -8,10 +8,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, as_array, is_foreign, move, namespace, place_of
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import check_images, check_rows, unchanged_on_error
 from gpuml.extending import AffineStep
 from gpuml.preprocessing._affine import diagonal_map, is_dense, part_extrema
 from gpuml.preprocessing._column_extrema import (

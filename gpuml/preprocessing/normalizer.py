@@ -5,10 +5,10 @@ from typing import Self
 from sklearn import preprocessing as sk
 
 from gpuml._arrays import as_array, is_foreign, namespace
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import check_rows, unchanged_on_error
 from gpuml.preprocessing._places import as_asked
 
 ORDERS = {"l1": 1, "l2": 2, "max": float("inf")}

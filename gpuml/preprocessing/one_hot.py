@@ -17,9 +17,9 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import check_images, check_rows, unchanged_on_error
 from gpuml.preprocessing._places import as_asked, wants_frame
 
 

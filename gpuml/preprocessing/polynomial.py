@@ -7,10 +7,10 @@ from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, is_foreign, namespace
-from gpuml._host_rows import naming_columns
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import check_rows, unchanged_on_error
 from gpuml.preprocessing._places import as_asked
 
 

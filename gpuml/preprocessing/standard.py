@@ -20,17 +20,17 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._host_rows import naming_columns
-from gpuml._ops import EPS
-from gpuml._sklearn import _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import (
+from gpuml._arrays.ops import EPS
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import (
     check_finite,
     check_images,
     check_rows,
     check_weight,
     unchanged_on_error,
 )
+from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _fit_context
 from gpuml.extending import AffineStep
 from gpuml.preprocessing._affine import diagonal_map, is_dense
 from gpuml.preprocessing._column_sums import ColumnMoments, column_moments

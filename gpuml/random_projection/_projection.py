@@ -23,12 +23,12 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._config import current_settings
-from gpuml._csr import check_csr
-from gpuml._output import wants_host_frame
+from gpuml._inputs.csr import check_csr
+from gpuml._inputs.output import wants_host_frame
+from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
+from gpuml._settings.config import current_settings
 from gpuml._sklearn import _align_api_if_sparse, _fit_context
-from gpuml._travel import Travels
-from gpuml._validation import check_images, check_rows, unchanged_on_error
 
 # A CPU multiplies by so many components in the time in which it reads the rows.
 COMPONENTS_A_READING = 8

@@ -45,7 +45,7 @@ class CudaMemory:
     def __init__(self, place: Any):
         import cupy
 
-        from gpuml._staging import cuda_stager
+        from gpuml._arrays.staging import cuda_stager
 
         self._cupy = cupy
         self.stager, self.link = cuda_stager(cupy.cuda.Device(place.device.id))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Place, move
-from gpuml._threads import ordered_map
+from gpuml._arrays.threads import ordered_map
 from gpuml.encodings import Packed
 from gpuml.reading.buffers import Blocks, CudaMemory
 from gpuml.reading.sources import Source

@@ -18,7 +18,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._labels import encode, is_labels
+from gpuml._arrays.labels import encode, is_labels
 from gpuml.data import (
     AnySplit,
     Batch,

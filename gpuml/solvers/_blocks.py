@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, free_memory, is_out_of_memory, move, namespace
-from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Batch, Rows, count_rows, cut, take
 
 # A block of float64 workspace on a CPU stays in the cache of one core; on a GPU it is long

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, to_host
-from gpuml._ops import EPS
-from gpuml._threads import threads_for_order
+from gpuml._arrays.ops import EPS
+from gpuml._arrays.threads import threads_for_order
 from gpuml.penalties import violation
 
 # Bound on the workspace of a batch of matrices.

@@ -15,7 +15,7 @@ References
 import numpy as np
 
 from gpuml._arrays import Array, to_host
-from gpuml._ops import EPS, constant
+from gpuml._arrays.ops import EPS, constant
 
 MIN_EXTRA = 8
 MIN_DEGREE, MAX_DEGREE = 4, 40

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuml._ops import EPS
+from gpuml._arrays.ops import EPS
 from gpuml.penalties import violation
 from gpuml.solvers._coordinates import descend_gram
 from gpuml.solvers._patterns import Quadratic, solve_one

@@ -21,8 +21,8 @@ import numpy as np
 from scipy import linalg
 
 from gpuml._arrays import Array, is_numpy, namespace, to_host
-from gpuml._ops import constant, triangular_factor, zeros
-from gpuml._threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
+from gpuml._arrays.ops import constant, triangular_factor, zeros
+from gpuml._arrays.threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
 from gpuml.solvers._subspace import leading_by_iteration
 from gpuml.solvers.factors import Stacked, enlarging, without_rounding
 from gpuml.solvers.moments import Moments, normal_equations

@@ -37,8 +37,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuml._arrays import HOST, Array, Place, is_numpy, move, namespace, place_of, to_host
-from gpuml._ops import EPS
-from gpuml._threads import one_blas_thread
+from gpuml._arrays.ops import EPS
+from gpuml._arrays.threads import one_blas_thread
 from gpuml.data import Holders
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._subspace import eigh_descending

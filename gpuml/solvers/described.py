@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpuml._arrays import Place, itemsize
-from gpuml._ops import all_finite
+from gpuml._arrays.ops import all_finite
 from gpuml.data import Folds, NeedsAllRows, count_rows, without_weights
 from gpuml.solvers.affine import Affine, stacked_image, transformed
 from gpuml.solvers.extrema import Extrema, atom_extrema

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, move, namespace
-from gpuml._ops import EPS, design, triangular_factor, zeros
+from gpuml._arrays.ops import EPS, design, triangular_factor, zeros
 from gpuml.data import Batch, Rows, rows_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.moments import atom_shifts, mean_shift

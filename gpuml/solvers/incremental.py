@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from gpuml._arrays import Array, namespace
-from gpuml._ops import triangular_factor
+from gpuml._arrays.ops import triangular_factor
 from gpuml.solvers.components import with_signs
 
 

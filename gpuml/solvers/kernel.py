@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuml._arrays import Array, move, namespace, to_host
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 from gpuml.data import Batch
 from gpuml.solvers._blocks import quiet
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._ops import EPS, constant
+from gpuml._arrays.ops import EPS, constant
 from gpuml.data import Folds
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.described import Described, describe, training_parts

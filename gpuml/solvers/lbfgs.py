@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 
 MEMORY = 8
 # A step that overshoots is kept while the slope at its end is at most this share of the first one.

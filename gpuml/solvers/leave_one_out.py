@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuml._arrays import Array, namespace
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 from gpuml.data import Rows, count_rows, cut
 from gpuml.solvers._blocks import Blocks
 from gpuml.solvers.described import Described

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
-from gpuml._threads import one_blas_thread
+from gpuml._arrays.threads import one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import AnyLossRows, gradients, own_threads
 from gpuml.solvers.newton import (

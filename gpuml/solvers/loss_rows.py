@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, is_numpy, is_out_of_memory, move, place_of
-from gpuml._ops import along_rows, zeros
-from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._arrays.ops import along_rows, zeros
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Aligned, Holders, spaced
 from gpuml.designs import Block, Dense, Design
 from gpuml.losses import Loss

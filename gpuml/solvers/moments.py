@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
-from gpuml._ops import add_gram, column_sums, constant, design, full_symmetric, zeros
+from gpuml._arrays.ops import add_gram, column_sums, constant, design, full_symmetric, zeros
 from gpuml.data import Batch, Rows, count_rows, every, rows_here, take
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 

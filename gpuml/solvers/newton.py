@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace
-from gpuml._ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
-from gpuml._threads import ordered_map
+from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
+from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.solvers._blocks import quiet

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuml._arrays import Array, device_of, to_host
-from gpuml._ops import EPS
+from gpuml._arrays.ops import EPS
 from gpuml.solvers._patterns import Quadratic, solve_on, times
 
 # Exchanges in a row that may leave as many contradictions as before.

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
-from gpuml._ops import EPS, constant
+from gpuml._arrays.ops import EPS, constant
 from gpuml.penalties import soft_threshold
 from gpuml.solvers._patterns import Quadratic, solve_on, times
 from gpuml.solvers._sweeps import solve_by_sweeps

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from gpuml._arrays import Array, namespace
-from gpuml._ops import constant, triangular_factor
+from gpuml._arrays.ops import constant, triangular_factor
 from gpuml.data import Batch, cut
 from gpuml.solvers._blocks import Blocks, quiet
 from gpuml.solvers.components import with_signs

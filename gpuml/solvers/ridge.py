@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._ops import EPS, constant, solve_spd
-from gpuml._threads import threads_for_order
+from gpuml._arrays.ops import EPS, constant, solve_spd
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds, Partition, row_indices
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._result import LinearModels, Status

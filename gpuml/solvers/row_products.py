@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gpuml._arrays import Array, namespace, place_of
-from gpuml._ops import column_sums
-from gpuml._threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._arrays.ops import column_sums
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.encodings import products
 from gpuml.encodings.packed import Packed
 from gpuml.solvers.standard import Standard, Sums

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
-from gpuml._ops import constant, zeros
+from gpuml._arrays.ops import constant, zeros
 from gpuml.data import Folds, count_rows, cut, take
 from gpuml.designs._sparse_ops import as_dense, times, transposed
 from gpuml.designs.sparse import float64_matrix

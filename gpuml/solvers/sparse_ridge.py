@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._ops import constant
+from gpuml._arrays.ops import constant
 from gpuml.data import Folds, split_weights
 from gpuml.designs._sparse_ops import times, transposed
 from gpuml.designs.sparse import column_sums, float64_matrix, squared

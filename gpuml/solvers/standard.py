@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gpuml._arrays import Array, move, namespace, place_of
-from gpuml._ops import EPS
+from gpuml._arrays.ops import EPS
 
 PLOIDY = 2
 

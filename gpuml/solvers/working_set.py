@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuml._arrays import device_of, namespace, to_host
-from gpuml._ops import constant, zeros
+from gpuml._arrays.ops import constant, zeros
 from gpuml.data import Batch, Folds, Partition, count_rows
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.described import Described

@@ -20,7 +20,7 @@ import numpy as np
 import sklearn
 
 import gpuml
-from gpuml.files import is_unfinished, replacing, unfinished_name
+from gpuml._persistence.files import is_unfinished, replacing, unfinished_name
 from gpuml_dask.tokens import token_of
 
 __all__ = ["Checkpoint", "Manifest", "token_of"]

@@ -18,8 +18,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn import cluster, covariance, ensemble, kernel_ridge
 
-from gpuml import _arrays
-from gpuml._arrays import Place, is_array, is_numpy, place_of
+from gpuml._arrays import Place, is_array, is_numpy, place_of, places
 from gpuml.adapters import _base, _place
 
 DEVICE = array_api_strict.Device("device1")
@@ -329,8 +328,8 @@ def install(monkeypatch) -> None:
             setattr(modules[path], model.__name__, model)
     for path, module in modules.items():
         monkeypatch.setitem(sys.modules, path, module)
-    monkeypatch.setattr(_arrays, "has_gpu", lambda: True)
-    monkeypatch.setattr(_arrays, "gpu_place", device_place)
+    monkeypatch.setattr(places, "has_gpu", lambda: True)
+    monkeypatch.setattr(places, "gpu_place", device_place)
     for module in (_place, _base):
         monkeypatch.setattr(module, "is_gpu", lambda place: place == device_place())
     monkeypatch.setattr(_place, "current_gpu", lambda home: home)

@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from gpuml._travel import Travels
+from gpuml._persistence.travel import Travels
 from gpuml.adapters import Adapter, all_rows
 
 ROWS = all_rows()

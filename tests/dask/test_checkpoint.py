@@ -21,7 +21,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpuml.files import unfinished_name
+from gpuml._persistence.files import unfinished_name
 from gpuml_dask.resuming import checkpoint as module
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 

@@ -14,8 +14,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import make_pipeline as sk_pipeline
 
 import gpuml
-from gpuml import _device_copies, data
+from gpuml import data
 from gpuml._arrays import HOST, move, place_of
+from gpuml._arrays import device_copies as _device_copies
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.pipeline import make_pipeline

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import gpuml.metrics
-from gpuml import _gathered
+from gpuml._arrays import gathered as _gathered
 from gpuml.cluster import KMeans
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from gpuml._threads import blas_threads
+from gpuml._arrays.threads import blas_threads
 from gpuml.encodings import Packed, _host, pack
 from gpuml.encodings.products import backward, both, counts, forward
 from gpuml.testing import ArrayLibrary, array_libraries

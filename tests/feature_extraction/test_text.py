@@ -178,7 +178,7 @@ def test_bad_input_changes_nothing(rng, cls):
 
 
 def test_a_gpu_that_is_asked_for_must_be_there(rng, monkeypatch):
-    monkeypatch.setattr("gpuml._arrays.has_gpu", lambda: False)
+    monkeypatch.setattr("gpuml._arrays.places.has_gpu", lambda: False)
     for cls in CLASSES:
         with config_context(device="cuda"), pytest.raises(RuntimeError, match="sees no GPU"):
             cls().fit_transform(texts(rng))

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gpuml
-from gpuml import _progress
-from gpuml._progress import Ticks
+from gpuml._settings import progress as _progress
+from gpuml._settings.progress import Ticks
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import (
     GridSearchCV,

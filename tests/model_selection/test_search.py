@@ -273,7 +273,7 @@ def test_containers_of_device_memory(rng):
 def test_searches_in_threads_leave_blas_as_it_was(rng):
     from concurrent.futures import ThreadPoolExecutor
 
-    from gpuml._threads import blas_threads, one_blas_thread
+    from gpuml._arrays.threads import blas_threads, one_blas_thread
 
     before = blas_threads()
     X, y = data(rng, n=2000, p=60)

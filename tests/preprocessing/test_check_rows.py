@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpuml._validation import check_rows
+from gpuml._inputs.validation import check_rows
 from gpuml.preprocessing import Normalizer
 
 

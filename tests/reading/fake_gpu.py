@@ -61,7 +61,7 @@ class FakeStream:
 
 
 class FakeLink:
-    """What gpuml._staging calls a link, to bytes that are a NumPy array.
+    """What gpuml._arrays.staging calls a link, to bytes that are a NumPy array.
 
     Attributes
     ----------

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from gpuml import _staging
-from gpuml._staging import Pieces, Stager
+from gpuml._arrays import staging as _staging
+from gpuml._arrays.staging import Pieces, Stager
 from gpuml.encodings import Packed, pack
 from gpuml.reading.buffers import N_BUFFERS, Blocks
 from gpuml.reading.sources import source_of

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuml import _staging
-from gpuml._staging import Pieces, Stager, copy_staged, n_threads, piece_bytes, runs
+from gpuml._arrays import staging as _staging
+from gpuml._arrays.staging import Pieces, Stager, copy_staged, n_threads, piece_bytes, runs
 from gpuml.testing import count_transfers
 from tests.reading.fake_gpu import FakeLink
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpuml._arrays import place_of
-from gpuml._ops import solve_spd
+from gpuml._arrays.ops import solve_spd
 from gpuml.data import Batch, cut, row_indices, take
 from gpuml.solvers import _blocks
 from gpuml.solvers.factors import atom_factors, centred_rows

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpuml import _ops
 from gpuml._arrays import namespace
+from gpuml._arrays import ops as _ops
 
 
 @pytest.mark.parametrize("n_columns", [8, 9, 15, 16, 31])

@@ -24,8 +24,8 @@ import numpy as np
 from sklearn import config_context
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of, synchronize
-from gpuml._ops import all_finite
-from gpuml._validation import check_weight
+from gpuml._arrays.ops import all_finite
+from gpuml._inputs.validation import check_weight
 from gpuml.adapters._clusters import by_rows, closeness, moments
 from gpuml.adapters._row import Conversion, NotFinite
 from gpuml.adapters.conversions import interop

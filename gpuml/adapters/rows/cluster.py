@@ -8,7 +8,7 @@ from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import as_array, is_array, move, namespace, place_of
-from gpuml._ops import all_finite
+from gpuml._arrays.ops import all_finite
 from gpuml.adapters._row import Row, only, unset, when, when_set
 from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
 from gpuml.adapters.conversions.dbscan import DBSCAN as DBSCAN_CONVERSION

@@ -7,8 +7,8 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import Array
-from gpuml._host_rows import naming_columns
-from gpuml._validation import check_finite
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import check_finite
 
 NUMBERS = "fiub"
 

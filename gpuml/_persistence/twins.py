@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from gpuml._arrays import is_cupyx_sparse, is_foreign, to_host
+from gpuml._persistence.stored import Walk, as_on_host
 from gpuml._sklearn import InvalidParameterError, validate_parameter_constraints
-from gpuml._stored import Walk, as_on_host
 
 OURS = ("gpuml", "gpuml_dask")
 THEIRS = ("sklearn", "umap")

@@ -15,12 +15,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
-from gpuml._foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
-from gpuml._frames import header_of, was_frame
-from gpuml._host_rows import FLOATS, host_floats, named_columns, naming_columns
-from gpuml._labels import Encoded, encode
-from gpuml._ops import all_finite
-from gpuml._output import register
+from gpuml._arrays.frames import header_of, was_frame
+from gpuml._arrays.labels import Encoded, encode
+from gpuml._arrays.ops import all_finite
+from gpuml._inputs.foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
+from gpuml._inputs.host_rows import FLOATS, host_floats, named_columns, naming_columns
+from gpuml._inputs.output import register
 from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sample_weight
 from gpuml.data import Batch
 from gpuml.exceptions import level_of_user

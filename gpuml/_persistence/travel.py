@@ -1,8 +1,8 @@
 """Models that travel: what pickles, joblib and skops keep of an estimator.
 
-A state is saved in terms that every machine has (`gpuml._stored`), with a mark that says who saved
-it. Copies within a process (`copy`, `deepcopy`, `clone`) have no mark, and keep arrays where they
-are.
+A state is saved in terms that every machine has (`gpuml._persistence.stored`), with a mark that
+says who saved it. Copies within a process (`copy`, `deepcopy`, `clone`) have no
+mark, and keep arrays where they are.
 """
 
 import copy
@@ -15,8 +15,8 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 from gpuml import __version__
-from gpuml._stored import loading_device, must_load_to_gpu, packed, unpacked
-from gpuml._twins import as_sklearn
+from gpuml._persistence.stored import loading_device, must_load_to_gpu, packed, unpacked
+from gpuml._persistence.twins import as_sklearn
 from gpuml.exceptions import VersionWarning
 
 __all__ = [

@@ -27,7 +27,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._config import DEVICES, current_settings
+from gpuml._settings.config import DEVICES, current_settings
 
 _loading: ContextVar[str | None] = ContextVar("gpuml_loading", default=None)
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from gpuml._arrays import Array, device_of, is_numpy
-from gpuml._threads import threads_for_order
+from gpuml._arrays.threads import threads_for_order
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from gpuml import _arrays
+from gpuml._arrays import moves, places
 
 # CUPTI's numbers for the directions of a copy. A CUDA array ("A", texture memory) lies on the
 # device; copies within and between devices cross nothing that a budget is about.
@@ -80,10 +80,10 @@ class _OwnMoves:
         self.read = self._tally.read
 
     def start(self):
-        _arrays.transfer_observers.append(self._tally.add)
+        moves.transfer_observers.append(self._tally.add)
 
     def stop(self):
-        _arrays.transfer_observers.remove(self._tally.add)
+        moves.transfer_observers.remove(self._tally.add)
 
 
 class _Cupti:
@@ -176,7 +176,7 @@ _own_moves = _OwnMoves()
 def open_source():
     """The best source of figures that works here, started; hand it to `close_source` once."""
     with _sources_lock:
-        source = _started_cupti() if _arrays.has_gpu() else None
+        source = _started_cupti() if places.has_gpu() else None
         if source is None:
             source = _started(_own_moves)
         _users[source] += 1

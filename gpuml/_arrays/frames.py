@@ -1,7 +1,8 @@
 """Frames that become arrays at the door: those of cuDF, on their device.
 
-Frames of the host (pandas, polars, Arrow) are left to scikit-learn; see `gpuml._host_rows`. No
-library of frames is imported here before somebody hands in one of its frames.
+Frames of the host (pandas, polars, Arrow) are left to scikit-learn; see
+`gpuml._inputs.host_rows`. No library of frames is imported here before
+somebody hands in one of its frames.
 """
 
 import weakref

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, free_bytes, is_numpy, move, synchronize
-from gpuml._config import current_settings
+from gpuml._settings.config import current_settings
 
 CHUNK_BYTES = 4 * 2**20
 MAX_THREADS = 12

@@ -1,0 +1,1 @@
+"""What users pass to estimators becomes arrays, or a clear error."""
