@@ -1,19 +1,11 @@
 """Scaling by the smallest and the largest value of each feature, on the device of the rows."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from sklearn import preprocessing as sk
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import HOST, Array, as_array, is_foreign, move, namespace, place_of
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_context
-from gpuml.extending import AffineStep
-from gpuml.preprocessing._affine import diagonal_map, is_dense, part_extrema
+from gpuml._arrays import Array, namespace
+from gpuml._inputs.validation import check_rows
 from gpuml.preprocessing._column_extrema import (
     column_extrema,
     max_abs,
@@ -21,125 +13,54 @@ from gpuml.preprocessing._column_extrema import (
     of_both,
     range_map,
 )
-from gpuml.preprocessing._places import as_asked, at_host, check_library, move_attributes
-from gpuml.solvers.affine import FittedStep, Parts
+from gpuml.preprocessing._places import host_dtype
+from gpuml.preprocessing._scaler import Scaler, beside, diagonal_step
+from gpuml.solvers.affine import Parts
 
 
-class _ByExtrema(AffineStep, Travels, TransformerMixin):
-    """What both scalers share, before scikit-learn's class: how rows come in and go out."""
+class _ByExtrema(Scaler):
+    """A scaler of which extrema tell everything.
 
-    # A step of a search that is fitted to all training parts from their extrema.
-    affine_is_diagonal = True
+    A class has `_found(low, high)`, the fitted arrays, for extrema (p,) or (S, p); `_extrema()` of
+    the rows so far; `_map(found)`, factor and offset; and `_scaled(X)`.
+    """
+
     affine_needs_extrema = True
+    _located_by: ClassVar[str] = "scale_"
 
     clip: bool
-    n_features_in_: int
     n_samples_seen_: int
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
-        """Find the extrema of each feature.
+    def _update(self, X, first, weight=None):
+        low, high = column_extrema(self, X)
+        n_before = 0
+        if not first:
+            before = self._extrema()
+            low = of_both(before[0], low, smallest=True)
+            high = of_both(before[1], high, smallest=False)
+            n_before = self.n_samples_seen_
+        self.__dict__.update(self._found(low, high), n_samples_seen_=n_before + X.shape[0])
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            `MaxAbsScaler` takes sparse matrices too, here and below.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : estimator
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
-            was.
-        """
-        with unchanged_on_error(self):
-            self._reset()
-            return self.partial_fit(X, y)
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y=None) -> Self:
-        """Take more rows into account, as one `fit` to all rows so far would.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : estimator
-
-        Raises
-        ------
-        ValueError
-            As for `fit`.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                move_attributes(self, HOST)
-                theirs: Any = super()
-                with naming_columns(self, X):
-                    return theirs.partial_fit(X, y)
-            first = not hasattr(self, "n_samples_seen_")
-            X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
-            extrema = column_extrema(self, X)
-            if not first:
-                move_attributes(self, place_of(X))
-            self._keep(*extrema, first)
-            self.n_samples_seen_ = X.shape[0] + (0 if first else self.n_samples_seen_)
-        return self
-
-    def transform(self, X):
-        """Scale rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            nan stays nan.
-
-        Returns
-        -------
-        X_tr : array of shape (n_samples, n_features)
-            In the library, on the device and of the dtype of X.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_library(self, X, "scale_", "transform")
-        if not is_foreign(X):
-            theirs: Any = super(_ByExtrema, at_host(self))
-            with naming_columns(self, X):
-                return theirs.transform(X)
-        return as_asked(self, self._scaled(check_rows(self, X, reset=False, allow_nan=True)))
-
-    def inverse_transform(self, X):
-        """Undo `transform`, but for what was clipped.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_original : array of shape (n_samples, n_features)
-            In the library, on the device and of the dtype of X.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        if not is_foreign(X):
-            theirs: Any = super(_ByExtrema, at_host(self))
-            return theirs.inverse_transform(X)
-        return self._unscaled(check_images(self, X, self.n_features_in_, allow_nan=True))
+    def _transform_there(self, X):
+        return self._scaled(check_rows(self, X, reset=False, allow_nan=True))
 
     def affine_obstacle(self, X: Any) -> str | None:
         """Why extrema do not tell the map: of dense rows they do, where nothing is clipped."""
-        return "clip=True" if self.clip else None if is_dense(X) else "sparse X"
+        return "clip=True" if self.clip else super().affine_obstacle(X)
+
+    def _known(self, parts: Parts) -> tuple[Array, Array]:
+        """Extrema (S, p) of the parts, of the dtype of X as a fit has them."""
+        if parts.extrema is None:
+            raise ValueError("Extrema of features are not known after a step that mixes features.")
+        low, high = parts.extrema()
+        xp = namespace(low)
+        dtype = getattr(xp, host_dtype(parts.batch.X).name)
+        return xp.astype(low, dtype), xp.astype(high, dtype)
+
+    def _step(self, parts, low, high):
+        found = self._found(low, high)
+        factor, offset = self._map(found)
+        return diagonal_step(parts, factor, offset, found, parts.n_rows)
 
 
 class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
@@ -189,31 +110,26 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     data_min_: Array
     data_max_: Array
 
-    def _keep(self, low, high, first):
-        if not first:
-            low = of_both(self.data_min_, low, smallest=True)
-            high = of_both(self.data_max_, high, smallest=False)
-        self.scale_, self.min_ = range_map(low, high, self.feature_range)
-        self.data_min_, self.data_max_, self.data_range_ = low, high, high - low
+    def _extrema(self):
+        return self.data_min_, self.data_max_
+
+    def _found(self, low, high):
+        scale, offset = range_map(low, high, self.feature_range)
+        extrema = {"data_min_": low, "data_max_": high, "data_range_": high - low}
+        return {"scale_": scale, "min_": offset, **extrema}
+
+    def _map(self, found):
+        return found["scale_"], found["min_"]
 
     def _scaled(self, X):
-        X = X * _like(self.scale_, X)
-        X += _like(self.min_, X)
+        X = X * beside(self.scale_, X)
+        X += beside(self.min_, X)
         return namespace(X).clip(X, *map(float, self.feature_range)) if self.clip else X
 
-    def _unscaled(self, X):
-        X = X - _like(self.min_, X)
-        X /= _like(self.scale_, X)
+    def _undone(self, X):
+        X = X - beside(self.min_, X)
+        X /= beside(self.scale_, X)
         return X
-
-    def multi_affine(
-        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
-    ) -> list[FittedStep]:
-        """Fit every candidate to every training part, from extrema; see `StandardScaler`."""
-        low, high = part_extrema(parts)
-        return [
-            _range_step(parts, low, high, {**vars(self), **c}["feature_range"]) for c in candidates
-        ]
 
 
 class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
@@ -258,54 +174,25 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
 
     max_abs_: Array
 
-    def _keep(self, low, high, first):
+    def _extrema(self):
+        return -self.max_abs_, self.max_abs_
+
+    def _found(self, low, high):
         largest = max_abs(low, high)
-        if not first:
-            largest = of_both(self.max_abs_, largest, smallest=False)
-        self.max_abs_, self.scale_ = largest, not_zero(largest)
+        return {"max_abs_": largest, "scale_": not_zero(largest)}
+
+    def _map(self, found):
+        scale = found["scale_"]
+        return 1.0 / scale, namespace(scale).zeros_like(scale)
 
     def _scaled(self, X):
-        X = X / _like(self.scale_, X)
+        X = X / beside(self.scale_, X)
         return namespace(X).clip(X, -1.0, 1.0) if self.clip else X
 
-    def _unscaled(self, X):
-        return X * _like(self.scale_, X)
-
-    def multi_affine(
-        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
-    ) -> list[FittedStep]:
-        """Fit every candidate to every training part, from extrema; see `StandardScaler`."""
-        low, high = part_extrema(parts)
-        largest = max_abs(low, high)
-        scale, home = not_zero(largest), parts.batch.home
-
-        def pick(s):
-            found = {"max_abs_": largest, "scale_": scale}
-            attributes = {name: move(x[s, :], home) for name, x in found.items()}
-            return {**attributes, "n_samples_seen_": parts.n_rows[s]}
-
-        step = FittedStep(diagonal_map(1.0 / scale, namespace(scale).zeros_like(scale)), pick)
-        return [step for _ in candidates]
+    def _undone(self, X):
+        return X * beside(self.scale_, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
-
-
-def _like(attribute, X):
-    """A fitted array where X is, of its dtype."""
-    place = place_of(X)
-    return place.xp.astype(move(attribute, place), X.dtype)
-
-
-def _range_step(parts, low, high, feature_range):
-    scale, offset = range_map(low, high, feature_range)
-    found = {"scale_": scale, "min_": offset, "data_min_": low, "data_max_": high}
-    found["data_range_"] = high - low
-
-    def pick(s):
-        attributes = {name: move(x[s, :], parts.batch.home) for name, x in found.items()}
-        return {**attributes, "n_samples_seen_": parts.n_rows[s]}
-
-    return FittedStep(diagonal_map(scale, offset), pick)

@@ -2,7 +2,7 @@
 
 import numbers
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn import impute as sk
@@ -18,9 +18,8 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_context, is_pandas_na, is_scalar_nan
+from gpuml._inputs.validation import check_images, check_rows
+from gpuml._sklearn import is_pandas_na, is_scalar_nan
 from gpuml.preprocessing._fills import (
     column_means,
     column_medians,
@@ -28,10 +27,11 @@ from gpuml.preprocessing._fills import (
     count_missing,
     per_column,
 )
-from gpuml.preprocessing._places import as_asked, at_host, check_library, host_dtype
+from gpuml.preprocessing._places import at_host, host_dtype
+from gpuml.preprocessing._transformer import Transformer
 
 
-class SimpleImputer(Travels, sk.SimpleImputer):
+class SimpleImputer(Transformer, sk.SimpleImputer):
     """Fill missing values with the mean, median, most frequent value or a constant.
 
     Arrays of CuPy, torch and other libraries are worked on where they are; host data, strings and
@@ -75,36 +75,15 @@ class SimpleImputer(Travels, sk.SimpleImputer):
            [3.]])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
-        """Find what to fill with.
+    _needs_numbers = False
+    _located_by = "statistics_"
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : SimpleImputer
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's SimpleImputer rejects. A failed fit leaves the estimator
-            as it was.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                return super().fit(X, y)
-            X = self._check_foreign(X, reset=True)
-            n_missing = count_missing(X, self._is_missing)
-            self._fit_indicator((n_missing > 0)[None, :])
-            self._fit_dtype = self._fill_dtype = host_dtype(X)
-            self.statistics_ = self._statistics(X, X.shape[0] - n_missing)
-        return self
+    def _fit_there(self, X):
+        X = self._check_foreign(X, reset=True)
+        n_missing = count_missing(X, self._is_missing)
+        self._fit_indicator((n_missing > 0)[None, :])
+        self._fit_dtype = self._fill_dtype = host_dtype(X)
+        self.statistics_ = self._statistics(X, X.shape[0] - n_missing)
 
     def _check_foreign(self, X, *, reset):
         _check_numeric(self.missing_values)
@@ -158,28 +137,7 @@ class SimpleImputer(Travels, sk.SimpleImputer):
         empty = 0.0 if self.keep_empty_features else float("nan")
         return xp.where(move(seen > 0, place), found, xp.full_like(found, empty))
 
-    def transform(self, X):
-        """Fill missing values.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_imputed : array of shape (n_samples, n_features_out)
-            In the library, on the device and of the dtype of X.
-
-        Raises
-        ------
-        ValueError
-            For rows that scikit-learn's SimpleImputer rejects.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_library(self, X, "statistics_", "transform")
-        if not is_foreign(X):
-            return sk.SimpleImputer.transform(at_host(self), X)
+    def _transform_there(self, X):
         X = self._check_foreign(X, reset=False)
         xp, place = namespace(X), place_of(X)
         missing = self._is_missing(X)
@@ -192,7 +150,7 @@ class SimpleImputer(Travels, sk.SimpleImputer):
         if self.add_indicator:
             flagged = xp.take(missing, move(self.indicator_.features_, place), axis=1)
             filled = xp.concat([filled, xp.astype(flagged, X.dtype)], axis=1)
-        return as_asked(self, filled)
+        return filled
 
     def _kept(self, statistics: np.ndarray) -> np.ndarray:
         """Features that `transform` gives; it warns of others."""
@@ -204,7 +162,7 @@ class SimpleImputer(Travels, sk.SimpleImputer):
         warnings.warn(
             f"Skipping features without any observed values: {left_out}. At least one non-missing "
             f"value is needed for imputation with strategy='{self.strategy}'.",
-            stacklevel=3,
+            stacklevel=6,
         )
         return np.flatnonzero(~np.isnan(statistics))
 

@@ -1,20 +1,15 @@
 """Rows scaled to unit norm, on the device of the rows."""
 
-from typing import Self
-
 from sklearn import preprocessing as sk
 
-from gpuml._arrays import as_array, is_foreign, namespace
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_rows, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_context
-from gpuml.preprocessing._places import as_asked
+from gpuml._arrays import namespace
+from gpuml._inputs.validation import check_rows
+from gpuml.preprocessing._transformer import Transformer
 
 ORDERS = {"l1": 1, "l2": 2, "max": float("inf")}
 
 
-class Normalizer(Travels, sk.Normalizer):
+class Normalizer(Transformer, sk.Normalizer):
     r"""Divide each row by its norm, :math:`z_i = x_i / |x_i|`.
 
     A row of zeros stays as it is. Arrays of CuPy, torch and other libraries are worked on where
@@ -41,32 +36,8 @@ class Normalizer(Travels, sk.Normalizer):
            [0. , 1. ]])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
-        """Check the parameters and X; nothing is learnt.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : Normalizer
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's Normalizer rejects.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                with naming_columns(self, X):
-                    return super().fit(X, y)
-            check_rows(self, X, reset=True)
-        return self
+    def _fit_there(self, X):
+        check_rows(self, X, reset=True)
 
     def transform(self, X, copy=None):
         """Scale rows to unit norm.
@@ -87,13 +58,12 @@ class Normalizer(Travels, sk.Normalizer):
         ValueError
             If X has other features than in `fit`, or holds nan or inf.
         """
-        X = as_array(X)
-        if not is_foreign(X):
-            with naming_columns(self, X):
-                return super().transform(X, copy)
+        return self._transformed(X, copy)
+
+    def _transform_there(self, X, copy=None):
         X = check_rows(self, X, reset=False)
         xp = namespace(X)
         norms = xp.linalg.vector_norm(X, axis=1, keepdims=True, ord=ORDERS[self.norm])
         # scikit-learn's bound for a row of zeros.
         tiny = norms < 10 * float(xp.finfo(X.dtype).eps)
-        return as_asked(self, X / xp.where(tiny, xp.ones_like(norms), norms))
+        return X / xp.where(tiny, xp.ones_like(norms), norms)

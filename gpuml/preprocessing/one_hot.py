@@ -1,6 +1,6 @@
 """A column for each category, on the device of the rows."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn import preprocessing as sk
@@ -17,13 +17,12 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_context
-from gpuml.preprocessing._places import as_asked, wants_frame
+from gpuml._inputs.validation import check_images, check_rows
+from gpuml.preprocessing._places import wants_frame
+from gpuml.preprocessing._transformer import Transformer
 
 
-class OneHotEncoder(Travels, sk.OneHotEncoder):
+class OneHotEncoder(Transformer, sk.OneHotEncoder):
     """A column of 0 and 1 for each category of each feature.
 
     Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
@@ -65,62 +64,19 @@ class OneHotEncoder(Travels, sk.OneHotEncoder):
            [1., 0.]])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
-        """Find the categories of each feature.
+    _needs_numbers = False
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : None
-            Ignored.
+    def _fit_there(self, X):
+        if self.min_frequency is not None or self.max_categories is not None:
+            raise ValueError(
+                "min_frequency and max_categories need host data: convert X to NumPy, or leave "
+                "both at None."
+            )
+        X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
+        # scikit-learn's fit sees one row or more of each category, and checks parameters.
+        sk.OneHotEncoder.fit(self, _one_of_each(X))
 
-        Returns
-        -------
-        self : OneHotEncoder
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's OneHotEncoder rejects, and for device data with
-            parameters that need host data. A failed fit leaves the estimator as it was.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                return super().fit(X, y)
-            if self.min_frequency is not None or self.max_categories is not None:
-                raise ValueError(
-                    "min_frequency and max_categories need host data: convert X to NumPy, or leave "
-                    "both at None."
-                )
-            X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
-            # scikit-learn's fit sees one row or more of each category, and checks parameters.
-            super().fit(_one_of_each(X))
-        return self
-
-    def transform(self, X):
-        """Encode rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_out : array or sparse matrix of shape (n_samples, n_encoded_features)
-            In the library and on the device of X.
-
-        Raises
-        ------
-        ValueError
-            For unknown categories with ``handle_unknown="error"``, other features than in `fit`,
-            and device data other than CuPy's with ``sparse_output=True``.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        if not is_foreign(X):
-            return super().transform(X)
+    def _transform_there(self, X):
         kind = place_of(X).kind
         if self._infrequent_enabled:
             raise ValueError("min_frequency and max_categories need host data: convert X to NumPy.")
@@ -135,7 +91,7 @@ class OneHotEncoder(Travels, sk.OneHotEncoder):
         codes = self._codes(X)
         if self.sparse_output:
             return _csr(codes, self._n_features_outs, np.dtype(self.dtype))
-        return as_asked(self, _dense(codes, self._n_features_outs, np.dtype(self.dtype)))
+        return _dense(codes, self._n_features_outs, np.dtype(self.dtype))
 
     def _codes(self, X: Array) -> list[Array]:
         """For each feature, the number of its column for each row (n,); -1 for none."""

@@ -1,20 +1,16 @@
 """Products of features up to a degree, on the device of the rows."""
 
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any
 
 from sklearn import preprocessing as sk
-from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, device_of, is_foreign, namespace
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_rows, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_context
-from gpuml.preprocessing._places import as_asked
+from gpuml._arrays import Array, device_of, namespace
+from gpuml._inputs.validation import check_rows
+from gpuml.preprocessing._transformer import Transformer
 
 
-class PolynomialFeatures(Travels, sk.PolynomialFeatures):
+class PolynomialFeatures(Transformer, sk.PolynomialFeatures):
     r"""All products of features up to a degree, :math:`\prod_j x_j^{e_j}, \sum_j e_j \le d`.
 
     Arrays of CuPy, torch and other libraries are worked on where they are; host data, sparse rows
@@ -47,58 +43,12 @@ class PolynomialFeatures(Travels, sk.PolynomialFeatures):
     array([[1., 2., 3., 4., 6., 9.]])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
-        """Count the products.
+    def _fit_there(self, X):
+        X = check_rows(self, X, reset=True)
+        # Only the number of features counts, so that one row of zeros says it all.
+        sk.PolynomialFeatures.fit(self, [[0.0] * X.shape[1]])
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : PolynomialFeatures
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's PolynomialFeatures rejects. A failed fit leaves the
-            estimator as it was.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                with naming_columns(self, X):
-                    return super().fit(X, y)
-            X = check_rows(self, X, reset=True)
-            # Only the number of features counts, so that one row of zeros says it all.
-            super().fit([[0.0] * X.shape[1]])
-        return self
-
-    def transform(self, X):
-        """Products of the features of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        XP : array of shape (n_samples, n_output_features_)
-            In the library, on the device and of the dtype of X.
-
-        Raises
-        ------
-        ValueError
-            If X has other features than in `fit`, or holds nan or inf.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        if not is_foreign(X):
-            with naming_columns(self, X):
-                return super().transform(X)
+    def _transform_there(self, X):
         X = check_rows(self, X, reset=False)
         XP = _empty((X.shape[0], self.n_output_features_), self.order, like=X)
         column = 0
@@ -106,7 +56,7 @@ class PolynomialFeatures(Travels, sk.PolynomialFeatures):
             XP[:, 0] = 1.0
             column = 1
         self._write_products(X, XP, column)
-        return as_asked(self, XP)
+        return XP
 
     def _write_products(self, X: Array, XP: Array, column: int) -> None:
         """Write all products of degree 1 and more, from a column on."""

@@ -1,51 +1,23 @@
 """Centring and scaling to unit variance, on the device of the rows."""
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn import preprocessing as sk
-from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import (
-    HOST,
-    Array,
-    Place,
-    as_array,
-    is_array,
-    is_foreign,
-    move,
-    namespace,
-    place_of,
-    to_host,
-)
+from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import (
-    check_finite,
-    check_images,
-    check_rows,
-    check_weight,
-    unchanged_on_error,
-)
-from gpuml._persistence.travel import Travels
+from gpuml._inputs.validation import check_finite, check_rows, check_weight, unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml.extending import AffineStep
-from gpuml.preprocessing._affine import diagonal_map, is_dense
 from gpuml.preprocessing._column_sums import ColumnMoments, column_moments
-from gpuml.preprocessing._places import (
-    as_asked,
-    at_host,
-    check_library,
-    host_dtype,
-    move_attributes,
-)
-from gpuml.solvers.affine import FittedStep, Parts
+from gpuml.preprocessing._places import host_dtype
+from gpuml.preprocessing._scaler import Scaler, beside, diagonal_step
+from gpuml.solvers.affine import Parts
 from gpuml.solvers.moments import normal_equations
 
 
-class StandardScaler(AffineStep, Travels, sk.StandardScaler):
+class StandardScaler(Scaler, sk.StandardScaler):
     r"""Remove the mean of each feature and scale it to unit variance.
 
     .. math:: z_j = (x_j - m_j) / s_j, \qquad m_j = \sum_i w_i x_{ij} / \sum_i w_i, \qquad
@@ -100,7 +72,7 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
 
     # Hyper-parameters that may differ between candidates of one call of `multi_affine`.
     affine_params = ("with_mean", "with_std")
-    affine_is_diagonal = True
+    _located_by: ClassVar[str] = "mean_"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None) -> Self:
@@ -148,35 +120,34 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
         ValueError
             As for `fit`.
         """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            if not is_foreign(X):
-                move_attributes(self, HOST)
-                weight = as_array(sample_weight)
-                weight = to_host(weight) if is_foreign(weight) else weight
-                with naming_columns(self, X):
-                    return super().partial_fit(X, y, weight)
-            first = not hasattr(self, "n_samples_seen_")
-            X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
-            weight = check_weight(sample_weight, X)
-            uses_sums = self.with_mean or self.with_std
-            found = column_moments(X, weight if uses_sums else None)
-            if not np.isfinite(found.squares).all():
-                check_finite(X, "X", self, allow_nan=True)
-            found = found if first else _before(self).merged(found)
-            # If only rows are counted, scikit-learn counts them without weights, in these dtypes.
-            row_dtype = np.dtype(np.int64) if weight is None else host_dtype(X)
-            self._keep(found, place_of(X), np.dtype(np.float64) if uses_sums else row_dtype)
-        return self
+        X, weight = as_array(X), as_array(sample_weight)
+        if is_foreign(weight) and not is_foreign(X):
+            weight = to_host(weight)
+        return self._fit_more(X, y, weight)
 
-    def _keep(self, found: ColumnMoments, place: Place, count_dtype: np.dtype) -> None:
-        mean, var = found.mean, found.variance
-        scale = _scales(var, mean, found.count, np)
-        self.mean_ = move(mean, place) if self.with_mean or self.with_std else None
-        self.var_ = move(var, place) if self.with_std else None
-        self.scale_ = move(scale, place) if self.with_std else None
-        count = found.count.astype(count_dtype)
+    def _update(self, X, first, weight=None):
+        weight = check_weight(weight, X)
+        uses_sums = self.with_mean or self.with_std
+        found = column_moments(X, weight if uses_sums else None)
+        if not np.isfinite(found.squares).all():
+            check_finite(X, "X", self, allow_nan=True)
+        found = found if first else _before(self).merged(found)
+        # If only rows are counted, scikit-learn counts them without weights, in these dtypes.
+        row_dtype = np.dtype(np.int64) if weight is None else host_dtype(X)
+        count = found.count.astype(np.float64 if uses_sums else row_dtype)
+        place = place_of(X)
+        scale = _scales(found.variance, found.mean, found.count, np)
+        arrays = self._asked(found.mean, found.variance, scale)
+        self.__dict__.update({name: move(a, place) for name, a in arrays.items()})
         self.n_samples_seen_ = count[0] if count.min() == count.max() else move(count, place)
+
+    def _asked(self, mean, var, scale):
+        """Fitted arrays, None where the parameters do not ask for one."""
+        return {
+            "mean_": mean if self.with_mean or self.with_std else None,
+            "var_": var if self.with_std else None,
+            "scale_": scale if self.with_std else None,
+        }
 
     def transform(self, X, copy=None):
         """Centre and scale rows.
@@ -193,27 +164,18 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
         X_tr : array of shape (n_samples, n_features)
             In the library, on the device and of the dtype of X.
         """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_library(self, X, "mean_", "transform")
-        if not is_foreign(X):
-            with naming_columns(self, X):
-                return sk.StandardScaler.transform(at_host(self), X, copy)
+        return self._transformed(X, copy)
+
+    def _transform_there(self, X, copy=None):
         rows = check_rows(self, X, reset=False, allow_nan=True)
         may_write = rows is not X or not (self.copy if copy is None else copy)
-        return as_asked(self, self._map(rows, may_write))
-
-    def _map(self, X, may_write):
-        place = place_of(X)
         if self.with_mean:
-            mean = place.xp.astype(move(self.mean_, place), X.dtype)
-            X = (operator.isub if may_write else operator.sub)(X, mean)
+            rows = (operator.isub if may_write else operator.sub)(rows, beside(self.mean_, rows))
             may_write = True
         if self.with_std:
-            scale = place.xp.astype(move(self.scale_, place), X.dtype)
-            X = (operator.itruediv if may_write else operator.truediv)(X, scale)
-            may_write = True
-        return X if may_write else place.xp.asarray(X, copy=True)
+            scale = beside(self.scale_, rows)
+            return (operator.itruediv if may_write else operator.truediv)(rows, scale)
+        return rows if may_write else namespace(rows).asarray(rows, copy=True)
 
     def inverse_transform(self, X, copy=None):
         """Undo `transform`.
@@ -229,38 +191,15 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
         X_original : array of shape (n_samples, n_features)
             In the library, on the device and of the dtype of X.
         """
-        check_is_fitted(self)
-        X = as_array(X)
-        if not is_foreign(X):
-            return sk.StandardScaler.inverse_transform(at_host(self), X, copy)
-        X = check_images(self, X, self.n_features_in_, allow_nan=True)
-        place = place_of(X)
+        return self._inverted(X, copy)
+
+    def _undone(self, X):
         if self.with_std:
-            X = X * place.xp.astype(move(self.scale_, place), X.dtype)
-        if self.with_mean:
-            X = X + place.xp.astype(move(self.mean_, place), X.dtype)
-        return X
+            X = X * beside(self.scale_, X)
+        return X + beside(self.mean_, X) if self.with_mean else X
 
-    def affine_obstacle(self, X: Any) -> str | None:
-        """Why moments do not tell the map: of dense rows they do (`copy` has no influence)."""
-        return None if is_dense(X) else "sparse X"
-
-    def multi_affine(
-        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
-    ) -> list[FittedStep]:
-        """Fit every candidate to every training part, from moments.
-
-        Parameters
-        ----------
-        parts : Parts
-        candidates : sequence of dicts
-            Values of `affine_params`; what one leaves out is as on this estimator.
-
-        Returns
-        -------
-        list of FittedStep
-            One for each candidate.
-        """
+    def _known(self, parts: Parts) -> tuple[np.ndarray, Array, Array, Array]:
+        """Weights (S,), means, variances and scales (S, p) of the training parts, from moments."""
         xp = namespace(parts.moments.gram)
         normal = normal_equations(parts.moments, True)
         count = parts.moments.gram[:, -1, -1]
@@ -270,37 +209,16 @@ class StandardScaler(AffineStep, Travels, sk.StandardScaler):
         scale = _scales(var, normal.x_mean, count[:, None], xp)
         # Moments know a variance less well than rows do: what may be rounding counts as constant.
         scale = xp.where(squares <= normal.noise, xp.ones_like(scale), scale)
-        found = _Found(parts, to_host(count), normal.x_mean, var, scale)
-        return [
-            found.step(c.get("with_mean", self.with_mean), c.get("with_std", self.with_std))
-            for c in candidates
-        ]
+        return to_host(count), normal.x_mean, var, scale
 
-
-class _Found:
-    """Means, variances and scales (S, p) of the training parts, for any parameters."""
-
-    def __init__(self, parts, count, mean, var, scale):
-        self.parts, self.count, self.mean, self.var, self.scale = parts, count, mean, var, scale
-
-    def step(self, with_mean: bool, with_std: bool) -> FittedStep:
-        xp = namespace(self.mean)
-        shrink = 1.0 / self.scale if with_std else xp.ones_like(self.scale)
-        offset = -self.mean * shrink if with_mean else xp.zeros_like(self.mean)
-        maps = diagonal_map(shrink, offset)
-        return FittedStep(maps, lambda s: self.attributes(s, with_mean, with_std))
-
-    def attributes(self, s: int, with_mean: bool, with_std: bool) -> dict[str, Any]:
-        home = self.parts.batch.home
-        uses_sums = with_mean or with_std
-        row_dtype = host_dtype(self.parts.batch.X) if self.parts.weighted else np.dtype(np.int64)
-        n_rows = row_dtype.type(self.parts.n_rows[s])
-        return {
-            "mean_": move(self.mean[s, :], home) if uses_sums else None,
-            "var_": move(self.var[s, :], home) if with_std else None,
-            "scale_": move(self.scale[s, :], home) if with_std else None,
-            "n_samples_seen_": self.count[s] if uses_sums else n_rows,
-        }
+    def _step(self, parts, count, mean, var, scale):
+        xp = namespace(mean)
+        shrink = 1.0 / scale if self.with_std else xp.ones_like(scale)
+        offset = -mean * shrink if self.with_mean else xp.zeros_like(mean)
+        if not (self.with_mean or self.with_std):
+            row_dtype = host_dtype(parts.batch.X) if parts.weighted else np.dtype(np.int64)
+            count = np.asarray(parts.n_rows, row_dtype)
+        return diagonal_step(parts, shrink, offset, self._asked(mean, var, scale), count)
 
 
 def _scales(var: Array, mean: Array, count: Array, xp: Any) -> Array:

@@ -1,0 +1,98 @@
+"""What the transformers share: rows in CPU memory are scikit-learn's work, others are ours."""
+
+from contextlib import nullcontext
+from typing import Any, ClassVar, Self
+
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, is_foreign
+from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.validation import unchanged_on_error
+from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _fit_context
+from gpuml.preprocessing._places import as_asked, at_host, check_library
+
+
+class Transformer(Travels, TransformerMixin):
+    """`fit` and `transform`, before scikit-learn's class, which does both to rows in CPU memory.
+
+    A class has `_fit_there(X)` and `_transform_there(X)` for arrays of other libraries, which are
+    not checked yet.
+    """
+
+    # Whether rows in CPU memory have to be numbers, so that errors can name the other columns.
+    _needs_numbers: ClassVar[bool] = True
+    # The fitted array that scikit-learn's array-API dispatch is asked about.
+    _located_by: ClassVar[str | None] = None
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None) -> Self:
+        """Learn what `transform` needs to know of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class of the same name rejects, and for arrays of other
+            libraries with parameters that need NumPy's. A failed fit leaves the estimator as it
+            was.
+        """
+        with unchanged_on_error(self):
+            X = as_array(X)
+            if is_foreign(X):
+                self._fit_there(X)
+            else:
+                with self._naming(X):
+                    super().fit(X, y)
+        return self
+
+    def transform(self, X):
+        """Transform rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : array or sparse matrix of shape (n_samples, n_features_out)
+            In the library, on the device and of the dtype of X, unless a parameter names another
+            dtype.
+
+        Raises
+        ------
+        ValueError
+            For rows that scikit-learn's class of the same name rejects, such as those with other
+            features than in `fit`.
+        """
+        return self._transformed(X)
+
+    def _transformed(self, X: Any, *options: Any) -> Any:
+        check_is_fitted(self)
+        X = as_array(X)
+        if self._located_by is not None:
+            check_library(self, X, self._located_by, "transform")
+        if is_foreign(X):
+            return as_asked(self, self._transform_there(X, *options))
+        theirs: Any = super(Transformer, at_host(self))
+        with self._naming(X):
+            return theirs.transform(X, *options)
+
+    def _naming(self, X):
+        return naming_columns(self, X) if self._needs_numbers else nullcontext()
+
+    def _fit_there(self, X: Array) -> None:
+        raise NotImplementedError
+
+    def _transform_there(self, X: Array, *options: Any) -> Any:
+        raise NotImplementedError
