@@ -1,72 +1,43 @@
 """Classes as targets of linear models: their counts, their weights, and models of them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, to_host
-from gpuml.data import Batch, Folds, split_weights
+from gpuml.data import Folds, split_weights
 from gpuml.linear_model._classifier import weights_of_classes
-from gpuml.linear_model._loss_stack import Family, LossStack, row_weights, sum_over_pieces
-from gpuml.linear_model._responses import Classifying, Logits
+from gpuml.linear_model._losses import Family, row_weights, sum_over_pieces
+from gpuml.linear_model._models import Models, at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.resampling.stand_ins import no_weight, refuse
 
 
-class ClassStack(Classifying, LossStack):
-    """What `multifit` of a classifier that minimises a loss returns."""
+def class_family(class_weight: Any, folds: Folds) -> Family:
+    """The loss and weights of the classes of some rows, for logistic models.
 
-
-@dataclass(frozen=True)
-class ClassModels:
-    """Logistic models: what `fit_loss` asks of the kind of models, see `Kind`.
-
-    Attributes
-    ----------
-    class_weight : dict, "balanced" or None
+    Raises
+    ------
+    UnfittableSplits
+        If the training part of a split lacks a class, or a balanced one weighs nothing.
     """
+    counts = class_counts(folds, fewest=2)
+    factors = class_factors(class_weight, folds)
+    n_classes = folds.batch.n_classes
+    loss, n_vectors = (BINOMIAL, 1) if n_classes == 2 else (MULTINOMIAL, n_classes)
+    return Family(loss, n_vectors, int(counts.min()), no_weight(class_weight), factors)
 
-    class_weight: Any
 
-    stack = ClassStack
-
-    def family(self, folds: Folds) -> Family:
-        """The loss and weights of the classes of some rows.
-
-        Raises
-        ------
-        UnfittableSplits
-            If the training part of a split lacks a class, or a balanced one weighs nothing.
-        """
-        counts = class_counts(folds, fewest=2)
-        factors = class_factors(self.class_weight, folds)
-        n_classes = folds.batch.n_classes
-        loss, n_vectors = (BINOMIAL, 1) if n_classes == 2 else (MULTINOMIAL, n_classes)
-        return Family(loss, n_vectors, int(counts.min()), factors)
-
-    def why_weightless(self) -> str:
-        """What to say of a training part that weighs nothing."""
-        return no_weight(self.class_weight)
-
-    def responses(self, coef: Array, intercept: Array) -> Logits:
-        """What models say of rows."""
-        return Logits(coef, intercept)
-
-    def attributes(
-        self, batch: Batch, coef: Array, intercept: Array, n_iter: int, *, fit_intercept: bool
-    ) -> dict:
-        """Fitted attributes, in the library and on the device of the user's X."""
-        home = batch.home
-        return {
-            "classes_": batch.classes,
-            "coef_": coef,
-            "intercept_": intercept,
-            "n_iter_": home.xp.asarray(
-                np.asarray([n_iter], dtype=np.int32),
-                device=None if home.kind == "numpy" else home.device,
-            ),
-        }
+def class_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:
+    """Fitted attributes of a logistic model, in the library and on the device of the user's X."""
+    batch = models.folds.batch
+    home = batch.home
+    n_iter = np.asarray([models.iterations_of(candidate, split)], dtype=np.int32)
+    return {
+        "classes_": batch.classes,
+        "intercept_": at_home(models.intercept[candidate, split, ...], batch),
+        "n_iter_": home.xp.asarray(n_iter, device=None if home.kind == "numpy" else home.device),
+    }
 
 
 def class_counts(folds: Folds, fewest: int = 1) -> np.ndarray:

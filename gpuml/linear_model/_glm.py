@@ -1,7 +1,8 @@
 """What generalised linear models share: a fit as a batch of one, prediction, D^2."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -15,66 +16,14 @@ from gpuml.data import Batch, Folds, resident, split_weights, whole
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._base import LinearPredictor, linear_response, work_of_steps
 from gpuml.linear_model._logistic_parameters import warn_if_stopped
-from gpuml.linear_model._loss_stack import (
-    Family,
-    LossStack,
-    Strength,
-    fit_loss,
-    sum_over_pieces,
-)
-from gpuml.linear_model._responses import Means, Predicting
+from gpuml.linear_model._losses import Family, Problem, Strength, sum_over_pieces
+from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.linear_model._sparse_input import sparse_fit_batch, sparse_response
 from gpuml.losses import Loss
 from gpuml.metrics.regression import d2_tweedie_score
 from gpuml.resampling.stand_ins import no_weight
 from gpuml.solvers.loss_models import Options
 from gpuml.solvers.sparse_rows import SparseBatch
-
-
-class MeanStack(Predicting, LossStack):
-    """What `multifit` of a generalised linear model returns."""
-
-
-@dataclass(frozen=True)
-class MeanModels:
-    """Models of the mean of a target: what `fit_loss` asks of the kind of models, see `Kind`.
-
-    Attributes
-    ----------
-    loss : Loss
-    theirs : object
-        scikit-learn's loss, which methods of its class ask.
-    """
-
-    loss: Loss
-    theirs: Any
-
-    stack = MeanStack
-
-    def family(self, folds: Folds) -> Family:
-        """The loss, whose penalties are added to its mean."""
-        counts = sum_over_pieces(folds, _nonzero)
-        rarest = int(namespace(counts).min(counts))
-        return Family(self.loss, 1, rarest, of_mean=True)
-
-    def why_weightless(self) -> str:
-        """What to say of a training part that weighs nothing."""
-        return no_weight(None)
-
-    def responses(self, coef: Array, intercept: Array) -> Means:
-        """What models say of rows."""
-        return Means(coef, intercept, self.loss)
-
-    def attributes(
-        self, batch: Batch, coef: Array, intercept: Array, n_iter: int, *, fit_intercept: bool
-    ) -> dict:
-        """Fitted attributes, in the library and on the device of the user's X."""
-        intercept = intercept[0, ...]
-        if batch.home.kind == "numpy":
-            intercept = intercept[()]
-        level = intercept if fit_intercept else 0.0
-        fitted = {"coef_": coef[0, ...], "intercept_": level, "n_iter_": n_iter}
-        return {**fitted, "_base_loss": self.theirs}
 
 
 def _nonzero(folds):
@@ -134,7 +83,7 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
         with unchanged_on_error(self), small_arrays():
             folds = whole(self.multifit_batch(X, y, sample_weight))
             start = self._start(folds.batch) if self.warm_start else None
-            self.__dict__.update(self._stack(folds, [self._strength({})], start).pick(0, 0))
+            self.__dict__.update(self._models(folds, [self._strength({})], start).pick(0, 0))
         return self
 
     def predict(self, X):
@@ -220,7 +169,7 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
         folds: Folds,
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
-    ) -> LossStack:
+    ) -> Models:
         """Fit every candidate on the training part of every split, in the same passes.
 
         Parameters
@@ -233,11 +182,11 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
 
         Returns
         -------
-        LossStack
+        RegressionModels
         """
-        return self._stack(folds, [self._strength(each) for each in candidates], None, advance)
+        return self._models(folds, [self._strength(each) for each in candidates], None, advance)
 
-    def _stack(self, folds, strengths, start, advance=None):
+    def _models(self, folds, strengths, start, advance=None):
         """All models, with a warning of those that stopped early."""
         settings = current_settings()
         options = Options(
@@ -247,10 +196,21 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
             memory=settings.solver_bytes or free_bytes(folds.batch.work) // 4,
             block_bytes=settings.block_bytes,
         )
-        kind = MeanModels(self.loss, self._get_loss())
-        solved = fit_loss(folds, kind, strengths, options, start, advance)
-        warn_if_stopped(self, solved)
-        return kind.stack(folds, solved, strengths, options, kind)
+        problem = Problem(self._family, options, RegressionModels, self._attributes, flat_coef=True)
+        return problem.models(folds, strengths, start, advance, partial(warn_if_stopped, self))
+
+    def _family(self, folds: Folds) -> Family:
+        """The loss, whose penalties are added to its mean."""
+        counts = sum_over_pieces(folds, _nonzero)
+        rarest = int(namespace(counts).min(counts))
+        return Family(self.loss, 1, rarest, no_weight(None), of_mean=True)
+
+    def _attributes(self, models: Models, candidate: int, split: int) -> dict[str, Any]:
+        """`n_iter_`, and scikit-learn's loss, which methods of its class ask."""
+        return {
+            "n_iter_": int(models.iterations_of(candidate, split)),
+            "_base_loss": self._get_loss(),
+        }
 
     def _strength(self, candidate: Mapping[str, Any]) -> Strength:
         alpha = float(candidate.get("alpha", self.alpha))

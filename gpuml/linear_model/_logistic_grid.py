@@ -10,8 +10,7 @@ from gpuml._arrays import Array, move, namespace, to_host
 from gpuml._sklearn import _check_solver
 from gpuml.data import Batch
 from gpuml.linear_model._cross_validation import numbers_in
-from gpuml.linear_model._loss_stack import LossStack
-from gpuml.linear_model._stack import at_home
+from gpuml.linear_model._models import Models, at_home
 
 
 class Grid:
@@ -79,13 +78,14 @@ class Grid:
             return 0.0
         return np.mean([self.ratios[index] for index in indices])
 
-    def attributes(self, stack: LossStack, scores: np.ndarray, C: Any, ratio: Any) -> dict:
+    def attributes(self, stack: Models, scores: np.ndarray, C: Any, ratio: Any) -> dict:
         """`C_`, `l1_ratio_`, `coefs_paths_`, `scores_` and `n_iter_`, in the form asked for."""
         batch = stack.folds.batch
-        W = stack.solved.W if self.estimator.fit_intercept else stack.solved.W[..., :-1]
-        xp = namespace(W)
+        W, xp = stack.coef, namespace(stack.coef)
+        if self.estimator.fit_intercept:
+            W = xp.concat([W, stack.intercept[..., None]], axis=-1)
         W = xp.reshape(W, (len(self.ratios), len(self.Cs), *W.shape[1:]))
-        n_iter = self.table(np.asarray(stack.solved.n_iter, dtype=np.int32))
+        n_iter = self.table(np.asarray(stack.n_iter, dtype=np.int32))
         if self.estimator.use_legacy_attributes is False:
             if not self.has_ratios:
                 ratio = 1.0 if self.estimator.penalty == "l1" else 0.0

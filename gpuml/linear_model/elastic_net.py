@@ -14,7 +14,8 @@ from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, OnePass, multifit_batch
 from gpuml.linear_model._cross_validation import host_targets
-from gpuml.linear_model._sparse_stack import SparseStack, penalties_of, stack_sparse
+from gpuml.linear_model._lasso import penalties_of, solve_sparse
+from gpuml.linear_model._models import RegressionModels
 from gpuml.solvers.working_set import is_wide
 
 
@@ -37,8 +38,8 @@ class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
                     f"{batch.n_features} features and y has {batch.y.shape[1]} targets. Use "
                     "warm_start=False, or a clone of the estimator."
                 )
-            stack = stack_sparse(self, whole(batch), penalties_of(self, [{}]), start=start)
-            self.__dict__.update(stack.pick(0, 0))
+            models = solve_sparse(self, whole(batch), penalties_of(self, [{}]), start=start)
+            self.__dict__.update(models.pick(0, 0))
         return self
 
     def _start(self):
@@ -72,7 +73,7 @@ class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
         folds: Folds,
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
-    ) -> SparseStack:
+    ) -> RegressionModels:
         """Fit every candidate on the training part of every split, in one pass over the rows.
 
         Parameters
@@ -85,9 +86,9 @@ class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
 
         Returns
         -------
-        SparseStack
+        RegressionModels
         """
-        return stack_sparse(self, folds, penalties_of(self, candidates), advance)
+        return solve_sparse(self, folds, penalties_of(self, candidates), advance)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,6 +1,7 @@
 """Ordinary least squares on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +13,8 @@ from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
 from gpuml.linear_model._engines import fit_on_host, needs_host
-from gpuml.linear_model._stack import LeastSquaresStack, at_home, stack_candidates
-from gpuml.solvers._result import Status
+from gpuml.linear_model._least_squares import solve_candidates
+from gpuml.linear_model._models import Models, at_home
 from gpuml.solvers.ridge import spectrum
 
 
@@ -124,13 +125,13 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
         folds: Folds,
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
-    ) -> LeastSquaresStack:
+    ) -> Models:
         """Fit every candidate on the training part of every split; as `Ridge.multifit`."""
-        return stack_candidates(
+        return solve_candidates(
             described=describe_rows(self, folds, advance),
             alphas=np.zeros((len(candidates), 1)),
             fit_intercept=[c.get("fit_intercept", self.fit_intercept) for c in candidates],
-            attributes=_rank_attributes,
+            attributes=partial(_rank_attributes, self.tol),
             rcond=self.tol,
         )
 
@@ -140,9 +141,14 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
         return tags
 
 
-def _rank_attributes(stack: LeastSquaresStack, status: Status, fit_intercept: bool, counts) -> dict:
-    described = stack.described
-    values = spectrum(described, fit_intercept, counts)
+def _rank_attributes(rcond: float, models: Models, candidate: int, split: int) -> dict[str, Any]:
+    assert models.described is not None
+    part = None if models.of_all_rows else split
+    values = spectrum(models.described, models.fit_intercept[candidate], part)
     xp = namespace(values)
-    rank = int(xp.sum(xp.astype(values > stack.rcond * values[0], xp.int64)))
-    return {"rank_": rank, "singular_": at_home(values, described.folds.batch)}
+    rank = int(xp.sum(xp.astype(values > rcond * values[0], xp.int64)))
+    return {
+        "rank_": rank,
+        "singular_": at_home(values, models.folds.batch),
+        "status_": models.status_of(candidate, split),
+    }

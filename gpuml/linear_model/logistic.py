@@ -1,6 +1,7 @@
 """Logistic regression on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,11 +17,12 @@ from gpuml._sklearn import StrOptions, _check_solver, _fit_context, check_same_n
 from gpuml.data import Batch, Folds, resident_classes, whole
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._base import work_of_steps
-from gpuml.linear_model._class_models import ClassModels
+from gpuml.linear_model._class_models import class_attributes, class_family
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
 from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
 from gpuml.linear_model._logistic_parameters import warn_if_stopped, warn_of_parameters
-from gpuml.linear_model._loss_stack import Strength, fit_loss
+from gpuml.linear_model._losses import Problem, Strength
+from gpuml.linear_model._models import ClassModels
 from gpuml.linear_model._sparse_input import (
     refuse_device_sparse,
     sparse_classes_batch,
@@ -180,7 +182,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
                 return self
             folds = whole(self.multifit_batch(X, y, sample_weight))
             start = self._start(folds.batch) if self.warm_start else None
-            self.__dict__.update(self._stack(folds, [strength], start).pick(0, 0))
+            self.__dict__.update(self._models(folds, [strength], start).pick(0, 0))
         return self
 
     def decision_function(self, X):
@@ -296,7 +298,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
 
         Returns
         -------
-        ClassStack
+        ClassModels
 
         Raises
         ------
@@ -304,14 +306,13 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
             If a training part lacks a class: such models know other classes than the rest.
         """
         strengths = [self._strength(each, warn=i == 0) for i, each in enumerate(candidates)]
-        return self._stack(folds, strengths, None, advance)
+        return self._models(folds, strengths, None, advance)
 
-    def _stack(self, folds, strengths, start, advance=None):
+    def _models(self, folds, strengths, start, advance=None):
         """All models, with a warning of those that stopped early."""
-        options, kind = self._options(folds), ClassModels(self.class_weight)
-        solved = fit_loss(folds, kind, strengths, options, start, advance)
-        warn_if_stopped(self, solved)
-        return kind.stack(folds, solved, strengths, options, kind)
+        family = partial(class_family, self.class_weight)
+        problem = Problem(family, self._options(folds), ClassModels, class_attributes)
+        return problem.models(folds, strengths, start, advance, partial(warn_if_stopped, self))
 
     def _strength(self, candidate: Mapping[str, Any], *, warn: bool = False) -> Strength:
         """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""

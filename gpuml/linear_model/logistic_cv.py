@@ -19,8 +19,7 @@ from gpuml.linear_model._class_models import class_counts, class_factors
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._cross_validation import checked_folds, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
-from gpuml.linear_model._loss_stack import LossStack
-from gpuml.linear_model._stack import at_home
+from gpuml.linear_model._models import Models, at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
 from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
 from gpuml.resampling.class_scores import ClassScores
@@ -219,7 +218,7 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         cv = StratifiedKFold(number) if isinstance(number, Integral) else check_cv(number)
         return checked_folds(make_folds(batch, split_rows(cv, X, _labels_of(data), batch.n_rows)))
 
-    def _fit_grid(self, folds: Folds, grid: Grid) -> LossStack:
+    def _fit_grid(self, folds: Folds, grid: Grid) -> Models:
         model = LogisticRegression(
             solver=self.solver,
             tol=self.tol,
@@ -355,14 +354,15 @@ def _with_options(scorer: Any, options: dict[str, Any]) -> Any:
     return scorer
 
 
-def _mean_model(stack: LossStack, positions: list[int]) -> dict[str, Any]:
+def _mean_model(stack: Models, positions: list[int]) -> dict[str, Any]:
     """Attributes of the mean of one model of each split."""
-    batch, W = stack.folds.batch, stack.solved.W
-    xp = namespace(W)
-    chosen = xp.stack([W[position, split, ...] for split, position in enumerate(positions)])
-    mean = xp.mean(chosen, axis=0)
+    batch, xp = stack.folds.batch, namespace(stack.coef)
+    coef, intercept = (
+        xp.mean(xp.stack([a[c, split, ...] for split, c in enumerate(positions)]), axis=0)
+        for a in (stack.coef, stack.intercept)
+    )
     return {
         "classes_": batch.classes,
-        "coef_": at_home(mean[:, :-1], batch),
-        "intercept_": at_home(mean[:, -1], batch),
+        "coef_": at_home(coef, batch),
+        "intercept_": at_home(intercept, batch),
     }

@@ -18,7 +18,7 @@ from gpuml.linear_model._cross_validation import (
     host_targets,
     numbers_in,
 )
-from gpuml.linear_model._sparse_stack import describe_sparse, largest_slope, stack_sparse
+from gpuml.linear_model._lasso import describe_sparse, largest_slope, solve_sparse
 from gpuml.linear_model.elastic_net import needs_host
 from gpuml.metrics.scorer import get_scorer
 from gpuml.solvers.lasso import Penalties
@@ -63,7 +63,7 @@ class _SparseCV(LinearPredictor):
         )
         # What divides zero by zero is told below by its name.
         with np.errstate(invalid="ignore", divide="ignore"):
-            stack = stack_sparse(self, folds, penalties, described=described)
+            stack = solve_sparse(self, folds, penalties, described=described)
             scores = held_out_scores(stack, folds, get_scorer("neg_mean_squared_error"))
         errors = -scores.reshape(*grid.shape, folds.n_splits)
         unknown = np.flatnonzero(np.isnan(errors).all(axis=(0, 1)))

@@ -20,13 +20,14 @@ from gpuml.linear_model._engines import (
     fit_on_host,
     needs_host,
 )
+from gpuml.linear_model._least_squares import solve_candidates
+from gpuml.linear_model._models import Models
 from gpuml.linear_model._sparse_input import (
     refuse_device_sparse,
     sparse_fit_batch,
     sparse_response,
 )
-from gpuml.linear_model._sparse_ridge_stack import solved_from_moments, stack_sparse_ridge
-from gpuml.linear_model._stack import LeastSquaresStack, stack_candidates
+from gpuml.linear_model._sparse_ridge import solve_sparse_candidates, solved_from_moments
 from gpuml.solvers._result import Status
 from gpuml.solvers.sparse_rows import SparseBatch
 
@@ -231,7 +232,7 @@ class Ridge(LinearPredictor, OnePass, sk.Ridge):
 
         Returns
         -------
-        LeastSquaresStack, or SparseRidgeStack of sparse rows
+        RegressionModels
         """
         n_targets = folds.batch.y.shape[1]
         each = [_alphas(c.get("alpha", self.alpha), n_targets) for c in candidates]
@@ -239,8 +240,11 @@ class Ridge(LinearPredictor, OnePass, sk.Ridge):
         alphas = np.stack([np.broadcast_to(alpha, (width,)) for alpha in each])
         fit_intercept = [c.get("fit_intercept", self.fit_intercept) for c in candidates]
         if isinstance(folds.batch, SparseBatch):
-            return stack_sparse_ridge(folds, alphas, fit_intercept, self.max_iter, advance)
-        return stack_candidates(
+            attributes = _sparse_attributes
+            return solve_sparse_candidates(
+                folds, alphas, fit_intercept, attributes, self.max_iter, advance
+            )
+        return solve_candidates(
             described=describe_rows(self, folds, advance, careful=self.solver == "svd"),
             alphas=alphas,
             fit_intercept=fit_intercept,
@@ -263,11 +267,19 @@ def _why_on_host(estimator: Ridge, X: Any) -> str | None:
     return None if estimator.solver in SPARSE_SOLVERS else f"sparse X, solver={estimator.solver!r}"
 
 
-def _ridge_attributes(
-    stack: LeastSquaresStack, status: Status, fit_intercept: bool, counts
-) -> dict:
+def _ridge_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:
+    status = models.status_of(candidate, split)
     solver = "cholesky" if status is Status.MOMENTS else "svd"
-    return {"n_iter_": 1, "solver_": solver}
+    return {"n_iter_": 1, "solver_": solver, "status_": status}
+
+
+def _sparse_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:
+    status = models.status_of(candidate, split)
+    if status is Status.MOMENTS:
+        return {"n_iter_": 1, "solver_": "cholesky", "status_": status}
+    n_iter = models.iterations_of(candidate, split)
+    n_iter = int(n_iter[0]) if models.flat else n_iter.astype(np.int32)
+    return {"n_iter_": n_iter, "solver_": "sparse_cg", "status_": status}
 
 
 def _alphas(alpha: Any, n_targets: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Ridge regression on the indicators of classes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,8 +29,7 @@ from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
 from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
-from gpuml.linear_model._responses import Classifying, Indications
-from gpuml.linear_model._stack import LeastSquaresStack
+from gpuml.linear_model._models import ClassModels, Models
 from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge
 from gpuml.resampling.stand_ins import check_weights
 
@@ -213,7 +213,7 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
         folds: Folds,
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
-    ) -> "RidgeClassStack":
+    ) -> ClassModels:
         """Fit every candidate on the training part of every split, in one pass over the rows.
 
         Parameters
@@ -226,7 +226,7 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
 
         Returns
         -------
-        RidgeClassStack
+        ClassModels
 
         Raises
         ------
@@ -235,7 +235,9 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
         """
         weighted = _with_class_weights(folds, self.class_weight)
         ridge = Ridge(self.alpha, fit_intercept=self.fit_intercept, solver=self.solver)
-        return RidgeClassStack(ridge.multifit(weighted, candidates, advance))
+        models = ridge.multifit(weighted, candidates, advance)
+        attributes = partial(_with_classes, models.attributes)
+        return ClassModels(**{**vars(models), "attributes": attributes})
 
     def _fit(self, folds):
         return self.multifit(folds, [{}]).pick(0, 0)
@@ -265,34 +267,9 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
         return tags
 
 
-@dataclass(frozen=True)
-class RidgeClassStack(Classifying):
-    """What `multifit` of RidgeClassifier returns: models of the indicators of the classes."""
-
-    models: LeastSquaresStack
-
-    @property
-    def n_candidates(self) -> int:
-        return self.models.n_candidates
-
-    @property
-    def n_passes(self) -> int:
-        return self.models.n_passes
-
-    @property
-    def folds(self) -> Folds:
-        return self.models.folds
-
-    @property
-    def responses(self) -> Indications:
-        """What the models say of rows, without any rows."""
-        models = self.models.models_of_rows
-        return Indications(models.coef, models.intercept)
-
-    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one model; split None means the model of all rows."""
-        classes = self.models.described.folds.batch.classes
-        return {**self.models.pick(candidate, split), "classes_": classes}
+def _with_classes(attributes, models: Models, candidate: int, split: int) -> dict[str, Any]:
+    classes = models.folds.batch.classes
+    return {**attributes(models, candidate, split), "classes_": classes}
 
 
 def _is_table(y: Any) -> bool:

@@ -20,7 +20,7 @@ from gpuml.linear_model._cross_validation import (
     numbers_in,
     regression_scorer,
 )
-from gpuml.linear_model._stack import at_home
+from gpuml.linear_model._models import at_home
 from gpuml.linear_model.ridge import Ridge
 from gpuml.solvers.leave_one_out import leave_one_out
 

@@ -44,8 +44,11 @@ class LinearModels:
     intercept : array (C, S, t)
     status : int ndarray (C, S), host
         Values of `Status`.
+    n_iter : int ndarray (C, S, t), host, or None
+        Of iterative solvers.
     """
 
     coef: Array
     intercept: Array
     status: np.ndarray
+    n_iter: np.ndarray | None = None

@@ -53,7 +53,7 @@ class Penalties:
         return len(self.alpha)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SparseModels(LinearModels):
     """Models (C, S) with the iterations they took, and how far from optimal they are.
 

@@ -1,9 +1,9 @@
-"""Sparse linear models of all candidates on all splits, as a search sees them."""
+"""Lasso and elastic net: all candidates on all splits, from moments of all or some columns."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,7 @@ from gpuml._arrays.ops import all_finite, constant
 from gpuml._inputs.validation import check_finite, check_rows_finite
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch, Folds, NeedsAllRows, whole
-from gpuml.linear_model._responses import Predicting, Predictions
-from gpuml.linear_model._stack import (
-    at_home,
-    fitted_attributes,
-    of_rows,
-    residual_moments,
-)
-from gpuml.metrics.residuals import ResidualMoments
+from gpuml.linear_model._models import Models, RegressionModels, at_home
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import (
     Penalties,
@@ -35,104 +28,14 @@ from gpuml.solvers.working_set import is_wide, solve_wide, steepest_slope
 Advance = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class SparseStack(Predicting):
-    """What `multifit` of a sparse linear regressor returns.
-
-    Attributes
-    ----------
-    folds : Folds
-    models : SparseModels
-        Of all features.
-    described : Described
-        Moments, of some columns only where there are many.
-    inner : SparseModels
-        The same models on those columns.
-    columns : int ndarray or None
-        Those columns; None for all.
-    penalties : Penalties
-    tol, max_iter : float, int
-        As for the estimator.
-    n_passes : int
-        How often the rows were read.
-    """
-
-    folds: Folds
-    models: SparseModels
-    described: Described
-    inner: SparseModels
-    columns: np.ndarray | None
-    penalties: Penalties
-    tol: float
-    max_iter: int
-    n_passes: int
-
-    @property
-    def n_candidates(self) -> int:
-        return len(self.penalties)
-
-    @cached_property
-    def models_of_rows(self) -> SparseModels:
-        """The models as functions of the rows, where they are of the rows' images in a frame."""
-        return of_rows(self.folds, self.models)
-
-    @property
-    def responses(self) -> Predictions:
-        """What the models say of rows, without any rows."""
-        models = self.models_of_rows
-        return Predictions(models.coef, models.intercept, self.folds.batch.y_is_flat)
-
-    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one model; split None means the model of all rows."""
-        models = self.models
-        if split is None:
-            models = self._of_all_rows(slice(candidate, candidate + 1))
-            fit_intercept = bool(self.penalties.fit_intercept[candidate])
-            candidate = split = 0
-        else:
-            fit_intercept = bool(self.penalties.fit_intercept[candidate])
-        batch = self.folds.batch
-        flat = batch.y.shape[1] == 1
-        n_iter, gap = models.n_iter[candidate, split], models.gap[candidate, split, ...]
-        return {
-            **fitted_attributes(batch, models, candidate, split, fit_intercept, flat),
-            "n_iter_": int(n_iter[0]) if flat else n_iter.tolist(),
-            "dual_gap_": to_host(gap)[0] if flat else at_home(gap, batch),
-        }
-
-    def _of_all_rows(self, index):
-        """Models of some candidates on all rows: no further pass where all features are known."""
-        penalties = self.penalties.of(index)
-        if self.columns is None:
-            models = solve_described(self.described, penalties, self.max_iter, all_rows=True)
-        else:
-            # Other features may matter to all rows than to parts of them.
-            folds, settings = whole(self.folds.batch), current_settings()
-            models = solve_wide(
-                folds,
-                penalties,
-                self.max_iter,
-                self.columns,
-                check=lambda moments: None,
-                block_bytes=settings.block_bytes,
-            ).models
-        warn_unless_converged(models, self.tol, self.max_iter)
-        return models
-
-    def residual_moments(self, part: str) -> tuple[ResidualMoments, Array]:
-        """Weighted sums of the residuals of every model over its "train" or "test" rows."""
-        inner = self.models_of_rows if self.columns is None else self.inner
-        return residual_moments(self.described, inner, part)
-
-
-def stack_sparse(
+def solve_sparse(
     estimator: Any,
     folds: Folds,
     penalties: Penalties,
     advance: Advance | None = None,
     start: np.ndarray | None = None,
     described: Described | None = None,
-) -> SparseStack:
+) -> RegressionModels:
     """Fit all candidates on all splits.
 
     Parameters
@@ -149,6 +52,24 @@ def stack_sparse(
         From `describe_sparse`, if that was done before.
     """
     max_iter, tol = estimator.max_iter or 1000, estimator.tol
+
+    def refit(models, candidate):
+        """No further pass where all features are known; else others may matter to all rows."""
+        some = penalties.of(slice(candidate, candidate + 1))
+        if models.columns is None:
+            one = solve_described(models.described, some, max_iter, all_rows=True)
+        else:
+            block_bytes, check = current_settings().block_bytes, lambda moments: None
+            everything = whole(folds.batch)
+            found = solve_wide(
+                everything, some, max_iter, models.columns, check=check, block_bytes=block_bytes
+            )
+            one = found.models
+        warn_unless_converged(one, tol, max_iter)
+        flags = some.fit_intercept.tolist()
+        return replace(models, **_of_model(one), fit_intercept=flags, of_all_rows=True)
+
+    columns = None
     described = described or describe_sparse(estimator, folds, advance)
     if described is None:
         fit = solve_wide(
@@ -160,16 +81,41 @@ def stack_sparse(
             block_bytes=current_settings().block_bytes,
             advance=advance,
         )
-        models, described, inner, columns = fit.models, fit.described, fit.inner, fit.columns
-        n_passes = fit.n_passes
+        solved, described, columns, n_passes = fit.models, fit.described, fit.columns, fit.n_passes
     else:
-        columns, n_passes = None, described.n_passes
+        n_passes = described.n_passes
         if start is not None:
             like = (described.moments or ())[0].gram
             start = constant(start, like=like, xp=described.place.xp)
-        models = inner = solve_described(described, penalties, max_iter, start)
-    warn_unless_converged(models, tol, max_iter)
-    return SparseStack(folds, models, described, inner, columns, penalties, tol, max_iter, n_passes)
+        solved = solve_described(described, penalties, max_iter, start)
+    warn_unless_converged(solved, tol, max_iter)
+    return RegressionModels(
+        folds=folds,
+        **_of_model(solved),
+        fit_intercept=penalties.fit_intercept.tolist(),
+        n_passes=n_passes,
+        refit=refit,
+        flat_coef=folds.batch.y.shape[1] == 1,
+        described=described,
+        columns=columns,
+    )
+
+
+def _of_model(solved: SparseModels) -> dict[str, Any]:
+    """What `Models` takes over from a solver."""
+    names = ("coef", "intercept", "status", "n_iter")
+    known = {name: getattr(solved, name) for name in names}
+    return {**known, "attributes": partial(_attributes, solved.gap)}
+
+
+def _attributes(gap: Array, models: Models, candidate: int, split: int) -> dict[str, Any]:
+    batch = models.folds.batch
+    n_iter, gap = models.iterations_of(candidate, split), gap[candidate, split, ...]
+    one = models.flat_coef
+    return {
+        "n_iter_": int(n_iter[0]) if one else n_iter.tolist(),
+        "dual_gap_": to_host(gap)[0] if one else at_home(gap, batch),
+    }
 
 
 def describe_sparse(

@@ -1,13 +1,12 @@
-"""Models of all candidates on all splits that minimise a loss step by step, as a search sees them.
+"""Models of all candidates on all splits that minimise a loss step by step.
 
-What kind of models they are (classes, counts, ...) is for a `Kind` to say: its loss, what it makes
-of margins, and how its fitted attributes look. Dense, sparse and divided rows are fitted alike.
+What the targets ask of models (classes, counts, ...) is for a `Family` to say. Dense, sparse and
+divided rows are fitted alike.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,7 @@ from gpuml._arrays import Array, device_of, itemsize, move, namespace, to_host
 from gpuml._arrays.ops import constant
 from gpuml.data import Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Dense, Design, Sparse
-from gpuml.designs._sparse_ops import spread_columns
-from gpuml.linear_model._responses import Responses
-from gpuml.linear_model._stack import at_home
+from gpuml.linear_model._models import Models
 from gpuml.losses import Loss
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers._blocks import quiet
@@ -53,6 +50,8 @@ class Family:
         k: coefficient vectors of one model.
     rarest : int
         Rows of the rarest kind of targets in any training part, which a sample must not miss.
+    weightless : str
+        What to say of a training part that weighs nothing.
     factors : array (S, k) or None
         What rows of each class count times.
     of_mean : bool
@@ -62,124 +61,105 @@ class Family:
     loss: Loss
     n_vectors: int
     rarest: int
+    weightless: str
     factors: Array | None = None
     of_mean: bool = False
 
 
-class Kind(Protocol):
-    """A kind of models under a loss."""
-
-    def family(self, folds: Folds) -> Family:
-        """What the targets of some rows ask of models."""
-
-    def why_weightless(self) -> str:
-        """What to say of a training part that weighs nothing."""
-
-    def responses(self, coef: Array, intercept: Array) -> Responses:
-        """What models (C, S, k, p) and (C, S, k) say of rows."""
-
-    def attributes(
-        self, batch: Batch, coef: Array, intercept: Array, n_iter: int, *, fit_intercept: bool
-    ) -> dict:
-        """Fitted attributes from coefficients (k, p) and intercepts (k,) in the user's library."""
-
-    @property
-    def stack(self) -> "type[LossStack]":
-        """What a search asks for answers."""
-
-
 @dataclass(frozen=True)
-class LossStack:
-    """What `multifit` of an estimator that minimises a loss returns, whatever its kind.
+class Problem:
+    """What an estimator minimises, and how.
 
     Attributes
     ----------
-    folds : Folds
-    solved : Solved
-        Models (C, S, k, q) on the compute device; of sparse rows, of the columns in use.
-    strengths : sequence of C Strengths
+    family : callable
+        ``family(folds) -> Family``
     options : Options
-        Of the solver, for the fit on all rows.
-    kind : Kind
+        Of the solver.
+    kind : type
+        `RegressionModels` or `ClassModels`.
+    attributes : callable
+        As of `Models`.
+    flat_coef : bool
+        Whether `coef_` has one axis.
     """
 
-    folds: Folds
-    solved: Solved
-    strengths: Sequence[Strength]
+    family: Callable[[Folds], Family]
     options: Options
-    kind: Kind
+    kind: type[Models]
+    attributes: Callable[[Models, int, int], dict[str, Any]]
+    flat_coef: bool = False
 
-    @property
-    def n_candidates(self) -> int:
-        return len(self.strengths)
+    def models(
+        self,
+        folds: Folds,
+        strengths: Sequence[Strength],
+        start: Array | None = None,
+        advance: Callable[[int], None] | None = None,
+        warn: Callable[[Solved], None] | None = None,
+    ) -> Models:
+        """Models of every candidate on the training part of every split; see `fit_loss`.
 
-    @property
-    def n_passes(self) -> int:
-        """Passes over the rows that the slowest model took."""
-        return int(self.solved.n_iter.max()) + 1
-
-    @cached_property
-    def models_of_rows(self) -> Array:
-        """The models (C, S, k, q) as functions of the rows, whatever frame they are in."""
-        frame = _frame(self.folds)
-        return self.solved.W if frame is None else self.solved.W @ frame
-
-    @property
-    def responses(self) -> Any:
-        """What the models say of rows, without any rows."""
-        W = self.models_of_rows
-        return self.kind.responses(W[..., :-1], W[..., -1])
-
-    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one model; split None means the model of all rows."""
-        batch, solved, strength = self.folds.batch, self.solved, self.strengths[candidate]
-        if split is None:
-            everything = whole(batch)
-            if self.folds.frame is not None:
-                everything = replace(everything, frame=_OfAll(self.folds.frame))
-            start = self._start(candidate)
-            solved = fit_loss(everything, self.kind, [strength], self.options, start)
-            candidate = split = 0
-        W = solved.W[candidate, split, ...]
-        coef = W[:, :-1]
-        if isinstance(batch, SparseBatch):
-            coef = spread_columns(coef, batch.columns, batch.n_columns)
-            batch = batch.without_rows()
-        # A model that needed no step has been looked at once; scikit-learn counts that as one too.
-        n_iter = min(max(1, int(solved.n_iter[candidate, split])), self.options.max_iter)
-        coef, intercept = at_home(coef, batch), at_home(W[:, -1], batch)
-        flag = strength.fit_intercept
-        return self.kind.attributes(batch, coef, intercept, n_iter, fit_intercept=flag)
-
-    def _start(self, candidate: int) -> Array | None:
-        """Where the fit on all rows begins, (1, 1, k, q): at the mean of the models of the splits.
-
-        It is a mean of models of the rows: in frames that differ, the same numbers are other
-        models. None where it has no coordinates in the frame of all rows.
+        `warn` is shown what the solver found.
         """
-        xp = namespace(self.solved.W)
-        mean = xp.mean(self.models_of_rows[candidate, ...], axis=0)
-        if self.folds.frame is None:
-            return mean[None, None, ...]
-        maps = self.folds.frame.of(None)
+
+        def refit(models, candidate):
+            # Their mean is close to the model of all rows.
+            everything = whole(folds.batch)
+            if folds.frame is not None:
+                everything = replace(everything, frame=_OfAll(folds.frame))
+            strength = strengths[candidate]
+            return self.models(everything, [strength], _mean(models, candidate, strength))
+
+        loss, solved = fit_loss(folds, self.family, strengths, self.options, start, advance)
+        if warn is not None:
+            warn(solved)
+        # A model that needed no step has been looked at once; scikit-learn counts that as one too.
+        n_iter = np.minimum(np.maximum(1, solved.n_iter), self.options.max_iter)
+        return self.kind(
+            folds=folds,
+            coef=solved.W[..., :-1],
+            intercept=solved.W[..., -1],
+            fit_intercept=[strength.fit_intercept for strength in strengths],
+            n_passes=int(solved.n_iter.max()) + 1,
+            refit=refit,
+            attributes=self.attributes,
+            n_iter=n_iter,
+            loss=loss,
+            flat_coef=self.flat_coef,
+        )
+
+
+def _mean(models: Models, candidate: int, strength: Strength) -> Array | None:
+    """Where the fit on all rows begins, (1, 1, k, q): at the mean of the models of the splits.
+
+    It is a mean of models of the rows: in frames that differ, the same numbers are other models.
+    None where it has no coordinates in the frame of all rows.
+    """
+    coef, intercept = models.responses.coef, models.responses.intercept
+    xp = namespace(coef)
+    coef = xp.mean(coef[candidate, ...], axis=0)
+    intercept = xp.mean(intercept[candidate, ...], axis=0)[:, None]
+    if models.folds.frame is not None:
+        maps = models.folds.frame.of(None)
         if not maps.diagonal:
             return None
-        coef = mean[:, :-1] / xp.linalg.diagonal(maps.matrix)[0, :]
-        intercept = mean[:, -1:] - xp.sum(coef * maps.offset[0, :], axis=-1, keepdims=True)
-        if not self.strengths[candidate].fit_intercept:
+        coef = coef / xp.linalg.diagonal(maps.matrix)[0, :]
+        intercept = intercept - xp.sum(coef * maps.offset[0, :], axis=-1, keepdims=True)
+        if not strength.fit_intercept:
             intercept = xp.zeros_like(intercept)  # what is left is what frames differ by
-        return xp.concat([coef, intercept], axis=-1)[None, None, ...]
+    return xp.concat([coef, intercept], axis=-1)[None, None, ...]
 
 
 def fit_loss(
     folds: Folds,
-    kind: Kind,
+    family_of: Callable[[Folds], Family],
     strengths: Sequence[Strength],
     options: Options,
     start: Array | None = None,
     advance: Callable[[int], None] | None = None,
-) -> Solved:
-    """Models of every candidate on the training part of every split.
+) -> tuple[Loss, Solved]:
+    """The loss of some rows, and models of every candidate on the training part of every split.
 
     Raises
     ------
@@ -187,16 +167,16 @@ def fit_loss(
         If the training part of a split weighs nothing, or its targets allow no model.
     """
     bare = folds_without_rows(folds) if isinstance(folds.batch, SparseBatch) else folds
-    family = kind.family(bare)
+    family = family_of(bare)
     data = _loss_rows(folds, bare, family, _frame(folds), options.block_bytes, advance)
     total = data.total_weights()
     units = namespace(total).ones_like(total) if family.of_mean else total
     n_features = data.n_features if folds.frame is None else folds.n_features
-    penalties = penalties_of(strengths, total, units, n_features, kind)
+    penalties = penalties_of(strengths, total, units, n_features, family.weightless)
     rarest = 0
     if start is None:
         start, rarest = _without_features(data, penalties), family.rarest
-    return _solve(data, penalties, start, options, strengths, rarest)
+    return family.loss, _solve(data, penalties, start, options, strengths, rarest)
 
 
 def _without_features(data, penalties):
@@ -322,7 +302,7 @@ def row_weights(folds: Folds, factors: Array | None) -> Array | None:
 
 
 def penalties_of(
-    strengths: Sequence[Strength], total: Array, units: Array, n_features: int, kind: Kind
+    strengths: Sequence[Strength], total: Array, units: Array, n_features: int, weightless: str
 ) -> Penalties:
     """Penalties in units of the mean loss.
 
@@ -334,7 +314,8 @@ def penalties_of(
     units : array (S,)
         What strengths are divided by.
     n_features : int
-    kind : Kind
+    weightless : str
+        As of `Family`.
 
     Raises
     ------
@@ -352,13 +333,13 @@ def penalties_of(
         )
     fine = weighs & xp.all(xp.isfinite(l2 + l1), axis=0)
     unfit = np.flatnonzero(~to_host(fine)).tolist()
-    refuse({s: _why_unfit(float(total[s]), kind) for s in unfit}, total.shape[0])
+    refuse({s: _why_unfit(float(total[s]), weightless) for s in unfit}, total.shape[0])
     return Penalties(l2, l1, intercept, n_features)
 
 
-def _why_unfit(total, kind):
+def _why_unfit(total, weightless):
     if total == 0:
-        return kind.why_weightless()
+        return weightless
     return (
         f"Sample weights sum to {total:.3g}, and the penalty 1/C over that sum is no number. "
         "Multiply them by a power of ten, or choose another C."

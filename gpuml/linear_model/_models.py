@@ -1,0 +1,295 @@
+"""The one record of linear models: of all candidates on all splits, whatever they minimise."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, Place, device_of, is_sparse, move, namespace
+from gpuml._arrays.ops import EPS
+from gpuml.data import Batch, Folds, count_rows
+from gpuml.designs._sparse_ops import spread_columns, times
+from gpuml.designs.sparse import float64_matrix
+from gpuml.linear_model._classifier import softmax, two_class_probability
+from gpuml.losses import Loss
+from gpuml.metrics.residuals import ResidualMoments
+from gpuml.solvers._result import Status
+from gpuml.solvers.affine import pulled_back
+from gpuml.solvers.described import Described, frame_maps
+from gpuml.solvers.moments import LEAST_SQUARE, Moments
+from gpuml.solvers.sparse_rows import SparseBatch
+
+# The share of a sum of squared residuals that rounding may take before rows are predicted instead.
+SCORE_PRECISION = 1e-10
+
+
+@dataclass(frozen=True)
+class Responses:
+    """What linear models say of rows, without any of the rows that they were fitted to.
+
+    Attributes
+    ----------
+    coef : array (C, S, k, p)
+    intercept : array (C, S, k)
+    flat : bool
+        Whether predictions have no axis of targets.
+    loss : Loss or None
+        Whose inverse link makes means or probabilities of margins; None for least squares.
+    """
+
+    coef: Array
+    intercept: Array
+    flat: bool
+    loss: Loss | None
+
+    @property
+    def n_candidates(self) -> int:
+        return self.coef.shape[0]
+
+    def to(self, place: Place) -> "Responses":
+        """The same models at a place."""
+        return replace(self, coef=move(self.coef, place), intercept=move(self.intercept, place))
+
+    def joined(self, others: Sequence["Responses"], order: Array) -> "Responses":
+        """These candidates and those of others, in an order."""
+        parts = [self, *others]
+        xp = namespace(self.coef)
+        coef = xp.take(xp.concat([part.coef for part in parts]), order, axis=0)
+        intercept = xp.take(xp.concat([part.intercept for part in parts]), order, axis=0)
+        return replace(self, coef=coef, intercept=intercept)
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m), or (C, m, t), of some candidates for rows X (m, p), float64."""
+        xp = namespace(self.coef)
+        X = float64_matrix(X) if is_sparse(X) else xp.astype(X, xp.float64, copy=False)
+        out = self._margins(X, split, candidates)
+        out = out if self.loss is None else self.loss.mean(out, xp)
+        return out[:, 0, :] if self.flat else xp.matrix_transpose(out)
+
+    def decision(self, X: Array, split: int, candidates: slice) -> Array:
+        """Decision values (C, m), or (C, m, k), of some candidates for rows X, of its dtype."""
+        margins = self._margins(X, split, candidates)
+        one = margins.shape[1] == 1
+        return margins[:, 0, :] if one else namespace(margins).matrix_transpose(margins)
+
+    def probability(self, decision: Array) -> Array | None:
+        """Probabilities (C, m, k) of decision values; None where models know none."""
+        if self.loss is None:
+            return None
+        xp = namespace(decision)
+        return two_class_probability(decision, xp) if decision.ndim == 2 else softmax(decision, xp)
+
+    def _margins(self, X, split, candidates):
+        """Margins (C, k, m) of some candidates of one split for rows (m, p), dense or sparse."""
+        xp = namespace(self.coef)
+        coef, intercept = (
+            xp.astype(a[candidates, split, ...], X.dtype, copy=False)
+            for a in (self.coef, self.intercept)
+        )
+        n_candidates, k, p = coef.shape
+        A = xp.reshape(coef, (n_candidates * k, p))
+        values = times(X, A.T).T if is_sparse(X) else A @ X.T
+        return xp.reshape(values + xp.reshape(intercept, (-1, 1)), (n_candidates, k, X.shape[0]))
+
+
+@dataclass(frozen=True)
+class Models:
+    """What `multifit` of a linear estimator returns: `RegressionModels` or `ClassModels`.
+
+    Attributes
+    ----------
+    folds : Folds
+    coef : array (C, S, k, p)
+        On the compute device, float64: of the images of the rows where folds have a frame, and of
+        the columns in use where rows are sparse.
+    intercept : array (C, S, k)
+    fit_intercept : sequence of C bools
+    n_passes : int
+        How often the rows were read.
+    refit : callable
+        ``refit(models, candidate)``: the model of one candidate on all rows, (1, 1, k, p).
+    attributes : callable
+        ``attributes(models, candidate, split)``: fitted attributes of a model that its estimator
+        has beside, or in place of, `coef_` and `intercept_`.
+    status : int ndarray (C, S), or None
+        Values of `Status`, of least squares.
+    n_iter : int ndarray (C, S) or (C, S, k), or None
+        Iterations of iterative solvers.
+    loss : Loss or None
+        Whose inverse link makes means or probabilities of margins; None for least squares.
+    flat_coef : bool
+        Whether `coef_` has one axis.
+    described : Described or None
+        What sums of residuals come from, if it has moments.
+    columns : int ndarray or None
+        The columns that these are of; None for all.
+    of_all_rows : bool
+        Whether these are models of all rows, with no splits.
+    """
+
+    folds: Folds
+    coef: Array
+    intercept: Array
+    fit_intercept: Sequence[bool]
+    n_passes: int
+    refit: Callable[["Models", int], "Models"]
+    attributes: Callable[["Models", int, int], dict[str, Any]]
+    status: np.ndarray | None = None
+    n_iter: np.ndarray | None = None
+    loss: Loss | None = None
+    flat_coef: bool = False
+    described: Described | None = None
+    columns: np.ndarray | None = None
+    of_all_rows: bool = False
+
+    @property
+    def n_candidates(self) -> int:
+        return self.coef.shape[0]
+
+    @property
+    def flat(self) -> bool:
+        """Whether predictions and `intercept_` have no axis of targets."""
+        return self.folds.batch.y_is_flat
+
+    @cached_property
+    def responses(self) -> Responses:
+        """The models as functions of the rows, whatever frame they are in, without any rows."""
+        coef, intercept, maps = self.coef, self.intercept, frame_maps(self.folds)
+        if maps is not None:
+            coef, intercept = pulled_back(coef, intercept, maps)
+        return Responses(coef, intercept, self.flat, self.loss)
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        if split is None:
+            return self.refit(self, candidate).pick(0, 0)
+        batch = self.folds.batch
+        coef, intercept = (a[candidate, split, ...] for a in (self.coef, self.intercept))
+        if isinstance(batch, SparseBatch):
+            coef = spread_columns(coef, batch.columns, batch.n_columns)
+        coef, intercept = at_home(coef, batch), at_home(intercept, batch)
+        if self.flat:
+            intercept = intercept[0, ...]
+            intercept = intercept[()] if batch.home.kind == "numpy" else intercept
+        return {
+            "coef_": coef[0, ...] if self.flat_coef else coef,
+            "intercept_": intercept if self.fit_intercept[candidate] else 0.0,
+            **self.attributes(self, candidate, split),
+        }
+
+    def status_of(self, candidate: int, split: int) -> Status:
+        """How the solve of a model went."""
+        assert self.status is not None
+        return Status(int(self.status[candidate, split]))
+
+    def iterations_of(self, candidate: int, split: int) -> Any:
+        """Iterations of a model: a number, or one for each of its vectors."""
+        assert self.n_iter is not None
+        return self.n_iter[candidate, split]
+
+    def _rows(self, X):
+        """Rows as they are, or by their numbers (m, 1) where they are sparse."""
+        batch = self.folds.batch
+        return batch.rows(X) if isinstance(batch, SparseBatch) else X
+
+
+class RegressionModels(Models):
+    """Models of numbers."""
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
+        return self.responses.predict(self._rows(X), split, candidates)
+
+    def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
+        """Weighted sums of the residuals of every model over its "train" or "test" rows.
+
+        Returns
+        -------
+        moments : ResidualMoments
+            With leading axes (C, S).
+        reliable : bool array (C, S)
+            Whether rounding leaves the sum of squares its digits.
+
+        None where the rows were not described by moments.
+        """
+        if self.described is None or self.described.moments is None:
+            return None
+        coef, intercept = self.responses.coef, self.responses.intercept
+        if self.columns is not None:
+            xp = namespace(coef)
+            coef = xp.take(coef, xp.asarray(self.columns, device=device_of(coef)), axis=-1)
+        return _residual_moments(self.described, coef, intercept, part)
+
+
+class ClassModels(Models):
+    """Models of classes."""
+
+    flat = False
+
+    def decision(self, X: Array, split: int, candidates: slice) -> Array:
+        """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
+        return self.responses.decision(self._rows(X), split, candidates)
+
+    def probability(self, decision: Array) -> Array | None:
+        """Probabilities (C, m, k) of decision values; None where models know none."""
+        return self.responses.probability(decision)
+
+
+def at_home(values: Array, batch: Batch) -> Array:
+    """Results in the library, on the device and of the dtype of the user's X."""
+    xp = batch.home.xp
+    X = batch.matrix.data if isinstance(batch, SparseBatch) else batch.X
+    dtype = getattr(xp, str(X.dtype).rpartition(".")[2])
+    return xp.astype(move(values, batch.home), dtype)
+
+
+# ---------------------------------------------------------------- sums of residuals
+
+
+def _residual_moments(described, coef, intercept, part):
+    """Sums of residuals of models (C, S, t, p) and (C, S, t) over rows that moments describe."""
+    found = []
+    for partition, moments in zip(described.folds.partitions, described.moments or (), strict=True):
+        stop = partition.first_split + partition.n_splits
+        splits = slice(partition.first_split, stop)
+        sums = moments.combine(getattr(partition, part))
+        found.append(_residual_sums(sums, coef[:, splits, ...], intercept[:, splits, ...]))
+    xp = namespace(coef)
+    weight, residual, squared, target, reliable = (
+        items[0] if len(items) == 1 else xp.concat(items, axis=axis)
+        for items, axis in zip(zip(*found, strict=True), (0, 1, 1, 0, 1), strict=True)
+    )
+    n_rows = np.asarray([count_rows(getattr(s, part)) for s in described.folds.splits])
+    return ResidualMoments(weight, residual, squared, target, n_rows), reliable
+
+
+def _residual_sums(moments: Moments, coef: Array, intercept: Array):
+    """Sums for residuals ``r = v'z``, z = [x - c, y - d, 1], v = [-coef, e_t, -b]."""
+    xp = namespace(coef)
+    gram, p = moments.gram, moments.n_features  # (S, q, q)
+    n_candidates, n_splits, t, _ = coef.shape
+    shift_x, shift_y = moments.shift[..., :p], moments.shift[..., p:]
+    offset = intercept - shift_y + xp.sum(coef * shift_x[..., None, :], axis=-1)
+    unit = xp.broadcast_to(
+        xp.eye(t, dtype=xp.float64, device=gram.device), (n_candidates, n_splits, t, t)
+    )
+    v = xp.concat([-coef, unit, -offset[..., None]], axis=-1)  # (C, S, t, q)
+    image = v @ gram[None, ...]  # (C, S, t, q)
+    squared = xp.sum(image * v, axis=-1)
+    residual = image[..., -1]
+    diagonal = xp.linalg.diagonal(gram)
+    size = xp.sum(xp.abs(v) * xp.sqrt(diagonal)[None, :, None, :], axis=-1) ** 2
+    rounding = 4 * EPS * size
+    weight = gram[:, -1, -1]
+    y_sum, y_squares = gram[:, p:-1, -1], diagonal[:, p:-1]
+    safe = xp.where(weight > 0, weight, xp.ones_like(weight))
+    target = y_squares - y_sum**2 / safe[:, None]
+    # A constant y leaves rounding only, and scores of a constant y are a case of their own.
+    known = xp.all(4 * EPS * y_squares <= SCORE_PRECISION * target, axis=-1)
+    # Squares of small values vanish from moments, whatever they are multiplied with then.
+    lost = LEAST_SQUARE**0.5 * xp.sum(xp.abs(v), axis=-1)
+    left = (SCORE_PRECISION * xp.where(squared > 0, squared, xp.zeros_like(squared))) ** 0.5
+    reliable = xp.all((rounding <= SCORE_PRECISION * squared) & (lost <= left), axis=-1) & known
+    return weight, residual, squared, target, reliable
