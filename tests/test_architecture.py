@@ -180,8 +180,6 @@ INSIDE_FUNCTIONS = {
     "cuda": ("gpuml._arrays.transfers",),
     "pandas": ("gpuml._arrays.frames", "gpuml.datasets"),
 }
-# Names that their packages may rename in any release; those of scikit-learn are in gpuml._sklearn.
-PRIVATE_OF_OTHERS = {"joblib._utils.eval_expr": "gpuml.model_selection.one_by_one"}
 NOT_IMPORTED_BY_GPUML = ("cupy", "cuml", "cudf", "torch", "dask", "matplotlib")
 
 
@@ -273,9 +271,8 @@ def objection(module, unit, found):
             return f"imports {top}; only {INSIDE_FUNCTIONS[top]} may."
         return None
     if top not in ("gpuml", "gpuml_dask") and is_private(target):
-        # Nothing of scikit-learn is imported so there either: it has a table of names.
-        allowed = PRIVATE_OF_OTHERS.get(target) == module
-        return None if allowed else f"imports {target}, which is private; gpuml._sklearn may."
+        # Nothing of scikit-learn is imported so in gpuml._sklearn either: it has a table of names.
+        return f"imports {target}, which is private; gpuml._sklearn may."
     if unit == "gpuml_dask" and top == "gpuml":
         source = module_of(target)
         if source not in OF_GPUML:

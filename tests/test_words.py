@@ -31,7 +31,6 @@ MODULES = {
     *("small", "told", "who", "words"),
 }
 UNNAMED = {
-    *("gpuml.model_selection.costs", "gpuml.model_selection.growing"),
     *("gpuml.model_selection.lessons", "gpuml.model_selection.prepared"),
     *("gpuml_dask.linalg.door", "gpuml_dask.linalg.now", "gpuml_dask.linalg.small"),
     *("gpuml_dask.planning.kinds", "gpuml_dask.searching.kinds", "gpuml_dask.searching.sent"),

@@ -1,11 +1,16 @@
 """Candidates that can share one pass over the rows, and the plan that says so."""
 
+import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+
+from gpuml._arrays import transfer_observers
 
 # Reasons that a step of a plan prints.
 MOST_REASONS = 3
@@ -308,6 +313,31 @@ class Plan:
         from gpuml.model_selection._html import plan_html
 
         return plan_html(self)
+
+
+@contextmanager
+def measured(*, sees_moves: bool) -> Iterator[Callable[[Plan], Plan]]:
+    """Measure a block of code; gives what adds to a plan the seconds and bytes so far.
+
+    `sees_moves` says whether all moves between CPU memory and devices are made by this process.
+    Those that several fits in threads make at once count for each of them.
+    """
+    moved: Counter = Counter()
+
+    def add(direction, size):
+        moved[direction] += size
+
+    def with_costs(plan):
+        up, down = (moved[name] if sees_moves else None for name in ("to_device", "to_host"))
+        seconds = time.perf_counter() - started
+        return replace(plan, seconds=seconds, bytes_to_device=up, bytes_to_host=down)
+
+    started = time.perf_counter()
+    transfer_observers.append(add)
+    try:
+        yield with_costs
+    finally:
+        transfer_observers.remove(add)
 
 
 def _equal(first, second):

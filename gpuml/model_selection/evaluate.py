@@ -309,8 +309,9 @@ class Evaluator:
                 result = {"fit_error": None, **scored.of(c, s), **times}
                 if job.task.return_estimator:
                     result["estimator"] = estimator.multifit_model(params, stack.pick(c, s))
-                where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
-                announce_end(params, where, job.task, result)
+                if job.task.verbose > 1:
+                    where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
+                    announce_end(params, where, job.task, result)
                 results.append(result)
             rows.append((group.positions[c], results))
         return rows

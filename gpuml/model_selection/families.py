@@ -4,8 +4,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from gpuml.extending import AffineStep
+from gpuml.model_selection.ensembles import growth_key, may_grow
 from gpuml.model_selection.fold_fits import chunk_order
-from gpuml.model_selection.growing import growth_key, may_grow
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.residence import configured
 from gpuml.resampling.multifit import offers_multifit

@@ -35,7 +35,7 @@ from gpuml.model_selection.candidates import (
     raised_words,
 )
 from gpuml.model_selection.common_rows import common_rows
-from gpuml.model_selection.growing import grow, growth_key, may_grow
+from gpuml.model_selection.ensembles import grow, growth_key, may_grow
 from gpuml.model_selection.one_by_one import (
     Fold,
     Progress,

@@ -13,8 +13,7 @@ from traceback import format_exc
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
-from joblib._utils import eval_expr
+from joblib import Parallel, effective_n_jobs
 from joblib.logger import short_format_time
 from sklearn.base import clone
 from sklearn.utils import get_tags
@@ -275,15 +274,23 @@ def check_workers(n_jobs: int | None, pre_dispatch: int | str) -> None:
     joblib itself looks when it starts workers, which a search may never do.
     """
     n_workers = effective_n_jobs(n_jobs)  # ValueError for 0
-    if pre_dispatch == "all":
+    if pre_dispatch in ("all", "2*n_jobs"):
         return
+    asked: list[bool] = []
+
+    def no_task():
+        asked.append(True)
+        yield from ()
+
+    ahead = str(pre_dispatch).replace("n_jobs", str(n_workers))
     try:
-        n_tasks = int(eval_expr(str(pre_dispatch).replace("n_jobs", str(n_workers))))
+        # Two workers look at the number; without a task none of them is started.
+        Parallel(n_jobs=2, backend="threading", pre_dispatch=ahead)(no_task())
+        # Half as many tasks as workers are none of one worker, who needs none ahead.
+        is_number = bool(asked) or (n_workers == 1 and isinstance(pre_dispatch, str))
     except ValueError:
-        n_tasks = -1
-    # Half as many tasks as workers are none of one worker, who needs none ahead.
-    of_one = n_workers == 1 and isinstance(pre_dispatch, str) and n_tasks == 0
-    if n_tasks < 1 and not of_one:
+        is_number = False
+    if not is_number:
         raise ValueError(
             f"pre_dispatch must be 'all', a positive number of tasks, or such an expression of "
             f"n_jobs as '2*n_jobs', got {pre_dispatch!r}."

@@ -28,8 +28,7 @@ from gpuml._sklearn import (
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection._html import search_html
-from gpuml.model_selection.candidates import ALONE, Plan, Step
-from gpuml.model_selection.costs import Costs
+from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.explain import Explanation, Outlook, explain_search
 from gpuml.model_selection.one_by_one import (
@@ -108,12 +107,12 @@ class OnePassSearch(Travels, BaseSearchCV):
             return self
         before = dict(vars(self))
         try:
-            with small_arrays(), Costs(sees_moves=self._works_here()) as costs:
+            with small_arrays(), measured(sees_moves=self._works_here()) as with_costs:
                 self._fit(as_array(X), as_array(y), params)
+                self.plan_ = with_costs(self.plan_)
         except BaseException:
             self.__dict__ = before
             raise
-        self.plan_ = costs.added_to(self.plan_)
         return self
 
     def _is_watched(self, X: Any) -> bool:

@@ -133,9 +133,10 @@ def hint(why: str) -> str:
 
 def offers_multifit(estimator: Any) -> bool:
     """Whether `multifit` fits what an estimator's `fit` fits."""
-    return model_words(estimator) is None
+    # Of others nobody wants to read why not, which takes as long as a small fit.
+    return isinstance(estimator, MultifitEstimator) and model_words(estimator) is None
 
 
-def offers_affine(estimator: Any) -> bool:
+def offers_affine(step: Any) -> bool:
     """Whether `multi_affine` fits what a step's `fit` fits."""
-    return step_words(estimator) is None
+    return isinstance(step, AffineStep) and step_words(step) is None

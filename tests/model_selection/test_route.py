@@ -148,6 +148,20 @@ def test_the_route_and_its_reason(name):
     assert pickle.dumps(estimator) == before
 
 
+class Unprinted(Ridge):
+    """A model that takes long to print, as one does whose parameters are many."""
+
+    def __repr__(self, N_CHAR_MAX=700):
+        raise AssertionError("nobody reads this")
+
+
+def test_no_reason_is_worded_that_nobody_reads():
+    """Finding words takes as long as fitting some hundred rows."""
+    X, y = rows()
+    search = GridSearchCV(Unprinted(), {"alpha": [0.1, 1.0]}).fit(X, y)
+    assert search.plan_.reasons == ()
+
+
 def test_candidates_of_one_search_may_go_different_ways():
     candidates = [*ALPHAS, {"alpha": 1.0, "solver": "sag"}, {"alpha": 0.1, "fit_intercept": False}]
     at_once, alone = route(Ridge(), candidates, dense(), task(Ridge()))

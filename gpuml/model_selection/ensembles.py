@@ -5,6 +5,7 @@ the ensembles that a fit of n trees gives: the random numbers of the first m are
 over (forests), or the generator is kept (boosting).
 """
 
+import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
@@ -13,24 +14,19 @@ from sklearn.base import clone
 
 from gpuml.model_selection.prefix_keys import estimator_key
 
-# By name, so that nothing is imported for it; a subclass may draw other numbers.
-FORESTS = tuple(
-    f"sklearn.ensemble._forest.{name}"
-    for name in (
-        *("RandomForestClassifier", "RandomForestRegressor"),
-        *("ExtraTreesClassifier", "ExtraTreesRegressor"),
-    )
-)
-BOOSTING = tuple(
-    f"sklearn.ensemble._gb.{name}"
-    for name in ("GradientBoostingClassifier", "GradientBoostingRegressor")
+# Classes of scikit-learn; a subclass may draw other numbers.
+GROWING = (
+    *("RandomForestClassifier", "RandomForestRegressor"),
+    *("ExtraTreesClassifier", "ExtraTreesRegressor"),
+    *("GradientBoostingClassifier", "GradientBoostingRegressor"),
 )
 
 
 def may_grow(estimator: Any) -> bool:
     """Whether an estimator is of a class whose warm start is known to change nothing."""
-    kind = type(estimator)
-    return f"{kind.__module__}.{kind.__qualname__}" in (*FORESTS, *BOOSTING)
+    # Nothing is imported for it: without the module there is no such estimator.
+    ensemble, kind = sys.modules.get("sklearn.ensemble"), type(estimator)
+    return kind.__name__ in GROWING and kind is getattr(ensemble, kind.__name__, None)
 
 
 def growth_key(estimator: Any) -> Hashable | None:
