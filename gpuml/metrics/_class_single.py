@@ -61,9 +61,11 @@ def n_equal(y_true: Any, y_pred: Any) -> tuple[int, int] | None:
 
 
 def score_scores(
-    name: str, y_true: Any, y_score: Any, sample_weight: Any = None, **options: Any
+    name: str, y_true: Any, y_score: Any = None, sample_weight: Any = None, **options: Any
 ) -> float:
     """A metric of probabilities or decision values by the name of scikit-learn's function."""
+    if "y_pred" in options:  # the former name of probabilities
+        return _by_scikit_learn(name, y_true, y_score, sample_weight, options)
     check_options(name, {**options, "sample_weight": sample_weight})
     problem = _problem(y_true, y_score, sample_weight, options.get("labels"))
     if problem is not None:

@@ -1,5 +1,9 @@
-"""Classification metrics of many models at once, each a row of `CLASS_METRICS`."""
+"""Classification metrics of many models at once, each a row of `CLASS_METRICS`.
 
+The rows are beside the public functions: in `classification`, `probabilities` and `ranking`.
+"""
+
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,8 +12,6 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, namespace
-from gpuml.metrics import _confusion, _probability, _ranking
-from gpuml.metrics._confusion import from_confusion
 from gpuml.metrics._problem import Problem
 
 # Workspace of the models that are looked at together.
@@ -48,6 +50,27 @@ class ClassMetric:
     is_mean: bool = False
 
 
+CLASS_METRICS: dict[str, ClassMetric] = {}
+
+
+def add_row(
+    function: Callable[..., Any],
+    kernel: Callable[..., Array],
+    responses: tuple[str, ...],
+    *,
+    uses_confusion: bool = False,
+    is_mean: bool = False,
+) -> None:
+    """Let searches know a metric, by the name of its public function, whose options it has."""
+    parameters = dict(list(inspect.signature(function).parameters.items())[2:])
+    takes_weight = parameters.pop("sample_weight", None) is not None
+    parameters.pop("y_pred", None)  # the former name of probabilities
+    options = {name: parameter.default for name, parameter in parameters.items()}
+    CLASS_METRICS[function.__name__] = ClassMetric(
+        kernel, responses, options, takes_weight, uses_confusion, is_mean
+    )
+
+
 def evaluate_classes(name: str, problem: Problem, options: Mapping[str, Any]) -> Array:
     """A metric of C models: float64 (C,), where the response is.
 
@@ -71,7 +94,7 @@ def evaluate_classes(name: str, problem: Problem, options: Mapping[str, Any]) ->
         Once each, where scikit-learn's function warns for some of the models.
     """
     metric = CLASS_METRICS[name]
-    options = {**metric.options, **options}
+    options = _all_options(metric, options)
     if problem.n_classes < 2:
         raise ValueError("There must be two classes or more.")
     if not metric.takes_weight:
@@ -89,10 +112,18 @@ def evaluate_confusion(
     """A metric that `uses_confusion`, of confusion matrices (C, k, k) of C models: (C,)."""
     metric = CLASS_METRICS[name]
     problem = Problem(matrices[0, 0, :0], matrices, None, classes, confusion=matrices)
-    scores = metric.kernel(problem, {**metric.options, **options})
+    scores = metric.kernel(problem, _all_options(metric, options))
     for category, text in sorted(problem.notes, key=str):
         warnings.warn(text, category, stacklevel=3)
     return scores
+
+
+def _all_options(metric, given):
+    options = {**metric.options, **given}
+    missing = [name for name, value in options.items() if value is inspect.Parameter.empty]
+    if missing:
+        raise ValueError(f"The metric needs a value for {', '.join(missing)}.")
+    return options
 
 
 def _parts(problem):
@@ -104,60 +135,3 @@ def _parts(problem):
     for start in range(0, n_models, step):
         models = slice(start, min(start + step, n_models))
         yield replace(problem, response=response[models, ...])
-
-
-# ---------------------------------------------------------------- the table
-
-_PER_CLASS = {"labels": None, "pos_label": 1, "average": "binary", "zero_division": "warn"}
-_SCORES = (DECISION, PROBABILITY)
-
-
-def _of_confusion(kernel, **options):
-    return ClassMetric(from_confusion(kernel), (LABELS,), options, uses_confusion=True)
-
-
-def _likelihood_ratio(which):
-    kernel = from_confusion(_confusion.likelihood_ratio(which))
-    return ClassMetric(kernel, (LABELS,), takes_weight=False)
-
-
-CLASS_METRICS: dict[str, ClassMetric] = {
-    "accuracy_score": ClassMetric(
-        _confusion.accuracy, (LABELS,), {"normalize": True}, is_mean=True
-    ),
-    "balanced_accuracy_score": _of_confusion(_confusion.balanced_accuracy, adjusted=False),
-    "precision_score": _of_confusion(_confusion.precision, **_PER_CLASS),
-    "recall_score": _of_confusion(_confusion.recall, **_PER_CLASS),
-    "f1_score": _of_confusion(_confusion.f1, **_PER_CLASS),
-    "jaccard_score": _of_confusion(_confusion.jaccard, **_PER_CLASS),
-    "matthews_corrcoef": _of_confusion(_confusion.matthews),
-    "cohen_kappa_score": _of_confusion(
-        _confusion.kappa, labels=None, weights=None, replace_undefined_by=float("nan")
-    ),
-    "positive_likelihood_ratio": _likelihood_ratio("LR+"),
-    "negative_likelihood_ratio": _likelihood_ratio("LR-"),
-    "log_loss": ClassMetric(
-        _probability.log_loss, (PROBABILITY,), {"normalize": True, "labels": None}, is_mean=True
-    ),
-    "brier_score_loss": ClassMetric(
-        _probability.brier,
-        (PROBABILITY,),
-        {"pos_label": None, "labels": None, "scale_by_half": "auto"},
-        is_mean=True,
-    ),
-    "d2_log_loss_score": ClassMetric(_probability.d2_log_loss, (PROBABILITY,), {"labels": None}),
-    "d2_brier_score": ClassMetric(
-        _probability.d2_brier, (PROBABILITY,), {"pos_label": None, "labels": None}
-    ),
-    "top_k_accuracy_score": ClassMetric(
-        _ranking.top_k_accuracy, _SCORES, {"k": 2, "normalize": True, "labels": None}
-    ),
-    "roc_auc_score": ClassMetric(
-        _ranking.roc_auc,
-        _SCORES,
-        {"average": "macro", "max_fpr": None, "multi_class": "raise", "labels": None},
-    ),
-    "average_precision_score": ClassMetric(
-        _ranking.average_precision, _SCORES, {"average": "macro", "pos_label": 1}
-    ),
-}

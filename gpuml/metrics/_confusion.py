@@ -153,9 +153,19 @@ def recall(confusion, problem, options):
     return _share(confusion, problem, options, "Recall", lambda true, pred, right: true)
 
 
-def f1(confusion, problem, options):
-    """Harmonic mean of precision and recall, ``2 right / (true + predicted)``."""
-    return _share(confusion, problem, options, "F-score", lambda true, pred, right: true + pred, 2)
+def f_score(confusion, problem, options):
+    """``(1 + b^2) right / (b^2 true + predicted)``, with b = 1 where there is no `beta`."""
+    square = float(options.get("beta", 1.0)) ** 2
+    if square == np.inf:
+        return _share(confusion, problem, options, "F-score", lambda true, pred, right: true)
+    return _share(
+        confusion,
+        problem,
+        options,
+        "F-score",
+        lambda true, pred, right: square * true + pred,
+        1 + square,
+    )
 
 
 def jaccard(confusion, problem, options):

@@ -1,5 +1,6 @@
 """Scores of many classifiers at once: agreement with scikit-learn's scorers model by model, laws."""
 
+import math
 import pickle
 import warnings
 
@@ -40,6 +41,8 @@ OPTIONS = [
     *((name, {"average": "macro", "labels": [1, 0]}, "predict") for name in AVERAGED),
     *((name, {"average": "micro", "labels": [1]}, "predict") for name in AVERAGED),
     *((name, {"average": "weighted", "labels": [0]}, "predict") for name in AVERAGED),
+    *(("fbeta_score", {"beta": b, "average": "macro"}, "predict") for b in (0.0, 0.5, 2, math.inf)),
+    ("fbeta_score", {"beta": 2.0}, "predict"),
     ("log_loss", {"normalize": False}, PROBA),
     ("brier_score_loss", {"pos_label": 0}, "predict_proba"),
     ("brier_score_loss", {"scale_by_half": False}, "predict_proba"),
@@ -396,7 +399,7 @@ def test_the_first_response_method_decides(whose, response, expected):
         make_scorer(sk.f1_score, average="samples"),
         make_scorer(sk.f1_score, average="no such average"),
         make_scorer(sk.f1_score, beta=2),
-        make_scorer(sk.fbeta_score, beta=2),
+        make_scorer(sk.zero_one_loss),
         make_scorer(sk.accuracy_score, response_method="predict_proba"),
         make_scorer(sk.accuracy_score, sample_weight=np.ones(3)),
         make_scorer(sk.log_loss),
@@ -409,3 +412,9 @@ def test_the_first_response_method_decides(whose, response, expected):
 )
 def test_what_is_not_recognised(scorer):
     assert batch_scorer(scorer) is None
+
+
+def test_options_without_a_default_have_to_be_given(rng):
+    y, said = problem(rng, 2)
+    with pytest.raises(ValueError, match="needs a value for beta"):
+        at_once(make_scorer(sk.fbeta_score), y, said, CLASSES["binary"])

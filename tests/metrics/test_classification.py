@@ -36,6 +36,8 @@ OF_LABELS = [
     ("recall_score", 3, {"average": None}),
     ("f1_score", 3, {"average": "macro", "labels": [0, 2, 7], "zero_division": 1.0}),
     ("f1_score", 3, {"average": "weighted"}),
+    ("fbeta_score", 2, {"beta": 0.5}),
+    ("fbeta_score", 3, {"beta": 2.0, "average": "macro"}),
     ("jaccard_score", 3, {"average": "micro", "labels": [0, 2]}),
 ]
 OF_SCORES = [

@@ -7,7 +7,7 @@ import pytest
 
 from gpuml._arrays import namespace, to_host
 from gpuml.metrics import average_precision_score, roc_auc_score, top_k_accuracy_score
-from gpuml.metrics._ranking import Ranking, auc, precision_area
+from gpuml.metrics.ranking import Ranking, auc, precision_area
 
 AREAS = [roc_auc_score, average_precision_score]
 

@@ -1,6 +1,7 @@
 """Scorers: scikit-learn's names, objects and tools, on arrays of every library."""
 
 import copy
+import doctest
 import inspect
 import pickle
 import re
@@ -215,6 +216,20 @@ def test_metrics_are_pickled_by_name_and_describe_what_they_take(name):
         assert ("one row" in text) == bool(row.needs_two_rows)
         assert ("n_outputs" in text) == (not row.single_target)
         assert ("outside the metric's domain" in text) == (row.domain is not None)
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if not n.endswith("likelihood_ratio")])
+def test_examples_of_metrics_print_what_they_say(name):
+    example = doctest.DocTestParser().get_doctest(FUNCTIONS[name].__doc__, {}, name, None, 0)
+    assert doctest.DocTestRunner(verbose=False).run(example) == (0, len(example.examples))
+    assert len(example.examples) >= 2
+
+
+def test_wrong_arguments_of_a_metric_are_named():
+    with pytest.raises(TypeError, match=r"r2_score\(\): missing a required argument: 'y_pred'"):
+        FUNCTIONS["r2_score"]([1.0])
+    with pytest.raises(TypeError, match=r"f1_score\(\): .*unexpected keyword argument 'averages'"):
+        FUNCTIONS["f1_score"]([1], [1], averages="macro")
 
 
 @pytest.mark.parametrize("name", NAMES)

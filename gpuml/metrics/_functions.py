@@ -1,0 +1,94 @@
+"""Public functions of metrics, each made of scikit-learn's signature and of what is said here."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+PARAMETERS = {
+    "y_true": """y_true : array-like of shape (n_samples,)
+    Correct labels.""",
+    "y_pred": """y_true, y_pred : array-like of shape (n_samples,)
+    Correct and predicted labels, of any array library. Counted where y_pred is.""",
+    "y_proba": """y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Probabilities, of any array library: of the positive class, or of all in the order of the
+    sorted labels.""",
+    "sample_weight": """sample_weight : array-like of shape (n_samples,), default=None
+    Weights w of the rows; None weighs each 1.""",
+    "labels": """labels : array-like of shape (n_classes,), default=None
+    All labels, sorted. None takes those that occur in y_true.""",
+    "normalize": """normalize : bool, default=True
+    Whether to divide by the sum of weights.""",
+    "pos_label": """pos_label : int, float, bool or str, default=None
+    The positive class; None is the larger one of two numbers.""",
+}
+
+
+def public(
+    module: str,
+    score: Callable[..., Any],
+    theirs: Callable[..., Any],
+    summary: str,
+    formula: str,
+    *,
+    returns: str,
+    example: str,
+    value: str,
+    raises: str,
+    further: str = "",
+    warns: str = "",
+    **own: str,
+) -> Callable[..., Any]:
+    """A function with the name and the signature of one of scikit-learn's.
+
+    Parameters
+    ----------
+    module : str
+        The module that binds it to its name.
+    score : callable (name, y, response, **options)
+        What it calls, with the options that were given.
+    theirs : function
+        scikit-learn's.
+    summary, formula, further : str
+        What it computes: a line, lines of text, and a sentence below them.
+    returns, raises, warns : str
+        What is under these headings; none where it is "".
+    example, value : str
+        An expression with the function, and what it prints.
+    **own : str
+        Descriptions of parameters in place of those in `PARAMETERS`. "" leaves one out, that
+        another's description names too.
+    """
+    name, signature = theirs.__name__, inspect.signature(theirs)
+    known = frozenset(list(signature.parameters)[2:])
+
+    def function(*args, **kwargs):
+        if len(args) != 2 or not known.issuperset(kwargs):  # to bind takes a while
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{name}(): {error}") from None
+            args, kwargs = bound.args, bound.kwargs
+        return score(name, *args, **kwargs)
+
+    sections = {
+        "Parameters": _described(signature, {**PARAMETERS, **own}),
+        "Returns": returns,
+        "Raises": raises,
+        "Warns": warns,
+        "Examples": f">>> from gpuml.metrics import {name}\n>>> {example}\n{value}",
+    }
+    formula = "\n".join(f"    {line}" for line in formula.splitlines())
+    parts = [summary, f".. code-block:: text\n\n{formula}", further]
+    parts += [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items() if text]
+    function.__doc__ = "\n\n".join(filter(None, parts))
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def _described(signature, words):
+    names = list(signature.parameters)
+    if "y_pred" in names[:2]:
+        names.remove("y_true")  # described with the predictions
+    return "\n".join(filter(None, (words[name] for name in names)))
