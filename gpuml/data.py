@@ -212,6 +212,31 @@ class Batch(Aligned):
         """Number of classes; 0 where the target is no label."""
         return 0 if self.classes is None else self.classes.shape[0]
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether others hold the rows."""
+        return self.holders is not None
+
+    def must_be_here(self, why: str) -> None:
+        """Raise NeedsAllRows where others hold the rows."""
+        if self.is_divided:
+            raise NeedsAllRows(why)
+
+    def total(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        combine: Callable[[Any, Any], Any] = operator.add,
+        here: "Folds | None" = None,
+    ) -> Any:
+        """``function(folds, *args)``, which is a sum over rows, or something else to combine.
+
+        The folds are those of each shard where the rows are divided; else `here`, or all rows.
+        """
+        if self.holders is None:
+            return function(whole(self) if here is None else here, *args)
+        return self.holders.total(function, *args, combine=combine)
+
 
 @dataclass(frozen=True)
 class Split:
@@ -346,6 +371,10 @@ class Folds:
     def partitions(self) -> tuple[Partition, ...]:
         return self.divide(self.batch, self.splits)
 
+    def total(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(folds, *args)``, which is a sum over rows, of these or of each shard."""
+        return self.batch.total(function, *args, here=self)
+
 
 def whole(batch: Batch) -> Folds:
     """One split that trains on every row and holds out none."""
@@ -364,13 +393,18 @@ def _whole_piece(folds):
 def _one_atom(batch, splits):
     one = np.ones((1, 1), dtype=int)
     rows: Rows = slice(0, batch.n_rows)
-    if batch.holders is not None:
+    if batch.is_divided:
         rows = Elsewhere(batch.n_rows, ("atom", 0, 0))
     return (Partition(0, (rows,), one, 0 * one),)
 
 
+def atoms_here(folds: Folds, atoms: tuple[Rows, ...]) -> tuple[Rows, ...]:
+    """Atoms of a shard that go by names where its rows are not; others as they are."""
+    return tuple(rows_here(folds, atom) for atom in atoms)
+
+
 def rows_here(folds: Folds, rows: Rows) -> Rows:
-    """Rows of a piece that go by a name where the rows are not; others as they are."""
+    """Rows of a shard that go by a name where the rows are not; others as they are."""
     if not isinstance(rows, Elsewhere):
         return rows
     kind, *numbers = rows.name

@@ -78,6 +78,36 @@ class Design(Aligned, ABC):
         """Bytes of a row in a block."""
         return self.shape[1] * self.itemsize
 
+    # ------------------------------------------------------------ what models see, and what is read
+
+    @property
+    def stored(self) -> "Design":
+        """The design that is read: this one, unless it is images of the rows of another one."""
+        return self
+
+    @property
+    def n_maps(self) -> int:
+        """1, or how many splits have images of their own."""
+        return 1
+
+    def to_stored(self, W: Array) -> Array:
+        """Vectors (C, S, k, q) of models as vectors for the rows of `stored`."""
+        return W
+
+    def from_stored(self, G: Array) -> Array:
+        """Gradients (C, S, k, q) by vectors for the rows of `stored` as such by those of models."""
+        return G
+
+    def hessians_from_stored(self, H: Array) -> Array:
+        """As `from_stored`, of Hessians (C, S or 1, k q, k q)."""
+        return H
+
+    def by_split(self, n_matrices: int) -> "tuple[Design, ...]":
+        """Designs of the images of each split, where that is less work for so many Hessians."""
+        return ()
+
+    # ------------------------------------------------------------ blocks
+
     @abstractmethod
     def block(self, rows: slice) -> Block:
         """Some neighbouring rows."""
@@ -153,6 +183,11 @@ class Design(Aligned, ABC):
         xp = self.place.xp
         ones = xp.ones((self.shape[0], 1), dtype=self.dtype, device=self.place.device)
         return self.rmatvec(ones)[0, :]
+
+    def spread(self) -> tuple[Array, Array]:
+        """Means and variances (1, p) of the columns; (S, p) where splits have maps."""
+        mean = self.column_sums() / self.shape[0]
+        return mean[None, :], (self.squares_about(mean) / self.shape[0])[None, :]
 
     def squares_about(self, mean: Array) -> Array:
         """Sums (p,) of squares of the columns about their means, float64."""

@@ -7,7 +7,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, move, to_host
 from gpuml.data import Folds, split_weights
 from gpuml.linear_model._classifier import weights_of_classes
-from gpuml.linear_model._losses import Family, row_weights, sum_over_pieces
+from gpuml.linear_model._losses import Family, row_weights
 from gpuml.linear_model._models import Models, at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.resampling.stand_ins import no_weight, refuse
@@ -54,7 +54,7 @@ def class_counts(folds: Folds, fewest: int = 1) -> np.ndarray:
     UnfittableSplits
         If the training part of a split lacks a class.
     """
-    counts = to_host(sum_over_pieces(folds, _counts_of_classes))
+    counts = to_host(folds.total(_counts_of_classes))
     n_classes = (counts > 0).sum(axis=1)
     for least, together in ((min(fewest, counts.shape[1]), False), (counts.shape[1], True)):
         lacking = np.flatnonzero(n_classes < least).tolist()
@@ -108,7 +108,7 @@ def class_factors(class_weight: Any, folds: Folds) -> Array | None:
         factors = weights_of_classes(class_weight, classes)
         return move(np.tile(factors, (folds.n_splits, 1)), batch.work)
     xp = batch.work.xp
-    totals = xp.astype(sum_over_pieces(folds, _weights_of_classes), xp.float64)
+    totals = xp.astype(folds.total(_weights_of_classes), xp.float64)
     weightless = {
         s: f"class_weight='balanced' has no weight for class {labels[c]!r}: those of its rows are "
         "all 0."

@@ -16,7 +16,7 @@ from gpuml.data import Batch, Folds, resident, split_weights, whole
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._base import LinearPredictor, linear_response, work_of_steps
 from gpuml.linear_model._logistic_parameters import warn_if_stopped
-from gpuml.linear_model._losses import Family, Problem, Strength, sum_over_pieces
+from gpuml.linear_model._losses import Family, Problem, Strength
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.linear_model._sparse_input import sparse_fit_batch, sparse_response
 from gpuml.losses import Loss
@@ -201,7 +201,7 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
 
     def _family(self, folds: Folds) -> Family:
         """The loss, whose penalties are added to its mean."""
-        counts = sum_over_pieces(folds, _nonzero)
+        counts = folds.total(_nonzero)
         rarest = int(namespace(counts).min(counts))
         return Family(self.loss, 1, rarest, no_weight(None), of_mean=True)
 

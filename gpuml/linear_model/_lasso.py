@@ -13,7 +13,7 @@ from gpuml._arrays import Array, namespace, to_host
 from gpuml._arrays.ops import all_finite, constant
 from gpuml._inputs.validation import check_finite, check_rows_finite
 from gpuml._settings.config import current_settings
-from gpuml.data import Batch, Folds, NeedsAllRows, whole
+from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._models import Models, RegressionModels, at_home
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import (
@@ -124,11 +124,10 @@ def describe_sparse(
     """Moments of all features, or None where there are too many of them for that."""
     batch = folds.batch
     if folds.frame is None and is_wide(batch):
-        if batch.holders is not None:
-            raise NeedsAllRows(
-                f"Models of {batch.n_features} features are searched for column by column, which "
-                "needs the rows in one place."
-            )
+        batch.must_be_here(
+            f"Models of {batch.n_features} features are searched for column by column, which "
+            "needs the rows in one place."
+        )
         check_finite(batch.X, "X", estimator)
         return None
     block_bytes = current_settings().block_bytes

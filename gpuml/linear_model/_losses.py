@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, itemsize, move, namespace, to_host
+from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml._arrays.ops import constant
-from gpuml.data import Batch, Folds, Frame, split_weights, whole
-from gpuml.designs import Dense, Design, Sparse
+from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
+from gpuml.designs import Dense, Design, Divided, Mapped, Sparse
 from gpuml.linear_model._models import Models
 from gpuml.losses import Loss
 from gpuml.resampling.stand_ins import refuse
@@ -22,7 +22,7 @@ from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options, Penalties, solve
-from gpuml.solvers.loss_rows import AnyLossRows, DividedLossRows, LossRows
+from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 from gpuml.solvers.sparse_rows import SparseBatch, folds_without_rows
 
@@ -168,10 +168,10 @@ def fit_loss(
     """
     bare = folds_without_rows(folds) if isinstance(folds.batch, SparseBatch) else folds
     family = family_of(bare)
-    data = _loss_rows(folds, bare, family, _frame(folds), options.block_bytes, advance)
+    data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
     total = data.total_weights()
     units = namespace(total).ones_like(total) if family.of_mean else total
-    n_features = data.n_features if folds.frame is None else folds.n_features
+    n_features = data.design.shape[1]
     penalties = penalties_of(strengths, total, units, n_features, family.weightless)
     rarest = 0
     if start is None:
@@ -204,40 +204,36 @@ def _solve(data, penalties, start, options, strengths, rarest):
         raise ValueError(str(error)) from error
 
 
-def _loss_rows(folds, bare, family, frame, block_bytes, advance) -> AnyLossRows:
-    """The rows of folds as the solver reads them; `frame` is that of the models."""
+def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
+    """The rows of folds as the solver reads them; `maps` are those of the splits, or None."""
     batch = bare.batch
     xp = batch.work.xp
-    dtype = _dtype(batch)
+    target: Any = Absent((batch.n_rows,), np.dtype(float))
+    weights: Any = Absent((folds.n_splits, batch.n_rows), np.dtype(float))
+    design: Design
     if batch.holders is not None:
-        return DividedLossRows(
-            holders=batch.holders.map(_loss_rows_of_piece, family, frame, block_bytes),
-            n_rows=batch.n_rows,
-            n_features=batch.n_features,
-            n_splits=folds.n_splits,
-            itemsize=itemsize(batch.X.dtype),
-            dtype=dtype,
-            loss=family.loss,
-            n_vectors=family.n_vectors,
-            place=batch.work,
-            frame=frame,
-        )
-    target = batch.codes if batch.codes is not None else move(batch.y[:, 0], batch.work)
+        shards = batch.holders.map(_loss_rows_of_shard, family, maps, block_bytes)
+        absent = Absent((batch.n_rows, batch.n_features), batch.X.dtype)
+        design = Divided(shards, absent, batch.work)
+    else:
+        design = _design(folds.batch, block_bytes)
+        target = batch.codes if batch.codes is not None else move(batch.y[:, 0], batch.work)
+        target = xp.astype(target, xp.int64 if family.loss.coupled else _dtype(batch))
+        weights = row_weights(bare, family.factors)
     return LossRows(
-        design=_design(folds.batch, block_bytes),
-        target=xp.astype(target, xp.int64 if family.loss.coupled else dtype),
-        weights=row_weights(bare, family.factors),
+        design=design if maps is None else Mapped(design, maps),
+        target=target,
+        weights=weights,
         loss=family.loss,
         n_vectors=family.n_vectors,
-        frame=frame,
         advance=advance,
         first=batch.first,
     )
 
 
-def _loss_rows_of_piece(folds, family, frame, block_bytes):
+def _loss_rows_of_shard(folds, family, maps, block_bytes):
     family = replace(family, factors=move(family.factors, folds.batch.work))
-    return _loss_rows(folds, folds, family, move(frame, folds.batch.work), block_bytes, None)
+    return _loss_rows(folds, folds, family, move(maps, folds.batch.work), block_bytes, None)
 
 
 def _design(batch: Batch, block_bytes: int | None) -> Design:
@@ -252,7 +248,7 @@ def _dtype(batch):
     return getattr(batch.work.xp, str(batch.X.dtype).rpartition(".")[2])
 
 
-def _frame(folds: Folds) -> Array | None:
+def _maps(folds: Folds) -> Array | None:
     """Matrices (S, p' + 1, p + 1) that make vectors of models in a frame vectors for the rows."""
     maps = frame_maps(folds)
     return None if maps is None else dual(maps)
@@ -270,12 +266,6 @@ class _OfAll:
 
     def of(self, splits: slice | None) -> Any:
         return self.frame.of(None)
-
-
-def sum_over_pieces(folds: Folds, function: Callable[[Folds], Array]) -> Array:
-    """A sum over all rows, divided or not."""
-    holders = folds.batch.holders
-    return function(folds) if holders is None else holders.total(function)
 
 
 def row_weights(folds: Folds, factors: Array | None) -> Array | None:

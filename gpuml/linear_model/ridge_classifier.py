@@ -17,7 +17,6 @@ from gpuml._sklearn import StrOptions, _fit_context
 from gpuml.data import (
     Batch,
     Folds,
-    NeedsAllRows,
     Partition,
     resident_classes,
     row_indices,
@@ -311,8 +310,7 @@ def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
     if not class_weight:
         return folds
     batch = folds.batch
-    if batch.holders is not None:
-        raise NeedsAllRows("class_weight of RidgeClassifier needs the rows in one place.")
+    batch.must_be_here("class_weight of RidgeClassifier needs the rows in one place.")
     if isinstance(class_weight, str):
         totals = class_counts(whole(batch))
         factors = _balanced(totals)[0]

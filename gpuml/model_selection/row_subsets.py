@@ -36,7 +36,7 @@ def used_rows(batch: Batch, splits: Sequence[AnySplit]) -> tuple[Batch, Sequence
     where the rows are not in this process.
     """
     plain = [split for split in splits if isinstance(split, Split)]
-    if len(plain) < len(splits) or batch.holders is not None:
+    if len(plain) < len(splits) or batch.is_divided:
         return batch, splits
     used = _mask(plain, batch.n_rows)
     if used is None:

@@ -52,7 +52,7 @@ def score_stack(
     """
     several = isinstance(task.scorer, _MultimetricScorer)
     scorers = task.scorer._scorers if several else {"score": task.scorer}
-    if folds.batch.holders is not None:
+    if folds.batch.is_divided:
         return Scored(_divided(stack, folds, scorers, task), _test_sizes(folds), several)
     parts = ("test", "train") if task.return_train_score else ("test",)
     batched = {name: batch_scorer(scorer) for name, scorer in scorers.items()}

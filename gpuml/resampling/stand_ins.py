@@ -137,13 +137,9 @@ def check_weights(folds: Folds, class_weight: Any = None) -> None:
     batch = folds.batch
     if batch.weight is None:
         return
-    if batch.holders is not None:
-        counts = batch.holders.total(_weighing_rows)
-    elif bool(namespace(batch.weight).all(batch.weight > 0)):
+    if not batch.is_divided and bool(namespace(batch.weight).all(batch.weight > 0)):
         return
-    else:
-        counts = _weighing_rows(folds)
-    weightless = np.flatnonzero(to_host(counts) == 0).tolist()
+    weightless = np.flatnonzero(to_host(folds.total(_weighing_rows)) == 0).tolist()
     refuse(dict.fromkeys(weightless, no_weight(class_weight)), folds.n_splits)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuml._arrays import Place, itemsize
 from gpuml._arrays.ops import all_finite
-from gpuml.data import Folds, NeedsAllRows, count_rows, without_weights
+from gpuml.data import Folds, count_rows, without_weights
 from gpuml.solvers.affine import Affine, stacked_image, transformed
 from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
@@ -185,11 +185,10 @@ def describe(
     batch, known = folds.batch, folds.known
     few_rows = batch.n_features > batch.n_rows
     if few_rows and not by_features and folds.frame is None:
-        if batch.holders is not None:
-            raise NeedsAllRows(
-                f"{batch.n_features} features of {batch.n_rows} rows: with more features than rows "
-                "the rows have to be in one place."
-            )
+        batch.must_be_here(
+            f"{batch.n_features} features of {batch.n_rows} rows: with more features than rows "
+            "the rows have to be in one place."
+        )
         return Described(folds, None, row_kernel(batch), block_bytes, careful, 1)
     n_passes = 0 if "moments" in known else len(folds.partitions)
     if n_passes:

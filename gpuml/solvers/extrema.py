@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
-from gpuml.data import Batch, Rows, rows_here
+from gpuml.data import Batch, Rows, atoms_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 
 
@@ -40,9 +40,7 @@ def atom_extrema(
 
     Rows of weight 0 count too, as for scalers that take no weights.
     """
-    if batch.holders is not None:
-        return batch.holders.total(_extrema_of_piece, atoms, block_bytes, combine=widest)
-    return _extrema(batch, atoms, block_bytes)
+    return batch.total(_extrema, atoms, block_bytes, combine=widest)
 
 
 def widest(one: Extrema, other: Extrema) -> Extrema:
@@ -51,12 +49,8 @@ def widest(one: Extrema, other: Extrema) -> Extrema:
     return Extrema(xp.minimum(one.low, other.low), xp.maximum(one.high, other.high))
 
 
-def _extrema_of_piece(folds, atoms, block_bytes):
-    atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _extrema(folds.batch, atoms, block_bytes)
-
-
-def _extrema(batch, atoms, block_bytes):
+def _extrema(folds, atoms, block_bytes):
+    batch, atoms = folds.batch, atoms_here(folds, atoms)
     xp = batch.work.xp
     blocks = Blocks(batch, n_columns=batch.n_features, block_bytes=block_bytes)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuml._arrays import Array, move, namespace
 from gpuml._arrays.ops import EPS, design, triangular_factor, zeros
-from gpuml.data import Batch, Rows, rows_here
+from gpuml.data import Batch, Rows, atoms_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.moments import atom_shifts, mean_shift
 
@@ -81,12 +81,7 @@ def atom_factors(
 ) -> Factors:
     """Factors of each atom of rows, in one pass; arguments as for `moments.atom_moments`."""
     shifts = atom_shifts(batch, atoms)
-    if batch.holders is not None:
-        factors = batch.holders.total(
-            _factors_of_piece, atoms, shifts, block_bytes, combine=merged_factors
-        )
-    else:
-        factors = _factors(batch, atoms, shifts, block_bytes)
+    factors = batch.total(_factors, atoms, shifts, block_bytes, combine=merged_factors)
     return Factors(tuple(factors), shifts, batch.n_features)
 
 
@@ -104,13 +99,10 @@ def _merged(upper, lower):
     return triangular_factor(rows, xp) if rows.shape[0] > rows.shape[1] else rows
 
 
-def _factors_of_piece(folds, atoms, shifts, block_bytes):
-    atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _factors(folds.batch, atoms, move(shifts, folds.batch.work), block_bytes)
-
-
-def _factors(batch, atoms, shifts, block_bytes):
+def _factors(folds, atoms, shifts, block_bytes):
     """Factors (r_a, q) of atoms, each about its shift (A, q - 1)."""
+    batch, atoms = folds.batch, atoms_here(folds, atoms)
+    shifts = move(shifts, batch.work)
     q = shifts.shape[1] + 1
     xp = batch.work.xp
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes)

@@ -18,11 +18,10 @@ import numpy as np
 from gpuml._arrays import Array, device_of, namespace
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.solvers.lbfgs import Solved, minimise
-from gpuml.solvers.loss_rows import AnyLossRows, gradients, own_threads
+from gpuml.solvers.loss_rows import LossRows, gradients, own_threads
 from gpuml.solvers.newton import (
     Diagonal,
     Inverse,
-    by_split,
     diagonal_inverse,
     inverse_curvature,
 )
@@ -122,7 +121,7 @@ class Penalties:
 class SmoothProblem:
     """The smooth part of the objective of a grid of models, and a preconditioner for it."""
 
-    data: AnyLossRows
+    data: LossRows
     total: Array
     penalties: Penalties
     inverse: Inverse | Diagonal
@@ -139,7 +138,7 @@ class SmoothProblem:
             return V
         return V - namespace(G).mean(V, axis=2, keepdims=True)
 
-    def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SmoothProblem":
+    def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SmoothProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
         l2, intercept = self.penalties.l2, self.penalties.intercept
         return replace(self, inverse=rows.ask(_inverse_at, W, l2, intercept, shared))
@@ -179,7 +178,7 @@ class Options:
 
 
 def solve(
-    data: AnyLossRows,
+    data: LossRows,
     penalties: Penalties,
     start: Array,
     options: Options,
@@ -243,7 +242,7 @@ def _joined(parts):
 
 
 def solve_smooth(
-    data: AnyLossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` without l1 penalties."""
     xp = data.place.xp
@@ -273,7 +272,7 @@ def _minimum(rows, penalties, start, options):
 
 
 def solve_sparse(
-    data: AnyLossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` where some penalties have an l1 part."""
     xp = data.place.xp
@@ -317,7 +316,7 @@ def _solve(data, penalties, start, options):
 
 def _precision(data):
     xp = data.place.xp
-    return float(xp.finfo(data.dtype).eps)
+    return float(xp.finfo(data.design.dtype).eps)
 
 
 def every_pass(problem: Any, W: Array, n_iter: int) -> Any:
@@ -334,7 +333,7 @@ class Refresh:
     """
 
     def __init__(
-        self, data: AnyLossRows, shape: tuple[int, ...], memory: int, *, proximal: bool = False
+        self, data: LossRows, shape: tuple[int, ...], memory: int, *, proximal: bool = False
     ):
         _, self.n_splits, k, q = shape
         self.data = data
@@ -342,8 +341,8 @@ class Refresh:
         self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
         self.square = float(self.order) ** 2
         # What the splits of a candidate share, each of them has in coordinates of its own.
-        self.copies = 1 if data.frame is None else self.n_splits
-        if data.frame is not None and not by_split(data, shared=True):
+        self.copies = data.design.n_maps
+        if not data.design.by_split(self.n_splits):
             self.square = float(k * (data.n_features + 1)) ** 2
         self.most_matrices //= self.copies
         self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
@@ -391,7 +390,7 @@ class Refresh:
     def _pass_cost(self, n_candidates):
         n, p = self.data.n_rows, self.data.n_features
         models = n_candidates * self.n_splits * self.data.n_vectors
-        unit = 1.0 if self.data.itemsize > 4 else self.costs.float32
+        unit = 1.0 if self.data.design.itemsize > 4 else self.costs.float32
         return 4.0 * unit * n * p * models + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows):

@@ -6,6 +6,7 @@ all models are two matrix products per block of rows. A row that a split holds o
 """
 
 import math
+import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,8 +19,8 @@ import numpy as np
 from gpuml._arrays import Array, Place, is_numpy, is_out_of_memory, move, place_of
 from gpuml._arrays.ops import along_rows, zeros
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
-from gpuml.data import Aligned, Holders, spaced
-from gpuml.designs import Block, Dense, Design
+from gpuml.data import Absent, Aligned, spaced
+from gpuml.designs import Block, Dense, Design, Divided, Mapped
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._kernels import has_kernel, weighted_slope
@@ -27,7 +28,7 @@ from gpuml.solvers._kernels import has_kernel, weighted_slope
 # Boundaries of the runs of blocks that threads get follow the data alone, so that sums are the same
 # to the last bit for any number of threads.
 RUNS = 16
-# Samples of divided rows up to this size are brought to one holder.
+# Samples of divided rows up to this size are brought to one shard.
 GATHER_BYTES = 2**26
 THREADED_FROM_PRODUCTS = 2e7
 
@@ -39,7 +40,8 @@ class LossRows(Aligned):
     Attributes
     ----------
     design : Design
-        The rows.
+        The rows. Those of a `Divided` one are elsewhere: `target` and `weights` are `Absent` then,
+        and its shards are `LossRows`.
     target : array (n,)
         As the loss wants it, at the place of the design.
     weights : array (S, n) or None
@@ -47,30 +49,26 @@ class LossRows(Aligned):
     loss : Loss
     n_vectors : int
         k: coefficient vectors of one model.
-    frame : array (S, p' + 1, p + 1) or None
-        Vectors of models, times it, are vectors for the rows: models are of affine images of the
-        rows that differ from split to split, and the images are never formed.
     advance : callable, optional
         Called with the number of rows read.
     threads : int
         Threads of our own on a CPU, where BLAS is kept to one (see `solvers.loss_models.solve`).
     first : int
-        Number of the first row among all rows, where these are a piece of them.
+        Number of the first row among all rows, where these are a shard of them.
     """
 
     design: Design
-    target: Array
-    weights: Array | None
+    target: Any
+    weights: Any
     loss: Loss
     n_vectors: int
-    frame: Array | None = None
     advance: Callable[[int], None] | None = None
     threads: int = 1
     first: int = 0
 
     @property
     def place(self) -> Place:
-        """Where to compute."""
+        """Where to compute, and where sums come to."""
         return self.design.place
 
     @property
@@ -79,56 +77,36 @@ class LossRows(Aligned):
 
     @property
     def n_features(self) -> int:
-        return self.design.shape[1]
+        """Columns that are read."""
+        return self.design.stored.shape[1]
 
     @property
     def n_splits(self) -> int:
         return 1 if self.weights is None else self.weights.shape[0]
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a number of X."""
-        return self.design.itemsize
+    def total(
+        self,
+        function: Callable[..., Array],
+        *args: Any,
+        combine: Callable[[Any, Any], Any] = operator.add,
+    ) -> Array:
+        """``function(rows, *args)``, which is a sum over rows, or something else to combine."""
+        design = self.design.stored
+        if isinstance(design, Divided):
+            return design.shards.total(function, *args, combine=combine)
+        return function(self, *args)
 
-    @property
-    def dtype(self) -> Any:
-        """Float dtype of the rows in the library of `place`."""
-        return self.design.dtype
-
-    def of_rows(self, W: Array) -> Array:
-        """Models (C, S, k, q) as models of the rows, where they are of images of them."""
-        return W if self.frame is None else W @ self.frame
-
-    def total_weights(self) -> Array:
-        """Sum of the weights of each split, (S,) float64."""
-        xp = self.place.xp
-        if self.weights is None:
-            return xp.full((1,), float(self.n_rows), dtype=xp.float64, device=self.place.device)
-        return along_rows(xp.sum, self.weights, xp, dtype=xp.float64)
-
-    def largest_weights(self) -> Array:
-        """The largest weight of a row in each split, (S,) float64."""
-        xp = self.place.xp
-        if self.weights is None:
-            return xp.ones((1,), dtype=xp.float64, device=self.place.device)
-        if self.n_rows == 0:  # as a piece of a sample may be
-            return zeros((self.n_splits,), like=self.weights, xp=xp)
-        return xp.astype(along_rows(xp.max, self.weights, xp), xp.float64)
-
-    def largest_values(self) -> Array:
-        """The largest absolute value of X in the rows that a split gives weight, (S,) float64."""
-        xp = self.place.xp
-        like = self.target if self.weights is None else self.weights
-        largest = zeros((self.n_splits,), like=like, xp=xp)
-        for block in self.design.blocks(1):
-            own = xp.max(xp.abs(block.dense()), axis=1)[None, :]
-            if self.weights is not None:
-                own = xp.where(self.weights[:, block.rows] > 0, own, xp.zeros_like(own))
-            largest = xp.maximum(largest, xp.max(own, axis=1))
-        return largest
+    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
+        """``function(rows, *args)``: where the rows are if they are in one shard, else here."""
+        design = self.design.stored
+        if isinstance(design, Divided) and len(design.shards) == 1:
+            return design.shards.each(_asked, function, *args)[0]
+        return function(self, *args)
 
     def every(self, step: int) -> "LossRows":
-        """One row in `step`, brought to `place` in float64."""
+        """One row in `step`, in float64: at `place`, or in one shard if they are few."""
+        if isinstance(self.design.stored, Divided):
+            return self._every_of_shards(self.design.stored, step)
         rows = spaced(step // 2, step, self.first, self.n_rows)
         return replace(
             self,
@@ -139,81 +117,55 @@ class LossRows(Aligned):
             first=len(range(step // 2, self.first, step)),
         )
 
-    def total(self, function: Callable[..., Array], *args: Any) -> Array:
-        """``function(rows, *args)``, which is a sum over rows."""
-        return function(self, *args)
-
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(rows, *args)``, whatever it is."""
-        return function(self, *args)
-
-
-@dataclass(frozen=True)
-class DividedLossRows:
-    """As `LossRows`, of rows that are divided; the pieces of `holders` are `LossRows`.
-
-    Attributes
-    ----------
-    holders : Holders
-    n_rows, n_features, n_splits : int
-    itemsize : int
-        Bytes of a number of X.
-    dtype : dtype
-        Of X, in the library of `place`.
-    loss, n_vectors, frame
-        As for `LossRows`.
-    place : Place
-        Where sums come to.
-    threads : int
-        Of what is solved here; pieces have their own.
-    """
-
-    holders: Holders
-    n_rows: int
-    n_features: int
-    n_splits: int
-    itemsize: int
-    dtype: Any
-    loss: Loss
-    n_vectors: int
-    place: Place
-    frame: Array | None = None
-    threads: int = 1
-
-    def total(self, function: Callable[..., Array], *args: Any) -> Array:
-        """The sum of ``function(piece, *args)`` over the pieces."""
-        return self.holders.total(function, *args)
+    def _every_of_shards(self, design, step):
+        n_rows = len(range(step // 2, self.n_rows, step))
+        shards = design.shards.map(LossRows.every, step)
+        if 8 * n_rows * self.n_features <= GATHER_BYTES:
+            shards = shards.gathered(_columns_of, partial(_joined, like=self))
+        X = Absent((n_rows, self.n_features), np.dtype(float))
+        weights = replace(self.weights, shape=(self.n_splits, n_rows))
+        sample = replace(design, shards=shards, X=X)
+        return replace(self, design=_read_from(self.design, sample), weights=weights)
 
     def total_weights(self) -> Array:
         """Sum of the weights of each split, (S,) float64."""
-        return self.holders.total(LossRows.total_weights)
+        return self.total(_total_weights)
 
     def largest_weights(self) -> Array:
         """The largest weight of a row in each split, (S,) float64."""
-        return self.holders.total(LossRows.largest_weights, combine=self.place.xp.maximum)
+        return self.total(_largest_weights, combine=self.place.xp.maximum)
 
     def largest_values(self) -> Array:
         """The largest absolute value of X in the rows that a split gives weight, (S,) float64."""
-        return self.holders.total(LossRows.largest_values, combine=self.place.xp.maximum)
-
-    def ask(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(rows, *args)``: where the rows are if one holder has them all, else here."""
-        if len(self.holders) == 1:
-            return self.holders.each(_asked, function, *args)[0]
-        return function(self, *args)
-
-    def every(self, step: int) -> "DividedLossRows":
-        """One row in `step`, in float64: brought to one holder if they are few."""
-        n_rows = len(range(step // 2, self.n_rows, step))
-        holders = self.holders.map(LossRows.every, step)
-        if 8 * n_rows * self.n_features <= GATHER_BYTES:
-            build = partial(_joined, loss=self.loss, n_vectors=self.n_vectors, frame=self.frame)
-            holders = holders.gathered(_columns_of, build)
-        dtype = self.place.xp.float64
-        return replace(self, holders=holders, n_rows=n_rows, itemsize=8, dtype=dtype)
+        return self.total(_largest_values, combine=self.place.xp.maximum)
 
 
-AnyLossRows = LossRows | DividedLossRows
+def _total_weights(rows):
+    xp = rows.place.xp
+    if rows.weights is None:
+        return xp.full((1,), float(rows.n_rows), dtype=xp.float64, device=rows.place.device)
+    return along_rows(xp.sum, rows.weights, xp, dtype=xp.float64)
+
+
+def _largest_weights(rows):
+    xp = rows.place.xp
+    if rows.weights is None:
+        return xp.ones((1,), dtype=xp.float64, device=rows.place.device)
+    if rows.n_rows == 0:  # as a shard of a sample may be
+        return zeros((rows.n_splits,), like=rows.weights, xp=xp)
+    return xp.astype(along_rows(xp.max, rows.weights, xp), xp.float64)
+
+
+def _largest_values(rows):
+    xp = rows.place.xp
+    like = rows.target if rows.weights is None else rows.weights
+    largest = zeros((rows.n_splits,), like=like, xp=xp)
+    for block in rows.design.stored.blocks(1):
+        own = xp.max(xp.abs(block.dense()), axis=1)[None, :]
+        if rows.weights is not None:
+            own = xp.where(rows.weights[:, block.rows] > 0, own, xp.zeros_like(own))
+        largest = xp.maximum(largest, xp.max(own, axis=1))
+    return largest
 
 
 def own_threads(place: Place) -> int:
@@ -228,46 +180,48 @@ def _asked(rows, function, *args):
         return function(rows, *args)
 
 
-def _joined(columns, loss, n_vectors, frame):
-    """Rows of the columns of several pieces."""
+def _read_from(design, stored):
+    """A design with other rows to read."""
+    return replace(design, design=stored) if isinstance(design, Mapped) else stored
+
+
+def _joined(columns, like):
+    """Rows of the columns of several shards; all else is as of the rows of all shards."""
     X, target, weights = zip(*columns, strict=True)
     place = place_of(X[0])
     xp = place.xp
-    return LossRows(
-        design=Dense(xp.concat(X), place),
-        target=xp.concat(target),
-        weights=xp.concat(weights, axis=1),
-        loss=loss,
-        n_vectors=n_vectors,
-        frame=None if frame is None else move(frame, place),
-    )
+    design = _read_from(like.design, Dense(xp.concat(X), place))
+    if isinstance(design, Mapped):
+        design = replace(design, maps=move(design.maps, place))
+    weights = xp.concat(weights, axis=1)
+    return replace(like, design=design, target=xp.concat(target), weights=weights)
 
 
 def _columns_of(data):
-    """X, target and weights, which other pieces may need where this one has none."""
+    """X, target and weights, which other shards may need where this one has none."""
     weights = data.weights
     if weights is None:
         xp = data.place.xp
         weights = xp.ones((1, data.n_rows), dtype=xp.uint8, device=data.place.device)
-    return data.design.block(slice(0, data.n_rows)).dense(), data.target, weights
+    return data.design.stored.block(slice(0, data.n_rows)).dense(), data.target, weights
 
 
-def gradients(data: "AnyLossRows", W: Array) -> Array:
+def gradients(data: LossRows, W: Array) -> Array:
     """Sums over rows of weight x gradient of the loss, (C, S, k, q) float64, for models W."""
     return data.total(_gradients, W)
 
 
 def _gradients(data, W):
-    W = move(W, data.place)
-    G = _row_gradients(data, data.of_rows(W))
-    return G if data.frame is None else G @ data.place.xp.matrix_transpose(data.frame)
+    design, W = data.design, move(W, data.place)
+    rows = replace(data, design=design.stored)
+    return design.from_stored(_row_gradients(rows, design.to_stored(W)))
 
 
 def _row_gradients(data, W):
     xp = data.place.xp
     n_candidates, n_splits, k, q = W.shape
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
-    coef, offset = xp.astype(A[:, :-1], data.dtype), xp.astype(A[:, -1:], data.dtype)
+    coef, offset = (xp.astype(a, data.design.dtype) for a in (A[:, :-1], A[:, -1:]))
     shape = (k, n_candidates, n_splits)
 
     def add(total, block):

@@ -22,7 +22,7 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
 from gpuml._arrays.ops import add_gram, column_sums, constant, design, full_symmetric, zeros
-from gpuml.data import Batch, Rows, count_rows, every, rows_here, take
+from gpuml.data import Batch, Rows, atoms_here, count_rows, every, take
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 
 # So many rows, evenly spaced, give the shifts of all atoms, and at least so many that of each. A
@@ -92,21 +92,15 @@ def mean_shift(weights: Array, shifts: Array, xp: Any) -> Array:
 
 def atom_shifts(batch: Batch, atoms: tuple[Rows, ...]) -> Array:
     """Mean of some evenly spaced rows of [X, y] of each atom, (A, p + t) float64, at `work`."""
-    if batch.holders is not None:
-        sums = batch.holders.total(_sampled_sums_of_piece, atoms)
-    else:
-        sums = _sampled_sums(batch, atoms)
+    sums = batch.total(_sampled_sums, atoms)
     xp, weight = namespace(sums), sums[:, -1:]
     with quiet():
         return sums[:, :-1] / xp.where(weight > 0, weight, xp.ones_like(weight))
 
 
-def _sampled_sums_of_piece(folds, atoms):
-    return _sampled_sums(folds.batch, tuple(rows_here(folds, atom) for atom in atoms))
-
-
-def _sampled_sums(batch, atoms):
+def _sampled_sums(folds, atoms):
     """Sums (A, q) of ``w [X, y, 1]`` over the rows of each atom, as some of them have it."""
+    batch, atoms = folds.batch, atoms_here(folds, atoms)
     xp, place = namespace(batch.X), batch.work
     size = max(FEWEST_SHIFT_ROWS, SHIFT_ROWS // len(atoms))
     sums = []
@@ -154,20 +148,16 @@ def atom_moments(
         With gram of shape (A, q, q).
     """
     shifts = atom_shifts(batch, atoms)
-    if batch.holders is not None:
-        gram = batch.holders.total(_grams_of_piece, atoms, shifts, block_bytes)
-    else:
-        gram = _grams(batch, atoms, shifts, block_bytes, advance)
+    # How far others are with their shards is not known here.
+    advance = None if batch.is_divided else advance
+    gram = batch.total(_grams, atoms, shifts, block_bytes, advance)
     return Moments(gram, shifts, batch.n_features)
 
 
-def _grams_of_piece(folds, atoms, shifts, block_bytes):
-    atoms = tuple(rows_here(folds, atom) for atom in atoms)
-    return _grams(folds.batch, atoms, move(shifts, folds.batch.work), block_bytes, None)
-
-
-def _grams(batch, atoms, shifts, block_bytes, advance):
+def _grams(folds, atoms, shifts, block_bytes, advance):
     """Second moments (A, q, q) of atoms, each about its shift (A, q - 1)."""
+    batch, atoms = folds.batch, atoms_here(folds, atoms)
+    shifts = move(shifts, batch.work)
     q = shifts.shape[1] + 1
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
 

@@ -19,7 +19,7 @@ from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, AnyLossRows, LossRows
+from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
@@ -76,7 +76,7 @@ class Diagonal:
         return Diagonal(*(xp.take(a, index, axis=0) for a in (self.inverse, self.centre)))
 
 
-def diagonal_inverse(sample: AnyLossRows, l2: Array, intercept: Array) -> Diagonal:
+def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
     """Preconditioner from the variances of the features alone.
 
     Parameters
@@ -88,7 +88,9 @@ def diagonal_inverse(sample: AnyLossRows, l2: Array, intercept: Array) -> Diagon
         1.0 where an intercept is fitted, 0.0 where not.
     """
     xp = sample.place.xp
-    mean, variance = _spread_of_features(sample, xp)  # (1 or S, p)
+    with quiet():
+        mean, variance = sample.design.spread()  # (1 or S, p)
+        check_squares(variance + mean**2, xp)
     curved = sample.loss.typical(sample.n_vectors, partial(_mean_target, sample))
     fitted = intercept[:, None, None]
     # Without an intercept it is the squares that count, not the variances.
@@ -99,18 +101,6 @@ def diagonal_inverse(sample: AnyLossRows, l2: Array, intercept: Array) -> Diagon
     centre = fitted * mean
     centre = xp.concat([centre, xp.zeros_like(centre[..., :1])], axis=-1)
     return Diagonal(inverse[:, :, None, :], centre[:, :, None, :])
-
-
-def _spread_of_features(sample, xp):
-    """Means and variances (1, p) of the features, or (S, p) of what a frame makes of them."""
-    with quiet():
-        mean = sample.total(_sums_of_features) / sample.n_rows
-        squares = sample.total(_squares_of_features, mean) / sample.n_rows
-        check_squares(squares + mean**2 if squares.ndim == 1 else squares, xp)
-    if sample.frame is None:
-        return mean[None, :], squares[None, :]
-    matrix, offset = sample.frame[:, :-1, :-1], sample.frame[:, :-1, -1]  # (S, p', p), (S, p')
-    return matrix @ mean + offset, xp.sum((matrix @ squares) * matrix, axis=-1)
 
 
 def check_squares(sums: Array, xp: Any) -> None:
@@ -125,18 +115,7 @@ def check_squares(sums: Array, xp: Any) -> None:
         )
 
 
-def _sums_of_features(sample):
-    return sample.design.column_sums()
-
-
-def _squares_of_features(sample, mean):
-    """Sums of squares (p,) about a mean, or (p, p) of products where rows are seen in a frame."""
-    mean = move(mean, sample.place)
-    design = sample.design
-    return design.squares_about(mean) if sample.frame is None else design.products_about(mean)
-
-
-def mean_targets(data: AnyLossRows) -> Array:
+def mean_targets(data: LossRows) -> Array:
     """The mean target (S,) of the rows in the training part of each split."""
     return data.total(_sums_of_target) / data.total_weights()
 
@@ -156,7 +135,7 @@ def _sums_of_target(sample):
 
 
 def inverse_curvature(
-    data: AnyLossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
+    data: LossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
 ) -> Inverse:
     """Inverse Hessians of (sum of weighted losses) / total + l2/2 |w|^2.
 
@@ -181,7 +160,7 @@ def inverse_curvature(
     return Inverse(_inverted(H, l2, intercept, k, q, data))
 
 
-def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared: bool) -> Array:
+def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
     """Hessians of (sum of weighted losses) / total, (C, S or 1, k q, k q).
 
     Parameters are those of `inverse_curvature`.
@@ -194,55 +173,32 @@ def mean_second_derivatives(data: AnyLossRows, W: Array, total: Array, *, shared
 
 def _mean_second_derivatives(data, W, total, shared):
     W, total = move(W, data.place), move(total, data.place)
-    xp = data.place.xp
-    if by_split(data, shared=shared):
-        return _split_by_split(data, W, xp) / total[None, :, None, None]
-    W = data.of_rows(W)
+    xp, design = data.place.xp, data.design
+    images = design.by_split(data.n_splits if shared else 1)
+    if images:
+        return _split_by_split(data, images, W, xp) / total[None, :, None, None]
+    W = design.to_stored(W)
     if shared and W.shape[1] > 1:
         mean = xp.mean(xp.astype(data.weights, xp.float64) / total[:, None], axis=0)
         data = replace(data, weights=mean[None, :])
         W = xp.mean(W, axis=1, keepdims=True)
         total = xp.ones_like(total[:1])
-    H = second_derivatives(replace(data, frame=None), W) / total[None, :, None, None]
-    return H if data.frame is None else _in_frame(H, data.frame, data.n_vectors, xp)
+    H = second_derivatives(replace(data, design=design.stored), W) / total[None, :, None, None]
+    return design.hessians_from_stored(H)
 
 
-def by_split(data: AnyLossRows, *, shared: bool) -> bool:
-    """Whether rows are to be mapped into the frame of each split: few of their columns are left.
-
-    Otherwise it is Hessians of models of the rows that are mapped.
-    """
-    if data.frame is None:
-        return False
-    _, q_image, q = data.frame.shape
-    return (data.n_splits if shared else 1) * q_image**2 < q**2
-
-
-def _split_by_split(data, W, xp):
-    """Hessians (C, S, k q', k q') of models of images of the rows."""
+def _split_by_split(data, images, W, xp):
+    """Hessians (C, S, k q', k q') of models of the images of each split."""
     found = []
-    for s in range(W.shape[1]):
+    for s, design in enumerate(images):
         weights = None if data.weights is None else data.weights[s : s + 1, :]
-        own = replace(data, weights=weights, frame=data.frame[s : s + 1, ...])
+        own = replace(data, weights=weights, design=design)
         found.append(second_derivatives(own, W[:, s : s + 1, ...]))
     return found[0] if len(found) == 1 else xp.concat(found, axis=1)
 
 
-def _in_frame(H, frame, k, xp):
-    """Hessians (C, S or 1, k q, k q) for vectors that a frame (S, q', q) maps to q."""
-    if k > 1:
-        q_out, q_in = frame.shape[1:]
-        blocks = xp.eye(k, dtype=frame.dtype, device=device_of(frame))
-        frame = blocks[None, :, None, :, None] * frame[:, None, :, None, :]
-        frame = xp.reshape(frame, (-1, k * q_out, k * q_in))
-    return frame @ H @ xp.matrix_transpose(frame)
-
-
 def second_derivatives(data: LossRows, W: Array) -> Array:
-    """Sums over rows of weight x Hessian of the loss, (C, S, k q, k q) float64.
-
-    Models are of the rows, or of their images in the frame of the only split.
-    """
+    """Sums over rows of weight x Hessian of the loss, (C, S, k q, k q) float64."""
     xp = data.place.xp
     n_candidates, n_splits, k, q = W.shape
     grid = (n_candidates, n_splits)
@@ -252,8 +208,6 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
         X = data.design.block(rows).dense()
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
         X = xp.concat([X, ones], axis=1)
-        if data.frame is not None:
-            X = X @ data.frame[0, ...].T
         z = xp.reshape(A @ X.T, (k, *grid, X.shape[0]))
         c = data.loss.curvature(z, data.target[rows], xp)  # (k, C, S, b)
         if data.weights is None:

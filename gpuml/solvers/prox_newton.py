@@ -26,7 +26,7 @@ from gpuml._arrays import Array, device_of, is_numpy, move, namespace, to_host
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.loss_rows import AnyLossRows, gradients
+from gpuml.solvers.loss_rows import LossRows, gradients
 from gpuml.solvers.newton import check_squares, mean_second_derivatives
 from gpuml.solvers.prox import minimise_quadratic
 
@@ -50,7 +50,7 @@ class SparseProblem:
 
     Attributes
     ----------
-    data : LossRows or DividedLossRows
+    data : LossRows
     total : array (S,)
     l2, l1 : arrays (C, S, 1, q)
         Penalties of each coefficient, 0 for intercepts.
@@ -59,7 +59,7 @@ class SparseProblem:
     H : array (C, S or 1, k q, k q) or None
     """
 
-    data: AnyLossRows
+    data: LossRows
     total: Array
     l2: Array
     l1: Array
@@ -70,7 +70,7 @@ class SparseProblem:
         """Gradients (C, S, k, q) of loss and l2 penalty."""
         return (gradients(self.data, W) / self.total[:, None, None] + self.l2 * W) * self.used
 
-    def at(self, rows: AnyLossRows, W: Array, *, shared: bool) -> "SparseProblem":
+    def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SparseProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
         xp = namespace(W)
         H = rows.ask(_second_derivatives, W, shared)
@@ -219,8 +219,7 @@ def _largest_curvature(problem):
     """Bound (C, S, 1, 1) on the Hessian of the mean loss, by power steps."""
     data, xp = problem.data, problem.data.place.xp
     V = xp.ones_like(problem.l1[:1, :, 0, :])[0, ...] * xp.ones_like(problem.total[:, None])
-    if data.frame is None:
-        V = V[:1, :]
+    V = V[: data.design.n_maps, :]
     V = V / V.shape[-1] ** 0.5  # (S or 1, q)
     size = xp.zeros_like(V[:, 0])
     for _ in range(POWER_STEPS):
@@ -236,14 +235,11 @@ def _largest_curvature(problem):
 
 def _gram_product(data, V):
     """``[X, 1]' [X, 1] v`` over all rows, or their images, for each vector of V (S, q)."""
-    V, xp = move(V, data.place), data.place.xp
-    if data.frame is not None:
-        V = (V[:, None, :] @ data.frame)[:, 0, :]
+    xp, design = data.place.xp, data.design
+    V = design.to_stored(move(V, data.place)[None, :, None, :])[0, :, 0, :]
     out = xp.zeros_like(V)
-    for block in data.design.blocks(V.shape[0]):
+    for block in design.stored.blocks(V.shape[0]):
         block = block.in_float64()
         z = block.margins(V[:, :-1]) + V[:, -1:]
         out = out + xp.concat([block.products(z), xp.sum(z, axis=-1, keepdims=True)], axis=-1)
-    if data.frame is None:
-        return out
-    return (out[:, None, :] @ xp.matrix_transpose(data.frame))[:, 0, :]
+    return design.from_stored(out[None, :, None, :])[0, :, 0, :]

@@ -25,7 +25,7 @@ NEAR = 0.95
 
 def may_descend(batch: Batch) -> bool:
     """Whether rows are in this process and on a CPU, where single coordinates are fast."""
-    return batch.holders is None and is_numpy(batch.X) and batch.work.kind == "numpy"
+    return not batch.is_divided and is_numpy(batch.X) and batch.work.kind == "numpy"
 
 
 def guess_models(

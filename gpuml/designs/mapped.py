@@ -1,0 +1,128 @@
+"""Images of rows under affine maps, one for each split."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpuml._arrays import Array, Place, device_of, namespace
+from gpuml.designs.base import Block, Design
+
+
+@dataclass(frozen=True)
+class Mapped(Design):
+    """What scalers and projections in front of a model make of rows, which differs between splits.
+
+    No image of all rows is made: solvers read the design that is `stored`, with vectors that were
+    taken there, and take sums over its rows back. Images under the only map of a design are made
+    block by block.
+
+    Attributes
+    ----------
+    design : Design
+        The rows (n, p) as they are.
+    maps : array (S, p' + 1, p + 1), float64
+        Vectors [w, b] of models of images, times these, are vectors of models of the rows.
+    """
+
+    design: Design
+    maps: Array
+
+    @property
+    def stored(self) -> Design:
+        """The design that is read."""
+        return self.design
+
+    @property
+    def n_maps(self) -> int:
+        """S."""
+        return self.maps.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.design.shape[0], self.maps.shape[1] - 1
+
+    @property
+    def place(self) -> Place:
+        return self.design.place
+
+    @property
+    def dtype(self) -> Any:
+        """Float dtype of the rows."""
+        return self.design.dtype
+
+    def block(self, rows: slice) -> "MappedBlock":
+        """Images of some neighbouring rows under the only map."""
+        return MappedBlock(self.design.block(rows), self.maps[0, :-1, :-1], self.maps[0, :-1, -1])
+
+    def sample(self, rows: slice) -> "Mapped":
+        """Some of the rows, in float64."""
+        return replace(self, design=self.design.sample(rows))
+
+    def spread(self) -> tuple[Array, Array]:
+        """Means and variances (S, p') of the columns."""
+        xp = self.place.xp
+        mean = self.design.column_sums() / self.shape[0]
+        products = self.design.products_about(mean) / self.shape[0]
+        matrix, offset = self.maps[:, :-1, :-1], self.maps[:, :-1, -1]
+        return matrix @ mean + offset, xp.sum((matrix @ products) * matrix, axis=-1)
+
+    def to_stored(self, W: Array) -> Array:
+        """Vectors (C, S, k, p' + 1) of models as such (C, S, k, p + 1) of models of the rows."""
+        return W @ self.maps
+
+    def from_stored(self, G: Array) -> Array:
+        """Gradients (C, S, k, p + 1) by vectors for the rows as gradients by those of models."""
+        return G @ self.place.xp.matrix_transpose(self.maps)
+
+    def hessians_from_stored(self, H: Array) -> Array:
+        """As `from_stored`, of Hessians (C, S or 1, k q, k q)."""
+        xp, maps = self.place.xp, self.maps
+        q_out, q_in = maps.shape[1:]
+        k = H.shape[-1] // q_in
+        if k > 1:
+            blocks = xp.eye(k, dtype=maps.dtype, device=device_of(maps))
+            maps = blocks[None, :, None, :, None] * maps[:, None, :, None, :]
+            maps = xp.reshape(maps, (-1, k * q_out, k * q_in))
+        return maps @ H @ xp.matrix_transpose(maps)
+
+    def by_split(self, n_matrices: int) -> "tuple[Mapped, ...]":
+        """Designs of one map each, where the images have so few columns that they are worth it."""
+        _, q_image, q = self.maps.shape
+        if n_matrices * q_image**2 >= q**2:
+            return ()
+        return tuple(replace(self, maps=self.maps[s : s + 1, ...]) for s in range(self.n_maps))
+
+
+@dataclass(frozen=True)
+class MappedBlock:
+    """Images ``X A' + a`` of some rows."""
+
+    block: Block
+    matrix: Array
+    offset: Array
+
+    @property
+    def rows(self) -> slice:
+        return self.block.rows
+
+    def margins(self, coef: Array) -> Array:
+        """``coef X'``."""
+        matrix, offset = self._as(coef)
+        return self.block.margins(coef @ matrix) + (coef @ offset)[:, None]
+
+    def products(self, values: Array) -> Array:
+        """``values X``."""
+        matrix, offset = self._as(values)
+        total = namespace(values).sum(values, axis=1, keepdims=True)
+        return self.block.products(values) @ matrix.T + total * offset
+
+    def dense(self) -> Array:
+        """The images in float64."""
+        return self.block.dense() @ self.matrix.T + self.offset
+
+    def in_float64(self) -> "MappedBlock":
+        """The same rows, for products with float64."""
+        return replace(self, block=self.block.in_float64())
+
+    def _as(self, like):
+        xp = namespace(like)
+        return (xp.astype(a, like.dtype, copy=False) for a in (self.matrix, self.offset))
