@@ -1,27 +1,113 @@
-"""What all naive Bayes classifiers say of rows once they are fitted."""
+"""What all naive Bayes classifiers share: labelled rows in, and what is said of rows."""
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, is_array, namespace
+from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import check_same_namespace
+from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.metrics.classification import accuracy_score
-from gpuml.naive_bayes._input import check_X, labels_at, result_dtype
+from gpuml.naive_bayes._input import (
+    Labelled,
+    check_X,
+    codes_among,
+    first_classes,
+    labelled,
+    labels_at,
+    result_dtype,
+    values_of,
+)
+from gpuml.naive_bayes._sums import ClassRows
 
 
 class Posterior(Travels):
-    """`predict` and its kin from `_joint_log_likelihood`, which the classes have.
+    """`fit` from `_learn`, `predict` and its kin from `_joint_log_likelihood`: classes have these.
 
-    That takes checked rows, and gives float64 (n, k) in their library and on their device.
+    The latter takes checked rows, and gives float64 (n, k) in their library and on their device.
     """
+
+    _accept_sparse = True
 
     # Tells where the model is.
     _located_by = "class_count_"
 
-    def _check_X(self, X: Any) -> Any:
-        return check_X(self, X)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None) -> Self:
+        """Find what the model knows of each class: sums of the features, or their moments.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Sparse matrices of SciPy or cupyx, for classifiers of counts and of two values.
+        y : array-like of shape (n_samples,)
+            Labels: numbers, strings or bools, on the host or a device.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class of the same name rejects, and for negative
+            weights. A failed fit leaves the estimator as it was.
+        """
+        with unchanged_on_error(self):
+            data = self._checked(X, y, sample_weight, reset=True)
+            self.classes_ = data.labels.classes
+            self._learn(self._by_class(data), first=True)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
+        """Take more rows into account, as one `fit` to all rows so far would.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            May be in another place than the rows before: the model follows.
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that there will be; needed at the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            As for `fit`, and for labels that are not among the classes.
+        """
+        with unchanged_on_error(self):
+            first = getattr(self, "classes_", None) is None
+            data = self._checked(X, y, sample_weight, reset=first)
+            first_classes(self, classes, data.labels)
+            self._learn(self._by_class(data), first)
+        return self
+
+    def _checked(self, X, y, sample_weight, *, reset) -> Labelled:
+        data = labelled(self, self._check_X(X, reset=reset), y, sample_weight)
+        self._check_values(data.X)
+        return data
+
+    def _by_class(self, data: Labelled) -> ClassRows:
+        codes = codes_among(data.labels, self.classes_)
+        home = place_of(values_of(data.X))
+        return ClassRows(data.X, move(codes, home), data.weight, self.classes_.shape[0])
+
+    def _check_values(self, X: Any) -> None:
+        """Raise ValueError for values that the model cannot be fitted to."""
+
+    def _learn(self, rows: ClassRows, first: bool) -> None:
+        raise NotImplementedError
+
+    def _check_X(self, X: Any, *, reset: bool = False) -> Any:
+        return check_X(self, X, reset=reset, accept_sparse=self._accept_sparse)
 
     def _joint(self, X: Any, method: str) -> tuple[Array, Any]:
         """Joint log-likelihoods in float64, and the dtype that results are to have."""

@@ -1,20 +1,18 @@
 """What the naive Bayes classifiers of discrete features share."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, as_array, is_array, is_sparse, move, place_of, to_host
 from gpuml._inputs.csr import in_float64
-from gpuml._inputs.validation import unchanged_on_error
-from gpuml._sklearn import _fit_context
 from gpuml.naive_bayes._base import Posterior
-from gpuml.naive_bayes._input import Labelled, check_labelled, codes_among, first_classes, values_of
+from gpuml.naive_bayes._input import refuse_negative, values_of
 from gpuml.naive_bayes._sums import ClassRows, class_sums, in_blocks, work_place
 
 
 class Discrete(Posterior):
-    """`fit` from sums over classes; log-likelihoods that are linear in the values of the rows.
+    """Models that are sums over classes; log-likelihoods that are linear in the values of rows.
 
     A class has `_update_feature_log_prob(alpha)`, and `_linear()`: coefficients (k, p) and
     constants (k,) of the log-likelihoods.
@@ -22,83 +20,15 @@ class Discrete(Posterior):
 
     class_count_: Array
     feature_count_: Array
-    _accept_sparse = True
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Sum the features over the rows of each class.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Sparse matrices of SciPy or cupyx.
-        y : array-like of shape (n_samples,)
-            Labels: numbers, strings or bools, on the host or a device.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : estimator
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's class of the same name rejects, and for negative
-            weights. A failed fit leaves the estimator as it was.
-        """
-        with unchanged_on_error(self):
-            data = self._checked(X, y, sample_weight, reset=True)
-            self.classes_ = data.labels.classes
-            self._learn(data, first=True)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
-        """Take more rows into account, as one `fit` to all rows so far would.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            May be in another place than the rows before: the model follows.
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All labels that there will be; needed at the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : estimator
-
-        Raises
-        ------
-        ValueError
-            As for `fit`, and for labels that are not among the classes.
-        """
-        with unchanged_on_error(self):
-            first = getattr(self, "classes_", None) is None
-            data = self._checked(X, y, sample_weight, reset=first)
-            first_classes(self, classes, data.labels)
-            self._learn(data, first)
-        return self
-
-    def _checked(self, X, y, sample_weight, *, reset) -> Labelled:
-        data = check_labelled(
-            self, X, y, sample_weight, reset=reset, accept_sparse=self._accept_sparse
-        )
-        self._check_values(data.X)
-        return data
-
-    def _check_values(self, X: Any) -> None:
-        """Raise ValueError for values that the model cannot count."""
+    def _check_values(self, X):
+        refuse_negative(X, f"{type(self).__name__} (input X)")
 
     def _values(self, X: Any) -> Any:
         """What is summed of rows, dense or CSR."""
         return X
 
-    def _learn(self, data, first):
-        codes = codes_among(data.labels, self.classes_)
-        home = place_of(values_of(data.X))
-        rows = ClassRows(data.X, move(codes, home), data.weight, self.classes_.shape[0])
+    def _learn(self, rows: ClassRows, first: bool) -> None:
         self._add(rows, first)
         self._update_feature_log_prob(self._check_alpha())
         self._update_class_log_prior(self.class_prior)

@@ -31,38 +31,16 @@ class Labelled(NamedTuple):
     weight: Array | None
 
 
-def check_labelled(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    reset: bool,
-    accept_sparse: bool = True,
-) -> Labelled:
-    """Check what was passed to `fit` or `partial_fit` of a classifier.
+def labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Labelled:
+    """Checked rows with labels and weights, which are checked here.
 
     Integers and bools stay what they are: sums make float64 of a block of them at a time.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Named in messages.
-    X : array-like or sparse matrix (n, p)
-    y : array-like (n,)
-    sample_weight : array-like (n,), number or None
-    reset : bool
-        Whether `n_features_in_` and the names of features are set or checked.
-    accept_sparse : bool, default=True
 
     Raises
     ------
     ValueError
         As `gpuml._inputs.validation.check_classify`.
-    TypeError
-        For sparse X where it is not accepted.
     """
-    X = check_X(estimator, X, reset=reset, accept_sparse=accept_sparse)
     place = place_of(values_of(X))
     # Labels and weights are checked as those of one column of zeros where X is; by a copy, whose
     # number of features may change.
@@ -126,8 +104,8 @@ def _numbers(X):
     return X
 
 
-def first_classes(model: Any, classes: Any, labels: Encoded) -> bool:
-    """Set `classes_` at the first call of `partial_fit`, and check them later; says if it is.
+def first_classes(model: Any, classes: Any, labels: Encoded) -> None:
+    """Set `classes_` at the first call of `partial_fit`, and check them later.
 
     Raises
     ------
@@ -138,18 +116,16 @@ def first_classes(model: Any, classes: Any, labels: Encoded) -> bool:
     if classes is None:
         if known is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        return False
+        return
     classes = as_array(classes)
     classes = unique_labels(to_host(classes) if is_array(classes) else classes)
     if known is None:
         foreign = is_foreign(labels.classes) and classes.dtype.kind in NUMBERS
         model.classes_ = move(classes, place_of(labels.classes)) if foreign else classes
-        return True
-    if not np.array_equal(to_host(known), classes):
+    elif not np.array_equal(to_host(known), classes):
         raise ValueError(
             f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {known!r}"
         )
-    return False
 
 
 def codes_among(labels: Encoded, classes: Array) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuml._arrays import Array, Place, compute_place, is_sparse, move, namespace, nbytes, place_of
+from gpuml._arrays import Array, Place, compute_place, is_sparse, move, namespace, place_of
 from gpuml._inputs.csr import in_float64
 from gpuml._settings.config import current_settings
 from gpuml.data import cut
@@ -88,10 +88,6 @@ class ClassRows:
     codes: Array
     weight: Array | None
     n_classes: int
-
-    @property
-    def nbytes(self) -> int:
-        return nbytes(values_of(self.X))
 
     def blocks(self, n_columns: int) -> Iterator[tuple[Array, Array, Array]]:
         """Blocks of dense rows (b, p), codes (b,) and weighted indicators (b, k) of classes."""

@@ -1,5 +1,6 @@
 """Naive Bayes for categories that are counted 0, 1, ..., on the device of the rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,6 @@ from sklearn import naive_bayes as sk
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
 from gpuml.naive_bayes._discrete import Discrete
-from gpuml.naive_bayes._input import check_X, refuse_negative
 from gpuml.naive_bayes._sums import ClassRows, in_blocks, work_place
 
 COUNTERS = ("numpy", "cupy", "torch")
@@ -66,19 +66,11 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     _accept_sparse = False
     category_count_: list[Array]
 
-    def _checked(self, X, y, sample_weight, *, reset):
-        data = super()._checked(X, y, sample_weight, reset=reset)
-        return data._replace(X=_whole_numbers(data.X))
-
     def _check_values(self, X):
-        refuse_negative(_whole_numbers(X), "CategoricalNB (input X)")
-
-    def _check_X(self, X):
-        X = check_X(self, X, accept_sparse=False)
-        self._check_values(X)
-        return X
+        super()._check_values(_whole_numbers(X))
 
     def _add(self, rows, first):
+        rows = replace(rows, X=_whole_numbers(rows.X))
         home = place_of(rows.X)
         xp = home.xp
         highest = to_host(xp.max(rows.X, axis=0))
@@ -107,6 +99,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         self.feature_log_prob_ = [logged(counts) for counts in self.category_count_]
 
     def _joint_log_likelihood(self, X):
+        self._check_values(X)
         X = _whole_numbers(X)
         place = work_place(X)
         xp = place.xp

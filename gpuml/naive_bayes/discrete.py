@@ -5,7 +5,7 @@ from sklearn import naive_bayes as sk
 from gpuml._arrays import is_sparse, namespace
 from gpuml._inputs.csr import with_values
 from gpuml.naive_bayes._discrete import Discrete
-from gpuml.naive_bayes._input import refuse_negative, values_of
+from gpuml.naive_bayes._input import values_of
 
 
 class MultinomialNB(Discrete, sk.MultinomialNB):
@@ -63,9 +63,6 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
     array(['a'], dtype='<U1')
     """
 
-    def _check_values(self, X):
-        refuse_negative(X, "MultinomialNB (input X)")
-
     def _update_feature_log_prob(self, alpha):
         xp = namespace(self.feature_count_)
         smoothed = self.feature_count_ + self._near_counts(alpha)
@@ -118,9 +115,6 @@ class ComplementNB(Discrete, sk.ComplementNB):
     >>> ComplementNB().fit(X, [0, 0, 1, 1]).predict([[1, 1, 0], [0, 1, 1]])
     array([0, 1])
     """
-
-    def _check_values(self, X):
-        refuse_negative(X, "ComplementNB (input X)")
 
     def _update_feature_log_prob(self, alpha):
         xp = namespace(self.feature_count_)
@@ -185,6 +179,9 @@ class BernoulliNB(Discrete, sk.BernoulliNB):
     >>> BernoulliNB().fit(X, [0, 0, 1, 1]).predict([[1, 0, 0], [0, 0, 1]])
     array([0, 1])
     """
+
+    def _check_values(self, X):
+        """All values are above the threshold, or not."""
 
     def _values(self, X):
         if self.binarize is None:

@@ -1,22 +1,13 @@
 """Naive Bayes with normal densities, on the device of the rows."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn import naive_bayes as sk
 
 from gpuml._arrays import Array, Place, as_array, is_array, move, namespace, place_of, to_host
-from gpuml._inputs.validation import unchanged_on_error
-from gpuml._sklearn import _fit_context
 from gpuml.naive_bayes._base import Posterior
-from gpuml.naive_bayes._input import (
-    Labelled,
-    check_labelled,
-    check_X,
-    codes_among,
-    first_classes,
-    result_dtype,
-)
+from gpuml.naive_bayes._input import result_dtype
 from gpuml.naive_bayes._sums import (
     ClassMoments,
     ClassRows,
@@ -86,74 +77,16 @@ class GaussianNB(Posterior, sk.GaussianNB):
     """
 
     _located_by = "theta_"
+    _accept_sparse = False
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Find the mean and the variance of each feature in each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels: numbers, strings or bools, on the host or a device.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : GaussianNB
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's GaussianNB rejects, and for negative weights. A failed
-            fit leaves the estimator as it was.
-        """
-        with unchanged_on_error(self):
-            data = check_labelled(self, X, y, sample_weight, reset=True, accept_sparse=False)
-            self.classes_ = data.labels.classes
-            self._learn(data, first=True)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
-        """Take more rows into account.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            May be in another place than the rows before: the model follows.
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All labels that there will be; needed at the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : GaussianNB
-
-        Raises
-        ------
-        ValueError
-            As for `fit`, and for labels that are not among the classes.
-        """
-        with unchanged_on_error(self):
-            first = getattr(self, "classes_", None) is None
-            data = check_labelled(self, X, y, sample_weight, reset=first, accept_sparse=False)
-            first_classes(self, classes, data.labels)
-            self._learn(data, first)
-        return self
-
-    def _learn(self, data: Labelled, first: bool) -> None:
-        home = place_of(data.X)
-        codes = move(codes_among(data.labels, self.classes_), home)
-        rows = ClassRows(data.X, codes, data.weight, self.classes_.shape[0])
+    def _learn(self, rows: ClassRows, first: bool) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
             found = class_moments(rows)
-            whole = found.pooled() if data.weight is None else column_moments(rows)
+            whole = found.pooled() if rows.weight is None else column_moments(rows)
             epsilon = self.var_smoothing * _largest(whole.variance)
             if not first:
-                found = _before(self, work_place(data.X)).merged(found)
-            self._keep(found, epsilon, home, result_dtype(data.X))
+                found = _before(self, work_place(rows.X)).merged(found)
+            self._keep(found, epsilon, place_of(rows.X), result_dtype(rows.X))
 
     def _keep(self, found: ClassMoments, epsilon: float, home: Place, dtype: Any) -> None:
         xp = home.xp
@@ -171,9 +104,6 @@ class GaussianNB(Posterior, sk.GaussianNB):
             self.class_prior_ = kept(found.count / namespace(found.count).sum(found.count))
         else:
             self.class_prior_ = kept(move(_checked_priors(self.priors, found.count), home))
-
-    def _check_X(self, X):
-        return check_X(self, X, accept_sparse=False)
 
     def _joint_log_likelihood(self, X):
         place = work_place(X)
