@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, gpu_place, is_array, move, place_of
+from gpuml._arrays import HOST, gpu_place, is_array, is_cupyx_sparse, move, place_of
 from gpuml._cuml import import_cudf
 from gpuml._sklearn import ADAPTERS_MANAGER, _get_output_config, get_columns
 
@@ -57,6 +57,13 @@ def _cudf():
 def wants_host_frame(estimator: Any) -> bool:
     """Whether `set_output` asks for frames that hold their rows on the host."""
     return _get_output_config("transform", estimator)["dense"] not in ("default", "cudf")
+
+
+def as_asked(estimator: Any, image: Any) -> Any:
+    """The result of `transform`: in CPU memory if such a frame is to be made of it."""
+    if not wants_host_frame(estimator):
+        return image
+    return image.get() if is_cupyx_sparse(image) else move(image, HOST)
 
 
 def _readable(X):

@@ -7,7 +7,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import HOST, Array, Place, as_array, is_cupyx_sparse, move, namespace, place_of
-from gpuml._inputs.output import wants_host_frame
+from gpuml._inputs.output import as_asked
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
 from gpuml.decomposition._input import check_reduced, check_seen
@@ -87,11 +87,11 @@ class Projection(Travels, TransformerMixin):
         X = opened(X)
         if is_stored(X):
             rows = check_streamed(self, X, reset=False)
-            return as_asked(self, project(self, rows), rows.home)
+            return as_asked(self, move(project(self, rows), rows.home))
         # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
         check_same_namespace(X, self, attribute="components_", method="transform")
         X = check_seen(self, X)
-        return as_asked(self, project(self, X), _place_of_rows(X))
+        return as_asked(self, move(project(self, X), _place_of_rows(X)))
 
     def inverse_transform(self, X):
         """Rows of the original space that `transform` would send to X.
@@ -157,11 +157,6 @@ def _project_streamed(estimator, rows):
         variance = doubles(estimator.explained_variance_, rows.home)
         found = found / whitening_scale(variance, rows.X.dtype)
     return in_kind(found, rows.X.dtype)
-
-
-def as_asked(estimator: Any, image: Array, home: Place) -> Array:
-    """The result of `transform` at its place; on the host if a frame of the host is asked for."""
-    return move(image, HOST if wants_host_frame(estimator) else home)
 
 
 def _place_of_rows(X) -> Place:

@@ -19,6 +19,7 @@ from gpuml._arrays import (
 )
 from gpuml._inputs.csr import check_csr
 from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions, _fit_context
@@ -39,7 +40,7 @@ from gpuml.decomposition._principal import (
     precision,
     streamed_log_likelihood,
 )
-from gpuml.decomposition._projection import Projection, as_asked, in_kind, project
+from gpuml.decomposition._projection import Projection, in_kind, project
 from gpuml.decomposition._streamed import check_streamed, opened
 from gpuml.extending import AffineStep
 from gpuml.reading.sources import is_stored
@@ -209,7 +210,7 @@ class PCA(AffineStep, Projection, SklearnPCA):
             if self._needs_host(X):
                 return self._fit_on_host(SklearnPCA.fit_transform, X)
             rows, home = self._find(X)
-            return as_asked(self, project(self, rows), home)
+            return as_asked(self, move(project(self, rows), home))
 
     def _find(self, X):
         """Fit; gives rows to project, perhaps on a device, and the place for the result."""

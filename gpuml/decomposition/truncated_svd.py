@@ -16,12 +16,14 @@ from gpuml._arrays import (
     is_cupyx_sparse,
     is_foreign,
     is_sparse,
+    move,
     namespace,
     place_of,
 )
 from gpuml._arrays.ops import all_finite, constant
 from gpuml._inputs.csr import check_csr
 from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions, _fit_context
@@ -34,7 +36,7 @@ from gpuml.decomposition._input import (
     refuse_what_is_not_finite,
 )
 from gpuml.decomposition._principal import SMALL_SIDE, or_nan, without_columns
-from gpuml.decomposition._projection import Kind, Projection, as_asked, at_home, project
+from gpuml.decomposition._projection import Kind, Projection, at_home, project
 from gpuml.decomposition._streamed import Streamed, check_streamed, opened
 from gpuml.extending import AffineStep
 from gpuml.reading.sources import is_stored
@@ -189,7 +191,7 @@ class TruncatedSVD(AffineStep, Projection, SklearnTruncatedSVD):
             if self._needs_host(X):
                 return self._fit_on_host(X)
             rows, home = self._find(X)
-            return as_asked(self, project(self, rows), home)
+            return as_asked(self, move(project(self, rows), home))
 
     def _fit_on_host(self, X):
         with naming_columns(self, X):

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, Place, is_array, is_foreign, move, place_of, to_host
-from gpuml._inputs.output import wants_host_frame
+from gpuml._arrays import HOST, Array, Place, is_array, is_foreign, move, place_of
 from gpuml._sklearn import _get_output_config, check_same_namespace
 from gpuml.data import cut
 
@@ -46,11 +45,6 @@ def check_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
 def wants_frame(estimator: Any) -> bool:
     """Whether `set_output` asks for a DataFrame."""
     return _get_output_config("transform", estimator)["dense"] != "default"
-
-
-def as_asked(estimator: Any, image: Array) -> Array:
-    """The result of `transform`: on the host if a frame of the host is to be made of it."""
-    return to_host(image) if wants_host_frame(estimator) else image
 
 
 def row_blocks(X: Array, row_bytes: int) -> Iterator[slice]:

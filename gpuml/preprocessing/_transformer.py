@@ -8,10 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign
 from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
-from gpuml.preprocessing._places import as_asked, at_host, check_library
+from gpuml.preprocessing._places import at_host, check_library
 
 
 class Transformer(Travels, TransformerMixin):

@@ -50,24 +50,3 @@ class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
     >>> GaussianRandomProjection(n_components=10, random_state=0).fit_transform(X).shape
     (25, 10)
     """
-
-    def transform(self, X):
-        """Project rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : array of shape (n_samples, n_components)
-            In the library and on the device of X; dense, and of the dtype of X on a device.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ValueError
-            If X has other features than in `fit`, or holds nan or inf.
-        """
-        return self._transform(X, sk.GaussianRandomProjection.transform)

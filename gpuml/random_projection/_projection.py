@@ -1,11 +1,11 @@
 """What random projections share: the matrix is scikit-learn's, the product is where X is."""
 
 import copy
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import (
@@ -24,7 +24,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._inputs.csr import check_csr
-from gpuml._inputs.output import wants_host_frame
+from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
@@ -34,8 +34,8 @@ from gpuml._sklearn import _align_api_if_sparse, _fit_context
 COMPONENTS_A_READING = 8
 
 
-class RandomProjection(Travels):
-    """`fit`, and products with `components_`."""
+class RandomProjection(Travels, TransformerMixin):
+    """`fit`, and products with `components_`: before scikit-learn's class of the same name."""
 
     components_: Any  # an array, or a sparse matrix of SciPy or cupyx
     inverse_components_: Array
@@ -102,14 +102,32 @@ class RandomProjection(Travels):
             known = _at_host(self)._compute_inverse_components()
         return X @ _as_of(move(known, _place(X)), X).T
 
-    def _transform(self, X: Any, on_host: Callable) -> Any:
+    def transform(self, X):
+        """Project rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : array or sparse matrix of shape (n_samples, n_components)
+            In the library and on the device of X, and of the dtype of X on a device. Sparse if X
+            and the components are, and `dense_output` is False.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than in `fit`, or holds nan or inf.
+        """
         check_is_fitted(self)
         X = as_array(X)
         if _is_elsewhere(X):
-            X = _check(self, X, reset=False)
-            return _as_asked(self, self._product(X))
+            return as_asked(self, self._product(_check(self, X, reset=False)))
         if sparse.issparse(X) or self._work_place(X) == HOST:
-            return on_host(_at_host(self), X)
+            return super(RandomProjection, _at_host(self)).transform(X)
         X = check_rows(self, X, reset=False)
         return to_host(self._product(move(X, self._work_place(X))))
 
@@ -198,10 +216,3 @@ def _at_host(model):
     if hasattr(model, "inverse_components_"):
         copied.inverse_components_ = to_host(model.inverse_components_)
     return copied
-
-
-def _as_asked(model, Z):
-    """On the host if a DataFrame is to be made of the result."""
-    if not wants_host_frame(model):
-        return Z
-    return Z.get() if is_sparse(Z) else to_host(Z)

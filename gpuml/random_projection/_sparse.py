@@ -56,25 +56,3 @@ class SparseRandomProjection(RandomProjection, sk.SparseRandomProjection):
     >>> SparseRandomProjection(n_components=10, random_state=0).fit_transform(X).shape
     (25, 10)
     """
-
-    def transform(self, X):
-        """Project rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        X_new : array or sparse matrix of shape (n_samples, n_components)
-            In the library and on the device of X, and of the dtype of X on a device. Sparse if X
-            and C are and `dense_output` is False.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ValueError
-            If X has other features than in `fit`, or holds nan or inf.
-        """
-        return self._transform(X, sk.SparseRandomProjection.transform)
