@@ -44,31 +44,30 @@ class Iteration(NamedTuple):
     random_state: Any
 
 
-class Compressed(NamedTuple):
-    """Components of one part, with what says how the rows vary.
+class Decomposed(NamedTuple):
+    """Components of S parts, and how the rows vary along them.
 
     Attributes
     ----------
     found : Components
-        `total` is the sum of squares of the rows less their mean.
-    mean : array (p,)
-        Of the rows, whether it was removed or not.
+    variance : array (S, r) or None
+        Of the images of the rows; perhaps None where their mean was removed.
+    spread : array (S,) or None
+        The variance of all features together; likewise.
     fill : array (p,) or None
         What counted in place of missing values; None where none is missing.
-    variance : array (k,) or None
-        Of the images of the rows; perhaps None where their mean was removed.
     """
 
     found: Components
-    mean: Array
-    fill: Array | None
-    variance: Array | None
+    variance: Array | None = None
+    spread: Array | None = None
+    fill: Array | None = None
 
 
 class Found(NamedTuple):
     """Singular values (r,) and right vectors (r, p) of rows, and sums of their features.
 
-    `variance` (r,) is that of the rows' images, as of `Compressed`.
+    `variance` (r,) is that of the images of the rows.
     """
 
     singular: Array
@@ -80,7 +79,7 @@ class Found(NamedTuple):
 
 def compressed_components(
     estimator: Any, batch: Batch | Streamed, count: int, how: Iteration, *, centred: bool
-) -> Compressed:
+) -> Decomposed:
     """Components of the rows of a batch, which may be divided, or read block by block.
 
     Raises
@@ -197,7 +196,7 @@ def _blocks_of(batch):
         yield block
 
 
-def _components(found: Found, n_rows: int, centred: bool, count: int, random: Any) -> Compressed:
+def _components(found: Found, n_rows: int, centred: bool, count: int, random: Any) -> Decomposed:
     sums, shift = found.sums, found.shift
     xp = namespace(shift)
     some = xp.where(sums.count > 0, sums.count, xp.ones_like(sums.count))
@@ -212,5 +211,5 @@ def _components(found: Found, n_rows: int, centred: bool, count: int, random: An
         (mean if centred else xp.zeros_like(mean))[None, :],
     )
     fill = mean if bool(xp.any(sums.count < n_rows)) else None
-    variance = None if found.variance is None else more_values(found.variance, missing)
-    return Compressed(components, mean, fill, variance)
+    variance = None if found.variance is None else more_values(found.variance, missing)[None, :]
+    return Decomposed(components, variance, components.total / n_rows, fill)

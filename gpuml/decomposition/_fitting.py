@@ -1,37 +1,37 @@
-"""The numerics of PCA for one set of rows, dense or sparse on a GPU; a batch of one part."""
+"""How components are found: of rows in one place, sparse on a GPU, or read block by block.
 
-from collections.abc import Callable
+One set of rows is a batch of one part. Parts of rows have moments; see `from_parts`.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Place, namespace, place_of
+from gpuml._arrays import Array, Place, namespace
 from gpuml._arrays.ops import all_finite
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch
-from gpuml.decomposition._compressed import Iteration, compressed_components
+from gpuml.decomposition._compressed import Decomposed, compressed_components
 from gpuml.decomposition._input import refuse_what_is_not_finite
-from gpuml.decomposition._principal import (
-    MANY_FEATURES,
-    Principal,
-    check_n_components,
-    choose_solver,
-    kept_counts,
-    n_leading,
-)
+from gpuml.decomposition._principal import MANY_FEATURES, n_leading
 from gpuml.decomposition._streamed import Streamed
-from gpuml.solvers.components import Components, from_moments, from_products, from_rows
-from gpuml.solvers.factors import atom_factors
-from gpuml.solvers.moments import atom_moments, squares_vanish
+from gpuml.solvers.components import (
+    Components,
+    about_origin,
+    from_moments,
+    from_products,
+    from_rows,
+    variances_along,
+)
+from gpuml.solvers.factors import Stacked, atom_factors
+from gpuml.solvers.moments import Moments, atom_moments, normal_equations, squares_vanish
 from gpuml.solvers.randomized import (
     DenseRows,
-    Rows,
-    RowSums,
     SparseRows,
     dense_sums,
-    n_power_iter,
     randomized_svd,
     sparse_products,
     sparse_sums,
@@ -41,118 +41,141 @@ from gpuml.solvers.randomized import (
 MANY_SPARSE_FEATURES = 2 * MANY_FEATURES
 
 
-def fit_dense(estimator: Any, batch: Batch | Streamed) -> tuple[Principal, str]:
-    """Components of the rows of a batch, and the name of the solver that found them.
-
-    Rows that are read block by block are for "compressed" only.
-    """
-    n, p = batch.n_rows, batch.n_features
-    solver = estimator.svd_solver
-    if solver == "auto":
-        solver = choose_solver(n, p, estimator.n_components)
-    wanted = check_n_components(estimator.n_components, n, p, solver)
-    found = _FITS[solver](estimator, batch, wanted)
-    counts = kept_counts(found, (wanted,), (n,))
-    return Principal(found, counts, (n,), estimator.whiten, batch), solver
-
-
-def _from_covariance(estimator, batch, wanted):
-    moments = atom_moments(batch, _all(batch), block_bytes=current_settings().block_bytes)
-    _demand_finite(moments.gram, estimator, batch)
-    if squares_vanish(moments):
-        return _from_full_svd(estimator, batch, wanted)
-    # With fewer rows than features all eigenvalues beyond the number of rows are zero.
-    return from_moments(moments, n_leading((wanted,), min(batch.X.shape)), centred=True)
-
-
-def _from_full_svd(estimator, batch, wanted):
-    factors = atom_factors(batch, _all(batch), block_bytes=current_settings().block_bytes)
-    stacked = factors.stack(np.ones(1))
-    _demand_finite(stacked.rows, estimator, batch)
-    return from_rows([stacked], (batch.n_rows,))
-
-
-def _from_random_block(estimator, batch, wanted):
-    block_bytes = current_settings().block_bytes
-    sums = dense_sums(batch, block_bytes)
-    _demand_finite(sums.total, estimator, batch)
-    rows = DenseRows(batch, sums.mean, sums.mean, block_bytes)
-    return randomized_components(estimator, rows, sums, wanted)
-
-
-def randomized_components(estimator: Any, rows: Rows, sums: RowSums, wanted: Any) -> Components:
-    """Components of one part by randomized iteration, about the mean of its rows."""
-    xp = namespace(sums.total)
-    singular, vectors, _ = randomized_svd(
-        rows,
-        int(wanted),
-        estimator.n_oversamples,
-        estimator.iterated_power,
-        check_random_state(estimator.random_state),
-    )
-    total = xp.reshape(sums.total, (1,))
-    return Components(vectors[None, ...], singular[None, :], total, sums.mean[None, :])
-
-
-def _from_visits(estimator, batch, wanted):
-    how = Iteration(
-        estimator.n_oversamples,
-        n_power_iter(estimator.iterated_power, int(wanted), batch.n_rows, batch.n_features),
-        estimator.random_state,
-    )
-    return compressed_components(estimator, batch, int(wanted), how, centred=True).found
-
-
-_FITS: dict[str, Callable[..., Components]] = {
-    "covariance_eigh": _from_covariance,
-    "full": _from_full_svd,
-    "randomized": _from_random_block,
-    "compressed": _from_visits,
-}
-
-
-def _all(batch):
-    return (slice(0, batch.n_rows),)
-
-
-def _demand_finite(sums, estimator, batch):
-    if not all_finite(sums, namespace(sums)):
-        refuse_what_is_not_finite(estimator, batch.X)
-
-
-# ---------------------------------------------------------------- sparse rows on a GPU
-
-
 @dataclass(frozen=True)
-class SparseHome:
-    """What results of sparse rows need to know of them."""
+class SparseBatch:
+    """A sparse matrix (CSR) whose data is an array that gpuml works on."""
 
     X: Any
     home: Place
 
+    @property
+    def n_rows(self) -> int:
+        return self.X.shape[0]
 
-def fit_sparse(estimator: Any, X: Any) -> tuple[Principal, str]:
-    """Components of a sparse matrix (CSR) whose data is an array that gpuml works on."""
-    n, p = X.shape
-    solver = estimator.svd_solver
-    if solver == "auto":
-        solver = "covariance_eigh" if p <= MANY_SPARSE_FEATURES else "randomized"
-    if solver not in ("covariance_eigh", "randomized"):
-        raise TypeError(
-            "PCA supports sparse input on a GPU only with svd_solver='auto', 'covariance_eigh' or "
-            f"'randomized', while {solver!r} was passed."
-        )
-    wanted = check_n_components(estimator.n_components, n, p, solver)
-    doubles = X.astype(np.float64)
-    sums = sparse_sums(doubles)
-    if solver == "randomized":
-        rows = SparseRows(doubles, sums.mean, sums.mean)
-        found = randomized_components(estimator, rows, sums, wanted)
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+
+AnyRows = Batch | Streamed | SparseBatch
+
+
+def decomposed(
+    estimator: Any, rows: AnyRows, solver: str, wanted: Any, *, centred: bool
+) -> Decomposed:
+    """Components of rows by a solver that is named as `PCA` names it.
+
+    Rows that are read block by block, or divided, are for "compressed" only, and sparse ones for
+    "covariance_eigh" and "randomized".
+    """
+    return _FITS[solver](estimator, rows, wanted, centred)
+
+
+def from_parts(
+    moments: Moments,
+    count: int,
+    n_rows: Sequence[int],
+    stacked: Callable[[int], Stacked],
+    *,
+    centred: bool,
+    exact: bool = False,
+) -> Decomposed:
+    """Components of parts with some moments, or of rows ``stacked(s)`` that describe part s.
+
+    The latter where they have to be `exact`, or squares of the rows vanish.
+    """
+    if exact or squares_vanish(moments):
+        found = from_rows([stacked(s) for s in range(len(n_rows))], n_rows, centred=centred)
     else:
-        products = sparse_products(doubles, sums.mean)
-        found = from_products(
-            products[None, ...], sums.mean[None, :], n_leading((wanted,), min(n, p))
-        )
-    counts = kept_counts(found, (wanted,), (n,))
-    home = SparseHome(X, place_of(X.data))
-    return Principal(found, counts, (n,), estimator.whiten, home), solver
+        found = from_moments(moments, count, centred=centred)
+    if centred:
+        return Decomposed(found)
+    return _varying(found, normal_equations(moments, True).xx, moments.gram[..., -1, -1])
+
+
+def _varying(found, products, weight):
+    """How images about the origin vary follows from ``sum (x - m)(x - m)'`` (S, p, p)."""
+    xp = namespace(products)
+    covariance = products / weight[:, None, None]
+    spread = xp.sum(xp.linalg.diagonal(covariance), axis=-1)
+    return Decomposed(found, variances_along(covariance, found.vectors), spread)
+
+
+def _by_moments(estimator, rows, wanted, centred):
+    count = n_leading((wanted,), min(rows.n_rows, rows.n_features))
+    if isinstance(rows, SparseBatch):
+        return _by_sparse_products(rows, count, centred)
+    block_bytes = current_settings().block_bytes
+    moments = atom_moments(rows, _all(rows), block_bytes=block_bytes)
+    _demand_finite(moments.gram, estimator, rows)
+
+    def stacked(_):
+        return atom_factors(rows, _all(rows), block_bytes=block_bytes).stack(np.ones(1))
+
+    # With fewer rows than features all eigenvalues beyond the number of rows are zero.
+    return from_parts(moments, count, (rows.n_rows,), stacked, centred=centred)
+
+
+def _by_sparse_products(rows, count, centred):
+    doubles = rows.X.astype(np.float64)
+    mean = sparse_sums(doubles).mean[None, :]
+    products = sparse_products(doubles, mean[0, :])[None, ...]
+    if centred:
+        return Decomposed(from_products(products, mean, count))
+    xp = namespace(mean)
+    weight = xp.full((1,), float(rows.n_rows), dtype=xp.float64, device=mean.device)
+    return _varying(about_origin(products, mean, weight, count), products, weight)
+
+
+def _by_factor(estimator, rows, _wanted, centred):
+    factors = atom_factors(rows, _all(rows), block_bytes=current_settings().block_bytes)
+    stacked = factors.stack(np.ones(1))
+    _demand_finite(stacked.rows, estimator, rows)
+    return Decomposed(from_rows([stacked], (rows.n_rows,), centred=centred))
+
+
+def _by_random_block(estimator, rows, wanted, centred):
+    n, p = rows.n_rows, rows.n_features
+    if isinstance(rows, SparseBatch):
+        doubles = rows.X.astype(np.float64)
+        sums = sparse_sums(doubles)
+        matrix: Any = SparseRows(doubles, sums.mean if centred else None, sums.mean)
+    else:
+        block_bytes = current_settings().block_bytes
+        sums = dense_sums(rows, block_bytes)
+        _demand_finite(sums.total, estimator, rows)
+        matrix = DenseRows(rows, sums.mean if centred else None, sums.mean, block_bytes)
+    how = estimator._iteration(int(wanted), n, p)
+    random = check_random_state(how.random_state)
+    singular, vectors, images = randomized_svd(
+        matrix, int(wanted), how.n_oversamples, how.n_power_iter, random
+    )
+    xp = namespace(sums.total)
+    total = xp.reshape(sums.total, (1,))
+    mean = sums.mean if centred else xp.zeros_like(sums.mean)
+    found = Components(vectors[None, ...], singular[None, :], total, mean[None, :])
+    if centred:
+        return Decomposed(found)
+    return Decomposed(found, xp.var(images, axis=0)[None, :], total / n)
+
+
+def _by_visits(estimator, rows, wanted, centred):
+    how = estimator._iteration(int(wanted), rows.n_rows, rows.n_features)
+    return compressed_components(estimator, rows, int(wanted), how, centred=centred)
+
+
+_FITS: dict[str, Callable[..., Decomposed]] = {
+    "covariance_eigh": _by_moments,
+    "full": _by_factor,
+    "randomized": _by_random_block,
+    "compressed": _by_visits,
+}
+
+
+def _all(rows):
+    return (slice(0, rows.n_rows),)
+
+
+def _demand_finite(sums: Array, estimator: Any, rows: Any) -> None:
+    if not all_finite(sums, namespace(sums)):
+        refuse_what_is_not_finite(estimator, rows.X)

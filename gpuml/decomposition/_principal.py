@@ -1,21 +1,19 @@
 """From components to what PCA calls them: how many are kept, attributes, maps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, move, namespace, to_host
-from gpuml._arrays.ops import all_finite, constant
+from gpuml._arrays.ops import all_finite
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _infer_dimension
-from gpuml.decomposition._projection import Kind, at_home, in_kind, whitening_scale
+from gpuml.decomposition._projection import in_kind
 from gpuml.decomposition._streamed import Streamed, doubles, float_like, refuse_blocks
 from gpuml.reading.images import images_and_lengths
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.affine import Affine
 from gpuml.solvers.components import Components
 
 # The covariance of more features than this is left alone by "auto".
@@ -94,98 +92,6 @@ def check_n_components(n_components: Any, n_rows: int, n_features: int, solver: 
 def n_leading(wanted: Sequence[Any], most: int) -> int:
     """How many components have to be computed: all where the number depends on the spectrum."""
     return max(int(k) if isinstance(k, Integral) else most for k in wanted)
-
-
-@dataclass(frozen=True)
-class Principal:
-    """Components of S parts as PCA has them, the first `counts[s]` of each.
-
-    Attributes
-    ----------
-    found : Components
-        At least as many as any part keeps.
-    counts : tuple of S ints
-    n_rows : tuple of S ints
-    whiten : bool
-    batch : Batch, or what has its X and home
-        Whose library and dtype results are to be in.
-    """
-
-    found: Components
-    counts: tuple[int, ...]
-    n_rows: tuple[int, ...]
-    whiten: bool
-    batch: Kind
-
-    @property
-    def widths(self) -> tuple[int, ...] | None:
-        """How many components each part keeps, where that differs."""
-        return self.counts if min(self.counts) < max(self.counts) else None
-
-    def maps(self) -> Affine:
-        """``x -> (x - mean) V'``, whitened where asked for.
-
-        Where parts keep different numbers of components, zero columns follow the fewer ones.
-        """
-        found = self.found
-        xp = namespace(found.vectors)
-        width = max(self.counts)
-        matrix = xp.matrix_transpose(found.vectors[:, :width, :])
-        if self.whiten:
-            variance = found.singular[:, :width] ** 2 / self._degrees()[:, None]
-            matrix = matrix / whitening_scale(variance, self.batch.X.dtype)[:, None, :]
-        if self.widths is not None:
-            matrix = without_columns(matrix, self.widths)
-        return Affine(matrix, -(found.mean[:, None, :] @ matrix)[:, 0, :])
-
-    def _degrees(self):
-        xp = namespace(self.found.mean)
-        return constant(np.asarray(self.n_rows) - 1, like=self.found.mean, xp=xp)
-
-    def pick(self, s: int) -> dict[str, Any]:
-        """Fitted attributes of part s."""
-        count, n_rows, found = self.counts[s], self.n_rows[s], self.found
-        squares = found.singular[s, :] ** 2
-        total = found.total[s]
-        kept = {
-            "components_": found.vectors[s, :count, :],
-            "explained_variance_": squares[:count] / (n_rows - 1),
-            "explained_variance_ratio_": squares[:count] / or_nan(total),
-            "singular_values_": found.singular[s, :count],
-            "mean_": found.mean[s, :],
-        }
-        return {
-            **{name: at_home(values, self.batch) for name, values in kept.items()},
-            "noise_variance_": self._noise(squares, total, count, n_rows),
-            "n_components_": count,
-            "n_samples_": n_rows,
-        }
-
-    def _noise(self, squares, total, count, n_rows):
-        """Mean variance of the directions that are left out."""
-        xp = namespace(squares)
-        most = min(n_rows, self.found.mean.shape[-1])
-        if count >= most:
-            return 0.0
-        if squares.shape[0] >= most:
-            left = xp.sum(squares[count:most])
-        else:
-            left = total - xp.sum(squares[:count])
-            left = xp.where(left > 0, left, xp.zeros_like(left))
-        return at_home(left / ((n_rows - 1) * (most - count)), self.batch)
-
-
-def without_columns(matrix: Array, widths: Sequence[int]) -> Array:
-    """Matrices (S, p, k) with zeros beyond the first `widths[s]` columns."""
-    xp = namespace(matrix)
-    kept = np.arange(matrix.shape[-1]) < np.asarray(widths)[:, None]
-    return matrix * constant(kept, like=matrix, xp=xp)[:, None, :]
-
-
-def or_nan(total):
-    """No warning where there is no variance to have a share of."""
-    xp = namespace(total)
-    return xp.where(total > 0, total, xp.full_like(total, float("nan")))
 
 
 def kept_counts(

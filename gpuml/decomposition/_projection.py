@@ -46,6 +46,12 @@ def in_kind(values: Array, dtype: Any) -> Array:
     return values[()] if place.kind == "numpy" and values.ndim == 0 else values
 
 
+def or_nan(total: Array) -> Array:
+    """No warning where there is no variance to have a share of."""
+    xp = namespace(total)
+    return xp.where(total > 0, total, xp.full_like(total, float("nan")))
+
+
 def whitening_scale(variance: Array, dtype: Any) -> Array:
     """Standard deviations that are safe to divide by, for results of a dtype."""
     xp = namespace(variance)

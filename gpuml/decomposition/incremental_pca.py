@@ -23,8 +23,8 @@ from gpuml._inputs.validation import FLOATS, check_rows, unchanged_on_error
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
 from gpuml.decomposition._input import demand_array
-from gpuml.decomposition._principal import covariance, or_nan, precision
-from gpuml.decomposition._projection import Projection, in_kind
+from gpuml.decomposition._principal import covariance, precision
+from gpuml.decomposition._projection import Projection, in_kind, or_nan
 from gpuml.solvers.incremental import Seen, extend
 
 

@@ -1,58 +1,41 @@
 """Principal component analysis on the device of its data."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import (
-    as_array,
-    is_cupyx_sparse,
-    is_foreign,
-    is_sparse,
-    move,
-    namespace,
-    place_of,
-)
-from gpuml._inputs.csr import check_csr
+from gpuml._arrays import is_cupyx_sparse, is_foreign, is_sparse, move, namespace, place_of
 from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.output import as_asked
-from gpuml._inputs.validation import unchanged_on_error
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import StrOptions, _fit_context
-from gpuml.data import Batch
+from gpuml._sklearn import StrOptions
+from gpuml.decomposition._compressed import Iteration
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
-from gpuml.decomposition._fitting import fit_dense, fit_sparse
-from gpuml.decomposition._input import batch_of, check_fit_rows, check_seen_dense
+from gpuml.decomposition._estimator import Decomposition
+from gpuml.decomposition._fitted import Principal
+from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseBatch
+from gpuml.decomposition._input import check_fit_rows, check_seen_dense
 from gpuml.decomposition._principal import (
     MANY_FEATURES,
-    Principal,
-    check_n_components,
+    choose_solver,
     covariance,
     exact_solver,
     is_exact,
-    kept_counts,
     log_likelihood,
-    n_leading,
     precision,
     streamed_log_likelihood,
 )
-from gpuml.decomposition._projection import Projection, in_kind, project
+from gpuml.decomposition._projection import in_kind
 from gpuml.decomposition._streamed import check_streamed, opened
-from gpuml.extending import AffineStep
 from gpuml.reading.sources import is_stored
-from gpuml.solvers.affine import FittedStep, Parts
-from gpuml.solvers.components import Components, from_moments, from_rows
-from gpuml.solvers.moments import squares_vanish
+from gpuml.solvers.randomized import n_power_iter
 
 NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
 SCORE_BLOCK_BYTES = 2**25
 
 
-class PCA(AffineStep, Projection, SklearnPCA):
+class PCA(Decomposition, SklearnPCA):
     r"""Principal component analysis: the directions in which rows vary most.
 
     With the mean m of the rows, the components are the orthonormal :math:`v_1, v_2, \dots` that
@@ -157,93 +140,24 @@ class PCA(AffineStep, Projection, SklearnPCA):
     # Hyper-parameters that may differ between candidates of one decomposition.
     affine_params = ("n_components", "whiten")
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None) -> Self:
-        """Find the components.
+    _centred = True
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            At least two rows. With "compressed", also what `gpuml.linalg.svd_compressed` takes.
-        y : ignored
-
-        Returns
-        -------
-        self : PCA
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's PCA rejects, for a single row, and for device data with
-            "arpack". A failed fit leaves the estimator as it was.
-        TypeError
-            For sparse X with a solver that would make it dense.
-        RuntimeError, ImportError
-            For cuML's solvers without a GPU or without cuML.
-        MemoryError
-            If a device has no room for even small blocks of rows.
-        """
-        with unchanged_on_error(self):
-            X = opened(X)
-            if self._needs_host(X):
-                self._fit_on_host(SklearnPCA.fit, X)
-            else:
-                self._find(X)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X, y=None):
-        """Find the components, and project the same rows on them.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : ignored
-
-        Returns
-        -------
-        X_new : array of shape (n_samples, n_components_)
-            In the library and on the device of X.
-        """
-        with unchanged_on_error(self):
-            X = opened(X)
-            if self._needs_host(X):
-                return self._fit_on_host(SklearnPCA.fit_transform, X)
-            rows, home = self._find(X)
-            return as_asked(self, move(project(self, rows), home))
+    def _least(self):
+        # Of one row scikit-learn knows the mean, and a component that it does not vary along.
+        return {"min_rows": 2 if self.fits_batches else 1}
 
     def _find(self, X):
-        """Fit; gives rows to project, perhaps on a device, and the place for the result."""
-        if self.svd_solver in CUML_SOLVERS and not is_sparse(X):
-            self.__dict__.update(fit_cuml_pca(self, X))
-            self._fit_svd_solver = self.svd_solver
-            X = check_fit_rows(self, X)
-            return X, place_of(X)
-        if is_cupyx_sparse(X):
-            rows = check_csr(self, X, reset=True, floats=True)
-            principal, solver = fit_sparse(self, rows)
-            self._take(principal, solver)
-            return rows, place_of(rows.data)
-        if self.fits_batches and is_stored(X):
-            rows = check_streamed(self, X, reset=True, min_rows=2)
-            self._take(*fit_dense(self, rows))
-            return rows, rows.home
-        # Of one row scikit-learn knows the mean, and a component that it does not vary along.
-        least = 2 if self.fits_batches else 1
-        rows = check_fit_rows(self, X, min_rows=least, keep_dtype=self.fits_batches)
-        batch = batch_of(rows)
-        self._take(*fit_dense(self, batch))
-        return batch.X, batch.home
+        if self.svd_solver not in CUML_SOLVERS or is_sparse(X):
+            return super()._find(X)
+        self.__dict__.update(fit_cuml_pca(self, X), _fit_svd_solver=self.svd_solver)
+        X = check_fit_rows(self, X)
+        return X, place_of(X)
 
-    def _take(self, principal: Principal, solver: str) -> None:
-        self.__dict__.update(principal.pick(0))
-        self._fit_svd_solver = solver
-
-    def _needs_host(self, X):
+    def _needs_sklearn(self, X):
         return sparse.issparse(X) or self.svd_solver == "arpack"
 
-    def _fit_on_host(self, fit, X):
-        """What scikit-learn does: sparse host data, and ARPACK."""
+    def _fit_by_sklearn(self, method, X):
+        """Sparse data in CPU memory, and ARPACK."""
         if is_foreign(X) or is_cupyx_sparse(X):
             raise ValueError(
                 "PCA with svd_solver='arpack' is not supported for Array API inputs. ARPACK works "
@@ -251,7 +165,7 @@ class PCA(AffineStep, Projection, SklearnPCA):
                 "X.cpu().numpy())."
             )
         with naming_columns(self, X):
-            result = fit(self, X)
+            result = getattr(SklearnPCA, method)(self, X)
         self.n_components_ = self.components_.shape[0]
         return result
 
@@ -260,10 +174,26 @@ class PCA(AffineStep, Projection, SklearnPCA):
         """Whether `fit_batch` does the work of `fit`, wherever the rows of a batch are."""
         return self.svd_solver == "compressed"
 
-    def fit_batch(self, batch: Batch) -> dict[str, Any]:
-        """Attributes fitted to the rows of a batch, which may be divided."""
-        principal, solver = fit_dense(self, batch)
-        return {**principal.pick(0), "_fit_svd_solver": solver}
+    def _solver(self, rows):
+        shape = rows.n_rows, rows.n_features
+        if not isinstance(rows, SparseBatch):
+            is_auto = self.svd_solver == "auto"
+            return choose_solver(*shape, self.n_components) if is_auto else self.svd_solver
+        if self.svd_solver == "auto":
+            return "covariance_eigh" if shape[1] <= MANY_SPARSE_FEATURES else "randomized"
+        if self.svd_solver not in ("covariance_eigh", "randomized"):
+            raise TypeError(
+                "PCA supports sparse input on a GPU only with svd_solver='auto', 'covariance_eigh' "
+                f"or 'randomized', while {self.svd_solver!r} was passed."
+            )
+        return self.svd_solver
+
+    def _iteration(self, count, n_rows, n_features):
+        n_iter = n_power_iter(self.iterated_power, count, n_rows, n_features)
+        return Iteration(self.n_oversamples, n_iter, self.random_state)
+
+    def _fitted(self, found, counts, n_rows, batch, solvers):
+        return Principal(found.found, counts, n_rows, batch, self.whiten, solvers)
 
     def get_covariance(self):
         """Covariance of the generative model.
@@ -328,18 +258,8 @@ class PCA(AffineStep, Projection, SklearnPCA):
         samples = self.score_samples(X)
         return float(namespace(samples).mean(samples))
 
-    # ---------------------------------------------------------------- as a step of a search
-
-    def affine_obstacle(self, X: Any) -> str | None:
-        """Why no exact solver of ours does the work that all candidates could share.
-
-        It is asked with all rows; training parts hold at least half of them. Moments of more than
-        5,000 features are not to be had.
-        """
-        X = as_array(X)
-        shape: tuple[int, ...] = tuple(getattr(X, "shape", ()))
-        if is_sparse(X) or len(shape) != 2:
-            return "sparse X" if is_sparse(X) else "X without two dimensions"
+    def _why_not(self, shape):
+        """Moments of more than 5,000 features are not to be had."""
         if shape[1] > MANY_FEATURES:
             return f"more than {MANY_FEATURES} features"
         exact = self.svd_solver in ("covariance_eigh", "full")
@@ -347,69 +267,10 @@ class PCA(AffineStep, Projection, SklearnPCA):
             return None
         return f"svd_solver={self.svd_solver!r} for X of shape {shape}"
 
-    def multi_affine(
-        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
-    ) -> list[FittedStep]:
-        """Fit every candidate to every part, from one decomposition of each part.
-
-        Parameters
-        ----------
-        parts : Parts
-            Without weights.
-        candidates : sequence of dicts
-            Values of `affine_params`; what one leaves out is as on this estimator.
-
-        Returns
-        -------
-        steps : list of FittedStep
-            One for each candidate. Where a float or "mle" keeps different numbers of components
-            in different parts, maps of parts with fewer end in zero columns; ``pick(s)`` gives
-            the attributes of part s without them.
-
-        Raises
-        ------
-        UnfittableSplits
-            For a number of components that some part cannot have, by the numbers of the parts.
-        """
-        models = [clone(self).set_params(**candidate) for candidate in candidates]
-        for model in models:
-            model._validate_params()
-        solvers = [self._exact_solver(n, parts.n_features) for n in parts.n_rows]
-        by_part = parts.each(
-            lambda s: [
-                check_n_components(
-                    model.n_components, parts.n_rows[s], parts.n_features, solvers[s]
-                )
-                for model in models
-            ]
-        )
-        found = _components_of(parts, solvers, [k for ks in by_part for k in ks])
-        steps = []
-        for model, ks in zip(models, zip(*by_part, strict=True), strict=True):
-            counts = kept_counts(found, ks, parts.n_rows)
-            principal = Principal(found, counts, parts.n_rows, model.whiten, parts.batch)
-            steps.append(_step(principal, solvers))
-        return steps
-
-    def _exact_solver(self, n_rows, n_features):
+    def _solver_of_part(self, n_rows, n_features):
         return exact_solver(n_rows, n_features) if self.svd_solver == "auto" else self.svd_solver
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.array_api_support = self.svd_solver in NATIVE_SOLVERS
         return tags
-
-
-def _step(principal, solvers):
-    def pick(s):
-        return {**principal.pick(s), "_fit_svd_solver": solvers[s]}
-
-    return FittedStep(principal.maps(), pick, principal.widths)
-
-
-def _components_of(parts: Parts, solvers: Sequence[str], wanted: Sequence[Any]) -> Components:
-    """Enough components of every part for all candidates."""
-    if "full" in solvers or squares_vanish(parts.moments):
-        return from_rows([parts.stacked(s) for s in range(len(parts.n_rows))], parts.n_rows)
-    most = max(min(n, parts.n_features) for n in parts.n_rows)
-    return from_moments(parts.moments, n_leading(wanted, most), centred=True)

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import gpuml
+from gpuml._arrays import HOST
 from gpuml.decomposition import PCA
 from gpuml.decomposition._principal import choose_solver
 from gpuml.testing import LAW_RTOL, RTOL
@@ -312,19 +313,18 @@ def test_sparse_gpu_rows_stay_there(rng, solver, dtype):
 
 
 def test_numerics_of_sparse_gpu_rows_on_the_host(rng):
-    from gpuml.decomposition._fitting import fit_sparse
+    from gpuml.decomposition._fitting import SparseBatch
 
     X = sparse.random_array((90, 12), density=0.3, rng=rng).tocsr()
     theirs = sk.PCA(4, svd_solver="full").fit(X.toarray())
     for solver in ("auto", "randomized"):
         model = PCA(4, svd_solver=solver, random_state=0, iterated_power=60)
-        principal, _ = fit_sparse(model, X)
-        vars(model).update(principal.pick(0))
+        vars(model).update(model.fit_batch(SparseBatch(X, HOST)))
         for name in ATTRIBUTES:
             got, expected = getattr(model, name), getattr(theirs, name)
             np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6, err_msg=name)
     with pytest.raises(TypeError, match="sparse"):
-        fit_sparse(PCA(svd_solver="full"), X)
+        PCA(svd_solver="full").fit_batch(SparseBatch(X, HOST))
 
 
 def test_the_rule_of_auto():

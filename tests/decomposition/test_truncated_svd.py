@@ -12,7 +12,9 @@ from sklearn.pipeline import Pipeline
 
 import gpuml.decomposition.truncated_svd as module
 from gpuml import get_config
+from gpuml._arrays import HOST
 from gpuml.decomposition import PCA, TruncatedSVD
+from gpuml.decomposition._fitting import SparseBatch
 from gpuml.divided import DividedRows, InProcess, Share
 from gpuml.linear_model import LinearRegression
 from gpuml.model_selection import GridSearchCV
@@ -106,7 +108,7 @@ def test_sparse_host_rows_are_sklearns(rng, algorithm):
 def test_numerics_of_sparse_gpu_rows_on_the_host(rng, algorithm):
     X = sparse.random_array((90, 12), density=0.3, rng=rng).tocsr()
     model = TruncatedSVD(3, algorithm=algorithm, random_state=0, n_iter=40)
-    vars(model).update(module._fit_sparse(model, X).pick(3, 0))
+    vars(model).update(model.fit_batch(SparseBatch(X, HOST)))
     agree(np.asarray, model, sk.TruncatedSVD(3, algorithm="arpack", random_state=0).fit(X))
 
 
