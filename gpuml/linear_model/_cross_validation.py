@@ -1,47 +1,41 @@
-"""Splits and scores for estimators that choose their penalty by cross-validation."""
+"""What estimators share that choose their penalty by cross-validation."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_scalar
 
-from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._arrays import as_array, is_array, place_of, to_host
 from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import is_foreign
-from gpuml.data import Batch, Folds, count_rows, cut, take
-from gpuml.metrics.scorer import BatchScorer, batch_scorer
-from gpuml.resampling.split import make_folds, split_rows
-
-# Workspace of a block of predictions.
-PREDICT_BYTES = 2**27
+from gpuml._inputs.validation import is_foreign, unchanged_on_error
+from gpuml._sklearn import _raise_for_params, _routing_enabled
 
 
-def folds_of(cv: Any, batch: Batch, X: Any, y: Any) -> Folds:
-    """The splits that a `cv` parameter asks for."""
-    return checked_folds(make_folds(batch, split_rows(check_cv(cv), X, y, batch.n_rows)))
+class Choosing:
+    """An estimator that chooses by held-out scores, where our own solver does the work."""
 
+    def _needs_host(self, X: Any) -> str | None:
+        """Why scikit-learn has to do this fit, in CPU memory; None if it need not."""
+        raise NotImplementedError
 
-def checked_folds(folds: Folds) -> Folds:
-    """The same folds, if there are any and each has rows to train on and rows to score.
+    def _choose(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+        """The fitted attributes."""
+        raise NotImplementedError
 
-    Raises
-    ------
-    ValueError
-    """
-    if folds.n_splits == 0:
-        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
-    for index, split in enumerate(folds.splits):
-        for part, size in (("training", split.n_train), ("held-out", split.n_test)):
-            if size == 0:
-                raise ValueError(
-                    f"Found array with 0 sample(s), the {part} part of split {index} of cv, while "
-                    "a minimum of 1 is required."
-                )
-    return folds
+    def _fit(self, theirs: Callable, X: Any, y: Any, sample_weight: Any, params: Mapping) -> Self:
+        """Fit, or have `theirs` do it."""
+        with unchanged_on_error(self):
+            _raise_for_params(params, self, "fit")
+            X = as_array(X)
+            reason = "metadata routing" if _routing_enabled() else self._needs_host(X)
+            if reason is None:
+                vars(self).update(self._choose(X, y, sample_weight))
+                return self
+            with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+                return theirs(X, y, sample_weight=weight, **params)
 
 
 def numbers_in(
@@ -89,58 +83,6 @@ def numbers_in(
             top = "" if largest is None else f" and <= {largest:g}"
             raise ValueError(f"{label} == {item}, must be >= 0{top}.")
     return np.asarray(items, dtype=np.float64)
-
-
-def regression_scorer(scorer: Any) -> BatchScorer | None:
-    """The batched form of a scorer of regressors, or None where it has none."""
-    batched = batch_scorer(scorer)
-    return batched if isinstance(batched, BatchScorer) else None
-
-
-def held_out_scores(stack: Any, folds: Folds, scorer: Any) -> np.ndarray:
-    """Scores (C, S), host, of all models on their held-out rows, weighted as the fits are.
-
-    From sums of residuals where those will do and have their digits, else from predictions.
-    """
-    batched = regression_scorer(scorer)
-    if batched is None:
-        raise TypeError(f"{scorer!r} has no batched form.")
-    scores = np.full((stack.n_candidates, folds.n_splits), np.nan)
-    sums = stack.residual_moments("test") if batched.uses_moments else None
-    if sums is not None:
-        moments, reliable = sums
-        found = batched.from_moments(moments)
-        xp = namespace(found)
-        scores = np.array(to_host(xp.where(reliable, found, xp.full_like(found, np.nan))))
-    for split in np.flatnonzero(np.isnan(scores).any(axis=0)):
-        lost = np.isnan(scores[:, split])
-        scores[lost, split] = _from_predictions(stack, folds, int(split), batched)[lost]
-    return scores
-
-
-def _from_predictions(stack, folds, split, scorer):
-    batch, rows = folds.batch, folds.splits[split].test
-    xp = namespace(batch.X)
-    y, weight = (
-        None if a is None else move(take(a, rows, xp), batch.work) for a in (batch.y, batch.weight)
-    )
-    step = max(1, PREDICT_BYTES // (8 * count_rows(rows) * batch.y.shape[1]))
-    parts = []
-    for first in range(0, stack.n_candidates, step):
-        candidates = slice(first, min(first + step, stack.n_candidates))
-        predicted = _predict(stack, batch, rows, split, candidates)
-        parts.append(to_host(scorer.from_predictions(y, predicted, weight)))
-    return np.concatenate(parts)
-
-
-def _predict(stack, batch: Batch, rows, split: int, candidates: slice) -> Array:
-    xp = namespace(batch.X)
-    size = max(1, PREDICT_BYTES // (8 * batch.n_features))
-    blocks = [
-        stack.predict(move(take(batch.X, piece, xp), batch.work), split, candidates)
-        for piece in cut(rows, size)
-    ]
-    return blocks[0] if len(blocks) == 1 else batch.work.xp.concat(blocks, axis=1)
 
 
 @contextmanager

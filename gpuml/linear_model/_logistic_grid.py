@@ -47,7 +47,7 @@ class Grid:
     def warn(self) -> None:
         """Warn of parameters whose meaning is going to change."""
         for text, category in self._warnings:
-            warnings.warn(text, category, stacklevel=4)  # the caller of `fit`
+            warnings.warn(text, category, stacklevel=6)  # the caller of `fit`
 
     def _note(self, text, category=FutureWarning):
         self._warnings.append((text, category))

@@ -2,31 +2,30 @@
 
 import copy
 import inspect
-from numbers import Integral
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
-from sklearn.model_selection import StratifiedKFold, check_cv
 
-from gpuml._arrays import Array, as_array, namespace, to_host
-from gpuml._inputs.validation import ClassData, check_classify, unchanged_on_error
+from gpuml._arrays import Array, namespace, to_host
+from gpuml._inputs.validation import ClassData, check_classify
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
+from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, resident_classes, take, whole
 from gpuml.linear_model._class_models import class_counts, class_factors
 from gpuml.linear_model._classifier import LinearClassifier
-from gpuml.linear_model._cross_validation import checked_folds, host_targets
+from gpuml.linear_model._cross_validation import Choosing, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
 from gpuml.linear_model._models import Models, at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
-from gpuml.metrics.scorer import ClassBatchScorer, batch_scorer, get_scorer
-from gpuml.resampling.class_scores import ClassScores
-from gpuml.resampling.split import make_folds, split_rows
+from gpuml.metrics.scorer import get_scorer
+from gpuml.resampling.scores import stack_scores
+from gpuml.resampling.split import folds_of
 
 
-class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
+class LogisticRegressionCV(Choosing, LinearClassifier, sk.LogisticRegressionCV):
     r"""Logistic regression with `C` and `l1_ratio` chosen by cross-validation.
 
     Minimises, over W and b, as `LogisticRegression` does,
@@ -171,88 +170,70 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         FutureWarning
             Where scikit-learn is going to change a default.
         """
-        with unchanged_on_error(self):
-            _raise_for_params(params, self, "fit")
-            X = as_array(X)
-            reason = self._needs_host(X)
-            if reason is not None:
-                return self._fit_on_host(reason, X, y, sample_weight, params)
-            # First of all: how many rows there are does not matter to parameters that are wrong.
-            grid = Grid(self)
-            if sparse.issparse(y):
-                raise TypeError(
-                    "Sparse data was passed for y, but dense data is required. Use y.toarray()."
-                )
-            data = check_classify(self, X, y, sample_weight)
-            folds = self._folds(data)
-            if not _has_every_class(folds):
-                reason = "a training part that lacks a class"
-                return self._fit_on_host(reason, X, y, sample_weight, {})
-            grid.warn()
-            stack = self._fit_grid(folds, grid)
-            scores = self._scores(stack, folds, data)
-            self.__dict__.update(self._chosen(stack, grid, scores))
-        return self
-
-    def _fit_on_host(self, reason, X, y, sample_weight, params):
-        with host_targets(self, reason, X, y, sample_weight) as (y, weight):
-            return super().fit(X, y, sample_weight=weight, **params)
+        return self._fit(super().fit, X, y, sample_weight, params)
 
     def _needs_host(self, X):
         """Why scikit-learn has to do this fit, as far as is known without the labels."""
         if sparse.issparse(X):
             return "sparse X"
-        if _routing_enabled():
-            return "metadata routing"
         return None if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
 
-    def _folds(self, data: ClassData) -> Folds:
-        X, labels, weight = data
+    def _choose(self, X, y, sample_weight):
+        # First of all: how many rows there are does not matter to parameters that are wrong.
+        grid = Grid(self)
+        if sparse.issparse(y):
+            raise TypeError(
+                "Sparse data was passed for y, but dense data is required. Use y.toarray()."
+            )
+        data = check_classify(self, X, y, sample_weight)
+        labels = data.labels
         if labels.n_classes < 2:
             raise ValueError(
                 "This solver needs samples of at least 2 classes in the data, but the data "
                 f"contains only one class: {labels.host_classes[0]}."
             )
-        batch = resident_classes(X, labels, weight, current_settings().device)
-        number = 5 if self.cv is None else self.cv
-        cv = StratifiedKFold(number) if isinstance(number, Integral) else check_cv(number)
-        return checked_folds(make_folds(batch, split_rows(cv, X, _labels_of(data), batch.n_rows)))
-
-    def _fit_grid(self, folds: Folds, grid: Grid) -> Models:
+        batch = resident_classes(data.X, labels, data.weight, current_settings().device)
+        folds = folds_of(self.cv, batch, data.X, _labels_of(data), classifier=True)
+        if not _has_every_class(folds):
+            reason = "a training part that lacks a class"
+            with host_targets(self, reason, X, y, sample_weight) as (y, weight):
+                sk.LogisticRegressionCV.fit(self, X, y, sample_weight=weight)
+            return {}
+        grid.warn()
         model = LogisticRegression(
             solver=self.solver,
             tol=self.tol,
             max_iter=self.max_iter,
             fit_intercept=self.fit_intercept,
-            class_weight=_class_weights(self.class_weight, folds.batch),
+            class_weight=_class_weights(self.class_weight, batch),
         )
-        return model.multifit(folds, grid.candidates)
+        stack = model.multifit(folds, grid.candidates)
+        return self._chosen(stack, grid, self._scores(stack, folds, data))
 
     def _scores(self, stack: Any, folds: Folds, data: ClassData) -> np.ndarray:
-        """Scores (C, S), host, of all models on their held-out rows."""
-        scorer = self._get_scorer()
-        classes = data.labels.host_classes
-        table = np.full((stack.n_candidates, folds.n_splits), np.nan)
-        batched = batch_scorer(_with_options(scorer, _positive_class(scorer, classes)))
-        if isinstance(batched, ClassBatchScorer):
-            scores = ClassScores(stack, folds, "test", weighted=data.weight is not None)
-            everything = range(folds.n_splits)
-            table = np.array(to_host(scores.of({"score": batched}, everything)["score"]))
-        # Scorers without a batched form, and splits that hold out no row of some class.
-        options = _positive_class(scorer, classes)
-        if "labels" in _metric_parameters(scorer):
-            options["labels"] = classes
-        scorer = _with_options(scorer, options)
-        for split in np.flatnonzero(np.isnan(table).any(axis=0)):
-            held_out = _HeldOut(data, folds.splits[split].test)
-            for candidate in np.flatnonzero(np.isnan(table[:, split])):
-                model = LogisticRegression(solver=self.solver)
-                model.__dict__.update(stack.pick(int(candidate), int(split)))
-                model.n_features_in_ = self.n_features_in_
-                table[candidate, split] = scorer(
-                    model, held_out.X, held_out.y, **held_out.score_params
-                )
-        return table
+        """Scores (C, S), in CPU memory, of all models on their held-out rows."""
+        scorer, classes = self._get_scorer(), data.labels.host_classes
+        positive = _positive_class(scorer, classes)
+        several = {"labels": classes} if "labels" in _metric_parameters(scorer) else {}
+        single = _with_options(scorer, {**positive, **several})
+
+        @lru_cache(maxsize=1)
+        def held_out(split):
+            rows = folds.splits[split].test
+            columns = data.X, _labels_of(data), data.weight
+            return [None if a is None else take(a, rows, namespace(a)) for a in columns]
+
+        def score_model(candidate, split, part, scorer):
+            # Without a batched form, or where a split holds out no row of some class.
+            model = LogisticRegression(solver=self.solver)
+            model.__dict__.update(stack.pick(candidate, split))
+            model.n_features_in_ = self.n_features_in_
+            X, y, weight = held_out(split)
+            return single(model, X, y, **({} if weight is None else {"sample_weight": weight}))
+
+        scorers = {"score": _with_options(scorer, positive)}
+        tables = stack_scores(stack, folds, scorers, weighted=True, score_model=score_model)
+        return tables["test"]["score"]
 
     def _get_scorer(self):
         """The scorer that was asked for; by itself, accuracy."""
@@ -284,19 +265,6 @@ class LogisticRegressionCV(LinearClassifier, sk.LogisticRegressionCV):
         known = self.l1_ratios is not None and not isinstance(self.l1_ratios, str)
         tags.array_api_support = self.solver in NATIVE_SOLVERS and known
         return tags
-
-
-class _HeldOut:
-    """Held-out rows as a scorer takes them, in the library of the user's X and y."""
-
-    def __init__(self, data: ClassData, rows: Any):
-        self.X = take(data.X, rows, namespace(data.X))
-        y = _labels_of(data)
-        self.y = take(y, rows, namespace(y))
-        weight = data.weight
-        self.score_params: dict[str, Array] = {}
-        if weight is not None:
-            self.score_params["sample_weight"] = take(weight, rows, namespace(weight))
 
 
 def _labels_of(data: ClassData) -> Array:

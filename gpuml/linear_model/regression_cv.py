@@ -9,24 +9,21 @@ from sklearn import linear_model as sk
 from sklearn.utils.validation import column_or_1d
 
 from gpuml._arrays import as_array, move
-from gpuml._inputs.validation import is_foreign, unchanged_on_error
-from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
+from gpuml._inputs.validation import is_foreign
+from gpuml._sklearn import _fit_context
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
-from gpuml.linear_model._cross_validation import (
-    folds_of,
-    held_out_scores,
-    host_targets,
-    numbers_in,
-)
+from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._lasso import describe_sparse, largest_slope, solve_sparse
 from gpuml.linear_model.elastic_net import needs_host
 from gpuml.metrics.scorer import get_scorer
+from gpuml.resampling.scores import stack_scores
+from gpuml.resampling.split import folds_of
 from gpuml.solvers.lasso import Penalties
 
 SMALLEST_ALPHA = float(np.finfo(np.float64).resolution)
 
 
-class _SparseCV(LinearPredictor):
+class _SparseCV(Choosing, LinearPredictor):
     """Fitting of `LassoCV` and `ElasticNetCV`, whose parameters these are."""
 
     cv: Any
@@ -34,22 +31,12 @@ class _SparseCV(LinearPredictor):
     eps: float
     fit_intercept: bool
 
-    def _fit(self, theirs, X, y, sample_weight, params) -> Self:
-        with unchanged_on_error(self):
-            _raise_for_params(params, self, "fit")
-            X = as_array(X)
-            reason = needs_host(self, X) or ("metadata routing" if _routing_enabled() else None)
-            if reason is not None:
-                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
-                    theirs(X, y, sample_weight=weight, **params)
-                return self
-            y = _one_target(self, as_array(y))
-            weight = None if isinstance(sample_weight, Real) else sample_weight
-            batch = multifit_batch(self, X, y, weight, numeric_strings=True)
-            self.__dict__.update(self._choose(batch, X, y))
-        return self
+    _needs_host = needs_host
 
-    def _choose(self, batch, X, y):
+    def _choose(self, X, y, sample_weight):
+        y = _one_target(self, as_array(y))
+        weight = None if isinstance(sample_weight, Real) else sample_weight
+        batch = multifit_batch(self, X, y, weight, numeric_strings=True)
         ratios = numbers_in(
             getattr(self, "l1_ratio", 1.0), "l1_ratio", largest=1.0, name_of_one="l1_ratio"
         )
@@ -64,7 +51,8 @@ class _SparseCV(LinearPredictor):
         # What divides zero by zero is told below by its name.
         with np.errstate(invalid="ignore", divide="ignore"):
             stack = solve_sparse(self, folds, penalties, described=described)
-            scores = held_out_scores(stack, folds, get_scorer("neg_mean_squared_error"))
+            scorer = {"score": get_scorer("neg_mean_squared_error")}
+            scores = stack_scores(stack, folds, scorer, weighted=True)["test"]["score"]
         errors = -scores.reshape(*grid.shape, folds.n_splits)
         unknown = np.flatnonzero(np.isnan(errors).all(axis=(0, 1)))
         if batch.weight is not None and len(unknown) > 0:

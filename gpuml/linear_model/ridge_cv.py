@@ -8,24 +8,20 @@ from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.metrics import check_scoring
 
-from gpuml._arrays import Array, as_array, move, namespace, to_host
-from gpuml._inputs.validation import unchanged_on_error
-from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
-from gpuml.data import Batch, whole
+from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._sklearn import _fit_context
+from gpuml.data import whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
-from gpuml.linear_model._cross_validation import (
-    folds_of,
-    held_out_scores,
-    host_targets,
-    numbers_in,
-    regression_scorer,
-)
+from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._models import at_home
 from gpuml.linear_model.ridge import Ridge
+from gpuml.metrics.scorer import BatchScorer, batch_scorer
+from gpuml.resampling.scores import stack_scores
+from gpuml.resampling.split import folds_of
 from gpuml.solvers.leave_one_out import leave_one_out
 
 
-class RidgeCV(LinearPredictor, sk.RidgeCV):
+class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
     r"""Ridge regression with `alpha` chosen by cross-validation.
 
     Without `cv`, every row is held out once: the residual of a row that is left out follows from
@@ -111,28 +107,14 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
             If some score is nan, such as that of a held-out part without weight; such an alpha is
             chosen only if all are.
         """
-        with unchanged_on_error(self):
-            _raise_for_params(params, self, "fit")
-            X = as_array(X)
-            reason = self._needs_host(X)
-            if reason is not None:
-                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
-                    super().fit(X, y, sample_weight=weight, **params)
-                return self
-            alphas = self._checked_alphas()
-            batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
-            choose = self._by_leaving_one_out if self.cv is None else self._by_splits
-            self.__dict__.update(choose(batch, alphas, X, y))
-        return self
+        return self._fit(super().fit, X, y, sample_weight, params)
 
     def _needs_host(self, X):
         if sparse.issparse(X):
             return "sparse X"
         if self.gcv_mode == "svd" and self.cv is None:
             return "gcv_mode='svd'"
-        if _routing_enabled():
-            return "metadata routing"
-        if self.scoring is not None and regression_scorer(self._scorer()) is None:
+        if self.scoring is not None and not isinstance(batch_scorer(self._scorer()), BatchScorer):
             return "this scoring"
         return None
 
@@ -140,24 +122,27 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
         """The scorer that was asked for; by itself, R^2."""
         return check_scoring(estimator=self, scoring=self.scoring, allow_none=True)
 
-    def _checked_alphas(self):
+    def _choose(self, X, y, sample_weight):
         if self.cv is not None:
             for name in ("store_cv_results", "alpha_per_target"):
                 if getattr(self, name):
                     raise ValueError(f"cv!=None and {name}=True are incompatible")
         bounds = "neither" if self.cv is None else "left"
-        return numbers_in(self.alphas, "alphas", bounds=bounds, name_of_one="alphas")
+        alphas = numbers_in(self.alphas, "alphas", bounds=bounds, name_of_one="alphas")
+        batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
+        if self.cv is None:
+            return self._by_leaving_one_out(batch, alphas)
+        return self._by_splits(folds_of(self.cv, batch, X, y), alphas)
 
-    def _by_splits(self, batch, alphas, X, y):
-        folds = folds_of(self.cv, batch, X, y)
+    def _by_splits(self, folds, alphas):
         model = Ridge(fit_intercept=self.fit_intercept)
         stack = model.multifit(folds, [{"alpha": alpha} for alpha in alphas])
-        scores = held_out_scores(stack, folds, self._scorer())
-        mean = scores.mean(axis=1)
+        scores = stack_scores(stack, folds, {"score": self._scorer()}, weighted=True)
+        mean = scores["test"]["score"].mean(axis=1)
         if np.isnan(mean).any():
             # As a search does: such a model is worse than every other.
             warnings.warn(
-                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=4
+                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=6
             )
         best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
         return {
@@ -166,84 +151,57 @@ class RidgeCV(LinearPredictor, sk.RidgeCV):
             "best_score_": mean[best],
         }
 
-    def _by_leaving_one_out(self, batch, alphas, X, y):
+    def _by_leaving_one_out(self, batch, alphas):
         folds = whole(batch)
-        left_out = _LeftOutTables(self, describe_rows(self, folds), alphas)
-        scores = left_out.scores()  # (A,) or (A, t)
-        best = np.argmax(scores, axis=0)
-        per_target = scores.ndim == 2
-        alpha = alphas[best]
+        scores, table = self._left_out(describe_rows(self, folds), alphas)  # (A,) or (A, t)
+        alpha, top = alphas[np.argmax(scores, axis=0)], scores.max(axis=0)
         model = Ridge(alpha=alpha, fit_intercept=self.fit_intercept)
         fitted = _model_only(model.multifit(folds, [{}]).pick(0, 0))
-        top = scores.max(axis=0)
-        if per_target:
-            fitted.update(alpha_=_to_home(alpha, batch), best_score_=_to_home(top, batch))
+        if scores.ndim == 2:
+            alpha_, best_score_ = (move(np.ascontiguousarray(a), batch.home) for a in (alpha, top))
         else:
-            fitted.update(alpha_=float(alpha), best_score_=float(top))
+            alpha_, best_score_ = float(alpha), float(top)
+        fitted.update(alpha_=alpha_, best_score_=best_score_)
         if self.store_cv_results:
-            fitted["cv_results_"] = left_out.results()
+            table = namespace(table).permute_dims(table, (1, 2, 0))  # (n, t, A)
+            fitted["cv_results_"] = at_home(table[:, 0, :] if batch.y_is_flat else table, batch)
         return fitted
 
+    def _left_out(self, described, alphas):
+        """Scores (A,), or (A, t) where each target chooses for itself; and `cv_results_` (A, n, t).
 
-class _LeftOutTables:
-    """What leave-one-out residuals say about every alpha."""
-
-    def __init__(self, estimator: RidgeCV, described: Any, alphas: np.ndarray):
-        self.estimator = estimator
-        self.batch: Batch = described.folds.batch
-        self.squares: list[Array] = []
-        self.predictions: list[Array] = []
-        xp = described.place.xp
-        by_score = estimator.scoring is not None
-        total = None
-        for block in leave_one_out(described, alphas, bool(estimator.fit_intercept)):
-            if by_score:
-                self.predictions.append(block.y[None, ...] - block.residual)
+        There is no such table where nobody needs it.
+        """
+        batch, xp = described.folds.batch, described.place.xp
+        each = self.alpha_per_target and batch.y.shape[1] > 1
+        scorer: Any = None if self.scoring is None else batch_scorer(self._scorer())
+        blocks: list[Array] = []
+        table: Any = None
+        total: Any = 0.0
+        for block in leave_one_out(described, alphas, bool(self.fit_intercept)):
+            if scorer is not None:
+                blocks.append(block.y[None, ...] - block.residual)
                 continue
             squares = block.residual**2
             if block.weight is not None:
                 squares = squares * xp.astype(block.weight, xp.float64)[:, None]
-            if estimator.store_cv_results:
-                self.squares.append(squares)
-            part = xp.sum(squares, axis=1)
-            total = part if total is None else total + part
-        self.total = total
-
-    def scores(self) -> np.ndarray:
-        """Scores (A,), or (A, t) where each target chooses for itself; on the host."""
-        batch = self.batch
-        each = self.estimator.alpha_per_target and batch.y.shape[1] > 1
-        if self.total is not None:
-            mean = -to_host(self.total) / batch.n_rows  # (A, t)
-            return mean if each else mean.mean(axis=1)
-        scorer = regression_scorer(self.estimator._scorer())
-        assert scorer is not None
-        predicted = self._joined(self.predictions)
+            if self.store_cv_results:
+                blocks.append(squares)
+            total = total + xp.sum(squares, axis=1)
+        if blocks:
+            table = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=1)
+        if scorer is None:
+            mean = -to_host(total) / batch.n_rows  # (A, t)
+            return mean if each else mean.mean(axis=1), table
         y, weight = move(batch.y, batch.work), move(batch.weight, batch.work)
         if not each:
-            return to_host(scorer.from_predictions(y, predicted, weight))
+            return to_host(scorer.from_predictions(y, table, weight)), table
         columns = [
-            to_host(scorer.from_predictions(y[:, k : k + 1], predicted[..., k : k + 1], weight))
+            to_host(scorer.from_predictions(y[:, k : k + 1], table[..., k : k + 1], weight))
             for k in range(y.shape[1])
         ]
-        return np.stack(columns, axis=1)
-
-    def results(self) -> Array:
-        """`cv_results_`: (n, A) or (n, t, A), at home."""
-        table = self._joined(self.squares or self.predictions)  # (A, n, t)
-        xp = namespace(table)
-        table = xp.permute_dims(table, (1, 2, 0))
-        return at_home(table[:, 0, :] if self.batch.y_is_flat else table, self.batch)
-
-    @staticmethod
-    def _joined(blocks):
-        return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks, axis=1)
+        return np.stack(columns, axis=1), table
 
 
 def _model_only(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: attributes[name] for name in ("coef_", "intercept_")}
-
-
-def _to_home(values: np.ndarray, batch: Batch) -> Array:
-    """A few host numbers, float64, in the library and on the device of the user's X."""
-    return move(np.ascontiguousarray(values), batch.home)

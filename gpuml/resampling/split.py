@@ -68,6 +68,28 @@ def _are_labels(y):
     return kind in ("i", "u", "b", "U") and getattr(y, "ndim", 0) == 1
 
 
+def folds_of(cv: Any, batch: Batch, X: Any, y: Any, *, classifier: bool = False) -> Folds:
+    """The splits that a `cv` parameter asks for.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or one without rows to train on or rows to score.
+    """
+    splitter = check_splitter(cv, y, classifier=classifier)
+    folds = make_folds(batch, split_rows(splitter, X, y, batch.n_rows))
+    if folds.n_splits == 0:
+        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
+    for index, split in enumerate(folds.splits):
+        for part, size in (("training", split.n_train), ("held-out", split.n_test)):
+            if size == 0:
+                raise ValueError(
+                    f"Found array with 0 sample(s), the {part} part of split {index} of cv, while "
+                    "a minimum of 1 is required."
+                )
+    return folds
+
+
 def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[AnySplit]:
     """Splits of a scikit-learn splitter.
 

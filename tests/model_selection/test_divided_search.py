@@ -307,6 +307,12 @@ def test_two_classes_with_scores_of_the_second():
     check_search(CLASSIFIERS[0], X, y, scoring=scoring, splitter=StratifiedKFold(3))
 
 
+def test_scorers_have_the_names_that_users_give_them():
+    names = ("neg_log_loss", "accuracy", "balanced_accuracy", "roc_auc_ovr")
+    scoring = dict(zip(("weight", "classes", "confusion", "score"), names, strict=True))
+    check_search(CLASSIFIERS[0], *classes(), scoring=scoring, splitter=StratifiedKFold(3))
+
+
 @pytest.mark.parametrize("gathered", [True, False])
 def test_samples_are_the_same_rows(monkeypatch, gathered):
     # Enough rows that solvers look at samples of them first.

@@ -1,0 +1,121 @@
+"""What all models of a stack say of the rows of a split, read once for all scorers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, move, namespace, to_host
+from gpuml.data import Batch, Folds, Rows, count_rows, cut, take
+from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer
+
+# Workspace for what models say of the rows of a split.
+RESPONSE_BYTES = 2**27
+# Metrics that are what they are where a class has no rows.
+OF_ANY_ROWS = ("accuracy_score",)
+
+Scorer = BatchScorer | ClassBatchScorer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Targets (m, t) or codes (m,), predictions or decisions (C, m, ...), and weights (m,).
+
+    `models` make probabilities of decisions; `classes` (k,) are in CPU memory, None for numbers.
+    """
+
+    y: Array
+    values: Array
+    weight: Array | None
+    models: Any
+    classes: np.ndarray | None
+    _known: dict[str, Any] = field(default_factory=dict)
+
+    def scores(self, scorer: Scorer) -> Array:
+        """Scores (C,).
+
+        Raises
+        ------
+        ValueError, ZeroDivisionError
+            Where a score is not defined: of one model, scikit-learn then says what it is.
+        """
+        if isinstance(scorer, BatchScorer):
+            return scorer.from_predictions(self.y, self.values, self.weight)
+        assert self.classes is not None  # models of labels are of some
+        return scorer.from_responses(
+            self.y, self.response(scorer.response), self.weight, self.classes
+        )
+
+    def response(self, kind: str) -> Array:
+        """Labels (C, m), probabilities (C, m, k) or decision values."""
+        if kind == "decision":
+            return self.values
+        if kind not in self._known:
+            made = self._labels() if kind == "labels" else self.models.probability(self.values)
+            self._known[kind] = made
+        found = self._known[kind]
+        if found is None:
+            raise ValueError(f"These models have no {kind}.")
+        return found
+
+    def check_classes(self, scorer: Scorer) -> None:
+        """Raise ValueError unless each class weighs something, where a metric wants that."""
+        if self.classes is None or not demands_classes(scorer):
+            return
+        if "complete" not in self._known:
+            counted = self.y if self.weight is None else self.y[self.weight > 0]
+            self._known["complete"] = namespace(counted).unique_values(counted)
+        if self._known["complete"].shape[0] < len(self.classes):
+            raise ValueError("a part of some split lacks a class.")
+
+    def _labels(self):
+        xp = namespace(self.values)
+        if self.values.ndim == 2:
+            return xp.astype(self.values > 0, xp.int64)
+        return xp.argmax(self.values, axis=-1)
+
+
+def demands_classes(scorer: Scorer) -> bool:
+    """Whether a metric wants rows of every class."""
+    return isinstance(scorer, ClassBatchScorer) and scorer.metric not in OF_ANY_ROWS
+
+
+def answers(
+    models: Any, folds: Folds, split: int, part: str, *, weighted: bool
+) -> Iterator[Answer]:
+    """What models say of the "test" or "train" rows of a split, some candidates at a time."""
+    rows = getattr(folds.splits[split], part)
+    row_bytes = 8 * _width(folds.batch)
+    step = max(1, RESPONSE_BYTES // max(1, row_bytes * count_rows(rows)))
+    for first in range(0, models.n_candidates, step):
+        candidates = slice(first, min(first + step, models.n_candidates))
+        yield answer(models, folds, rows, split, candidates, weighted=weighted)
+
+
+def answer(
+    models: Any, folds: Folds, rows: Rows, split: int, candidates: slice, *, weighted: bool
+) -> Answer:
+    """What some candidates' models of a split say of some rows, which are read block by block."""
+    batch = folds.batch
+    numbers = batch.codes is None
+    ask = models.predict if numbers else models.decision
+    row_bytes = 8 * (batch.n_features + _width(batch) * (candidates.stop - candidates.start))
+    blocks = list(cut(rows, max(1, RESPONSE_BYTES // row_bytes))) or [slice(0, 0)]
+    found = [ask(_at_work(batch, batch.X, block), split, candidates) for block in blocks]
+    values = found[0] if len(found) == 1 else batch.work.xp.concat(found, axis=1)
+    if numbers and values.ndim == 2:
+        values = values[..., None]
+    y = _at_work(batch, batch.y if numbers else batch.codes, rows)
+    weight = batch.weight if weighted else None
+    weight = None if weight is None else _at_work(batch, weight, rows)
+    return Answer(y, values, weight, models, None if numbers else to_host(batch.classes))
+
+
+def _at_work(batch: Batch, values: Any, rows: Rows) -> Array:
+    return move(take(values, rows, namespace(values)), batch.work)
+
+
+def _width(batch: Batch) -> int:
+    """Numbers that a model says of a row."""
+    return batch.n_classes if batch.n_classes > 2 else max(1, batch.y.shape[1])
