@@ -29,8 +29,9 @@ def at_host(estimator: Estimator) -> Estimator:
 
 
 def move_attributes(estimator: Any, place: Place) -> None:
-    """Bring fitted arrays to where the next rows are."""
+    """Bring fitted arrays to where the next rows are; names of features are strings, and stay."""
     fitted = {k: v for k, v in vars(estimator).items() if k.endswith("_") and is_array(v)}
+    fitted.pop("feature_names_in_", None)
     vars(estimator).update(
         {name: move(x, place) for name, x in fitted.items() if getattr(x, "ndim", 0) > 0}
     )
