@@ -7,8 +7,10 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import Array
+from gpuml._inputs.foreign_rows import check_shape
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_finite
+from gpuml._sklearn import _check_n_features
 
 NUMBERS = "fiub"
 
@@ -40,18 +42,8 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
 
 
 def _check_cupyx(estimator, X, reset, floats):
-    name = type(estimator).__name__
-    for axis, what in enumerate(("sample", "feature")):
-        if X.shape[axis] < 1:
-            raise ValueError(
-                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
-                f"minimum of 1 is required by {name}."
-            )
-    if not reset and X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {name} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
+    check_shape(X, estimator)
+    _check_n_features(estimator, X, reset=reset)
     X = X.tocsr()
     if X.dtype.kind not in NUMBERS:
         raise ValueError(f"Complex data not supported\nX has dtype {X.dtype}.")
@@ -59,7 +51,6 @@ def _check_cupyx(estimator, X, reset, floats):
         X = X.astype(np.float64)
     check_finite(X.data, "X", estimator)
     if reset:
-        estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
     return X
 

@@ -18,13 +18,18 @@ def foreign_matrix(X: Array, estimator: Any, *, keep_dtype: bool = False) -> Arr
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead for X.\n{hint}")
     if not keep_dtype or xp.isdtype(X.dtype, "complex floating"):
         X = as_float(X, "X", xp)
+    check_shape(X, estimator)
+    return X
+
+
+def check_shape(X: Any, estimator: Any) -> None:
+    """Raise scikit-learn's ValueError if a matrix has no rows or no columns."""
     for axis, what in enumerate(("sample", "feature")):
         if X.shape[axis] < 1:
             raise ValueError(
                 f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
                 f"minimum of 1 is required by {type(estimator).__name__}."
             )
-    return X
 
 
 def foreign_target(y: Array, place: Place) -> Array:

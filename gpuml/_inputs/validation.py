@@ -21,7 +21,7 @@ from gpuml._arrays.ops import all_finite
 from gpuml._inputs.foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._inputs.host_rows import FLOATS, host_floats, named_columns, naming_columns
 from gpuml._inputs.output import register
-from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sample_weight
+from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sample_weight, _check_y
 from gpuml.data import Batch
 from gpuml.exceptions import level_of_user
 
@@ -89,26 +89,40 @@ def check_fit(
     TypeError
         Sparse X.
     """
-    X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
-    if not is_foreign(X):
-        dtype = FLOATS if numeric_strings else "numeric"
-        return _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype)
+    y = as_array(y)
+    require_target(estimator, y)
+    dtype = FLOATS if numeric_strings else "numeric"
+    X = check_rows(estimator, X, reset=True, finite_X=finite_X, dtype=dtype)
+    y = _numeric_target(estimator, y, X)
+    return FitData(X, y, check_weight(sample_weight, X))
+
+
+def require_target(estimator: Any, y: Any) -> None:
+    """Raise scikit-learn's ValueError if there is no target."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    _refuse_sparse_target(y)
+
+
+def _numeric_target(estimator, y, X):
+    """A target of numbers where checked rows are."""
     place = place_of(X)
-    given, X = X, foreign_matrix(X, estimator)
-    y = foreign_target(y if is_array(y) else np.asarray(y), place)
+    if sparse.issparse(y):
+        raise TypeError(
+            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
+        )
+    of_objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O"
+    if is_foreign(X):
+        y = foreign_target(y if is_array(y) else np.asarray(y), place)
+    else:
+        y = move(y, place) if is_foreign(y) else y
+        y = target_of_numbers(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
     check_consistent_length(X, y)
-    if finite_X:
-        check_finite(X, "X", estimator)
-    check_finite(y, "y", estimator)
-    weight = _check_weight(sample_weight, X, place)
-    _check_features(estimator, given, reset=True)
-    return FitData(X, y, weight)
+    if of_objects or is_foreign(X):
+        check_finite(y, "y", estimator)  # None is no number, and validation lets it pass
+    return y
 
 
 def flat_target(y: Array) -> Array:
@@ -141,43 +155,17 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     ValueError
         As for `check_fit`, and for a target that does not hold labels.
     """
-    X, y, sample_weight = as_array(X), as_array(y), as_array(sample_weight)
-    if not is_foreign(X):
-        return _check_classify_host(estimator, X, y, sample_weight)
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
-            "is None."
-        )
-    given, X = X, foreign_matrix(X, estimator)
-    y = _check_labels(y)
-    check_consistent_length(X, y)
-    check_finite(X, "X", estimator)
-    weight = _check_weight(sample_weight, X, place_of(X))
-    _check_features(estimator, given, reset=True)
-    return ClassData(X, encode(y), weight)
-
-
-def _check_classify_host(estimator, X, y, sample_weight):
-    if is_foreign(y):
-        y = _check_labels(y)
-        with naming_columns(estimator, X):
-            X = validate_data(estimator, X, dtype=FLOATS)
-        check_consistent_length(X, y)
-    else:
+    y = as_array(y)
+    require_target(estimator, y)
+    # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
+    X = check_rows(estimator, X, reset=True, dtype=FLOATS)
+    if not (is_foreign(X) or is_foreign(y)):
         if np.isscalar(y) or getattr(y, "shape", None) == ():
             raise ValueError("y should be a 1d array, got an array of shape () instead.")
-        # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
-        with naming_columns(estimator, X):
-            X, y = validate_data(estimator, X, y, dtype=FLOATS, multi_output=True)
-        y = _check_labels(y)
-    if sample_weight is not None:
-        if is_foreign(sample_weight):
-            sample_weight = to_host(sample_weight)
-        sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=X.dtype, ensure_non_negative=True
-        )
-    return ClassData(X, encode(y), sample_weight)
+        y = _check_y(y, multi_output=True, estimator=estimator)
+    y = _check_labels(y)
+    check_consistent_length(X, y)
+    return ClassData(X, encode(y), check_weight(sample_weight, X))
 
 
 def _check_labels(y):
@@ -206,14 +194,7 @@ def _check_labels(y):
 
 def check_predict(estimator: Any, X: Any) -> Array:
     """Check what was passed to `predict`, and its number and names of features."""
-    X = as_array(X)
-    if not is_foreign(X):
-        with naming_columns(estimator, X):
-            return host_floats(validate_data(estimator, X, reset=False))
-    given, X = X, foreign_matrix(X, estimator)
-    check_finite(X, "X", estimator)
-    _check_features(estimator, given, reset=False)
-    return X
+    return check_rows(estimator, X, reset=False)
 
 
 def check_rows(
@@ -224,6 +205,7 @@ def check_rows(
     allow_nan: bool = False,
     finite_X: bool = True,
     keep_dtype: bool = False,
+    dtype: Any = "numeric",
 ) -> Array:
     """Check rows without a target, as transformers are given them.
 
@@ -242,6 +224,8 @@ def check_rows(
         `check_finite` then.
     keep_dtype : bool, default=False
         Whether integers and bools stay what they are; otherwise they become float64.
+    dtype : "numeric" or list of dtypes, default="numeric"
+        Of rows in CPU memory, as scikit-learn's validation takes it.
 
     Raises
     ------
@@ -253,7 +237,7 @@ def check_rows(
     if not is_foreign(X):
         finite = "allow-nan" if allow_nan and finite_X else finite_X
         with naming_columns(estimator, X):
-            X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite)
+            X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite, dtype=dtype)
             return X if keep_dtype else host_floats(X)
     given, X = X, foreign_matrix(X, estimator, keep_dtype=keep_dtype)
     if finite_X:
@@ -278,7 +262,12 @@ def check_images(
 
 def check_weight(sample_weight: Any, X: Array, *, signed: bool = False) -> Array | None:
     """Weights (n,) of checked rows, in their library and dtype; if `signed`, of any sign."""
-    return _check_weight(as_array(sample_weight), X, place_of(X), signed)
+    sample_weight, place = as_array(sample_weight), place_of(X)
+    if is_foreign(X) or signed or sample_weight is None:
+        return _check_weight(sample_weight, X, place, signed)
+    if is_foreign(sample_weight):
+        sample_weight = move(sample_weight, place)
+    return _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
 
 
 def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False) -> None:
@@ -323,46 +312,12 @@ def _is_fine(x, xp, allow_nan):
     return not bool(xp.any(xp.isinf(x))) if allow_nan else all_finite(x, xp)
 
 
-def _check_fit_host(estimator, X, y, sample_weight, finite_X, dtype):
-    y = y if not is_foreign(y) else move(y, place_of(np.empty(0)))
-    of_objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O"
-    with naming_columns(estimator, X):
-        X, y = validate_data(
-            estimator,
-            X,
-            y,
-            dtype=dtype,
-            ensure_all_finite=finite_X,
-            multi_output=True,
-            y_numeric=True,
-        )
-        X = host_floats(X)
-    _refuse_sparse_target(y)
-    y = target_of_numbers(y)
-    if of_objects:
-        check_finite(y, "y", estimator)  # None is no number, and validation lets it pass
-    if sample_weight is not None:
-        if is_foreign(sample_weight):
-            sample_weight = move(sample_weight, place_of(X))
-        sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=X.dtype, ensure_non_negative=True
-        )
-    return FitData(X, y, sample_weight)
-
-
 def _check_features(estimator, X, *, reset):
     """Set or check names and number of the features of a foreign array."""
     # A search cuts rows, and arrays have no names: rows of a frame may meet a model without names.
     if hasattr(estimator, "feature_names_in_") or (reset and was_frame(X)):
         _check_feature_names(estimator, header_of(X), reset=reset)
     _check_n_features(estimator, X, reset=reset)
-
-
-def _refuse_sparse_target(y):
-    if sparse.issparse(y):
-        raise TypeError(
-            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
-        )
 
 
 def _check_weight(weight, X, place, signed=False):

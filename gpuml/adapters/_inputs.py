@@ -37,6 +37,7 @@ from gpuml._inputs.validation import (
     check_rows,
     check_weight,
     flat_target,
+    require_target,
 )
 from gpuml._sklearn import _check_y
 from gpuml.adapters._method import Call
@@ -144,7 +145,7 @@ def refused_weight(row: Row, data: Data) -> str | None:
 
 def _regression(estimator, row, X, y, weight, rest):
     if sparse.issparse(X) or is_cupyx_sparse(X):
-        _require(estimator, y)
+        require_target(estimator, y)
         X = check_X(estimator, row, X, reset=True)
         y = to_host(y) if is_foreign(y) else y
         y = _check_y(y, multi_output=True, y_numeric=True, estimator=estimator)
@@ -161,21 +162,13 @@ def _target(row, y):
     return flat_target(y) if row.flat_y else y
 
 
-def _require(estimator, y):
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
-            "is None."
-        )
-
-
 def _with_shape(y):
     return y if is_array(y) or hasattr(y, "shape") else np.asarray(y)
 
 
 def _labels(estimator, X, y) -> tuple[Any, Encoded | None]:
     """Targets, and their codes where there is one target."""
-    _require(estimator, y)
+    require_target(estimator, y)
     y = _with_shape(y)
     check_consistent_length(X, y)
     if y.ndim == 2 and y.shape[1] > 1:

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpuml.data import namespace
+from gpuml.reading.strips import Share
 from gpuml.solvers.compressed import (
     ErrorEstimate,
     Plan,
@@ -30,19 +31,23 @@ def first_block(short: int, width: int, seed: int) -> np.ndarray:
     return start(short, width, check_random_state(seed))
 
 
-def next_block(Q: Any, total: Visit) -> Any:
+def next_block(Q: Any, total: Share) -> Any:
     """The block of the next visit."""
-    return turned(Q, checked(total))
+    return turned(Q, _visit(checked(total)))
 
 
-def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets:
+def _visit(total):
+    return Visit(total.Z, total.G)
+
+
+def first_triplets(Q: Any, total: Share, plan: Plan, **options: Any) -> Triplets:
     """As many triplets as are wanted, for Q and sums of the last visit; `finished` has options."""
-    found = triplets(Q, checked(total), plan.n_components, plan.dtype)
+    found = triplets(Q, _visit(checked(total)), plan.n_components, plan.dtype)
     return finished(found, total, plan, **options)
 
 
 def finished(
-    found: Triplets, total: Visit, plan: Plan, *, signs: bool, is_wide: bool, seed: int
+    found: Triplets, total: Share, plan: Plan, *, signs: bool, is_wide: bool, seed: int
 ) -> Triplets:
     """Triplets with signs, and as many as are wanted, of the matrix that visits see.
 
@@ -53,7 +58,7 @@ def finished(
     ----------
     found : Triplets
         What the last visit gave.
-    total : Visit
+    total : Share
         Its sums.
     plan : Plan
     signs : bool
