@@ -132,9 +132,9 @@ OF_GPUML = (
     "gpuml.model_selection.route",
     *("gpuml.model_selection.divided", "gpuml.model_selection.evaluate"),
     "gpuml.model_selection.explain",
-    *("gpuml.model_selection.families", "gpuml.model_selection.one_by_one"),
+    *("gpuml.model_selection.fold_fits", "gpuml.model_selection.one_by_one"),
     *("gpuml.model_selection.prefix_keys", "gpuml.model_selection.prefixes"),
-    *("gpuml.model_selection.prepared", "gpuml.model_selection.residence"),
+    *("gpuml.model_selection.fitted_prefixes", "gpuml.model_selection.residence"),
     *("gpuml.model_selection.search",),
     # Adaptive searches: rounds, and models that learn call by call.
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),

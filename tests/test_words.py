@@ -31,7 +31,7 @@ MODULES = {
     *("small", "told", "who", "words"),
 }
 UNNAMED = {
-    *("gpuml.model_selection.lessons", "gpuml.model_selection.prepared"),
+    "gpuml.model_selection.lessons",
     *("gpuml_dask.linalg.door", "gpuml_dask.linalg.now", "gpuml_dask.linalg.small"),
     *("gpuml_dask.planning.kinds", "gpuml_dask.searching.kinds", "gpuml_dask.searching.sent"),
 }

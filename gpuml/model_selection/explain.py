@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from gpuml._arrays import (
     HOST,
@@ -31,12 +31,39 @@ from gpuml.extending import MultifitEstimator
 from gpuml.model_selection._html import STYLE, plan_rows
 from gpuml.model_selection.candidates import ALONE, number, words_of_reasons
 from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.residence import configured, device_for
+from gpuml.model_selection.residence import all_estimators, configured, device_for
 from gpuml.model_selection.route import AtOnce, OneByOne, Route, route
 from gpuml.resampling.multifit import data_obstacle
 
 # Rows and columns of what the rate of a machine is measured with, and for how long.
 SAMPLE, SAMPLE_SECONDS = (32_768, 64), 0.05
+# What is as long however few the rows are, in clones of a small estimator, which take as long as
+# some fifty other lines of Python: of a search, of a group for each estimator that it is made of,
+# of a fit in it, and of a fit by itself.
+CLONES = {"search": 83, "group": 60, "fit": 0.5, "alone": 60}
+# Calls of an array library for each pass, and passes where their number depends on the rows.
+CALLS, USUAL_PASSES = 300, 10
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a place is.
+
+    Attributes
+    ----------
+    flops : float
+        Floating-point operations a second of sums over rows in double precision.
+    call, clone : float
+        Seconds of a call of its array library (on a GPU, of a launch), and of a clone.
+    """
+
+    flops: float
+    call: float
+    clone: float
+
+    def seconds(self, n_flops: float, n_calls: float, n_clones: float) -> float:
+        """What so much work takes."""
+        return n_flops / self.flops + n_calls * self.call + n_clones * self.clone
 
 
 @dataclass(frozen=True)
@@ -47,8 +74,8 @@ class Outlook:
     ----------
     place : str or None
         In words for a plan; None is found from the rows.
-    rate : float or None
-        Floating-point operations a second of one who works; None is measured here.
+    speed : Speed or None
+        Of one who works; None is measured here.
     at_once, alone : int
         How many work side by side on a group, and on fits one by one.
     why : str
@@ -56,7 +83,7 @@ class Outlook:
     """
 
     place: str | None = None
-    rate: float | None = None
+    speed: Speed | None = None
     at_once: int = 1
     alone: int = 1
     why: str = ""
@@ -160,7 +187,8 @@ class Explanation:
         rates = ", ".join(f"{rate / 1e9:.3g} Gflop/s on {p}" for p, rate in self.rates.items())
         if not rates:
             return "Seconds are unknown: time one fit, and count."
-        return f"Seconds are estimates, from {rates} as measured on sums over rows."
+        of_rows = f"from {rates} as measured on sums over rows"
+        return f"Seconds are estimates, {of_rows}, and from Python's."
 
 
 class _Collected(Exception):
@@ -219,11 +247,12 @@ def explained(
     explanation : Explanation
     """
     rates: dict[str, float] = {}
-    steps = [_expected(job, each, candidates, outlook, rates) for each in routes]
+    of_search = CLONES["search"] / max(1, len(routes))
+    steps = [_expected(job, each, candidates, outlook, rates, of_search) for each in routes]
     return Explanation(tuple(steps), rates)
 
 
-def _expected(job, way_of, candidates, outlook, rates):
+def _expected(job, way_of, candidates, outlook, rates, n_clones):
     X, n_splits = job.X, len(job.splits)
     n_fits = len(way_of.positions) * n_splits
     size = _size_of(X)
@@ -233,6 +262,9 @@ def _expected(job, way_of, candidates, outlook, rates):
         work = way_of.fits.multifit_work(n_rows, n_features, n_targets, n_fits)
         n_passes, n_flops = (None, None) if work is None else work
         n_bytes = None if n_passes is None else n_passes * size
+        n_clones += CLONES["group"] * len(list(all_estimators(job.estimator)))
+        n_clones += CLONES["fit"] * n_fits
+        n_calls = CALLS * (USUAL_PASSES if n_passes is None else n_passes)
         n_side, why = outlook.at_once, f"{way_of.way}{outlook.why}"
         reasons: tuple[str, ...] = ()
     else:
@@ -240,6 +272,7 @@ def _expected(job, way_of, candidates, outlook, rates):
         place = device_for(model, X) if outlook.place is None and is_array(X) else None
         place = _home_of(X) if place is None else place
         n_passes, n_bytes, n_flops = n_fits, n_fits * size, None
+        n_calls, n_clones = CALLS * n_fits, n_clones + CLONES["alone"] * n_fits
         own = isinstance(model, MultifitEstimator) and data_obstacle(model, X) is None
         if isinstance(way_of, OneByOne) and own:
             n_train = max(1, round(n_rows * (1 - 1 / max(2, n_splits))))
@@ -253,32 +286,51 @@ def _expected(job, way_of, candidates, outlook, rates):
     words = outlook.place or str(place)
     seconds = None
     if n_flops is not None:
-        rates[words] = outlook.rate or flops_per_second(str(place), place)
-        seconds = n_flops / rates[words] / max(1, min(n_side, n_fits))
+        speed = outlook.speed or speed_of(str(place), place)
+        rates[words] = speed.flops
+        seconds = speed.seconds(n_flops, n_calls, n_clones) / max(1, min(n_side, n_fits))
     return Expected(n_fits, n_passes, words, why, reasons, n_bytes, seconds)
 
 
-_rates: dict[str, float] = {}
+class _Small(BaseEstimator):
+    """What clones are measured with."""
+
+    def __init__(self, first=1.0, second=None, third="text"):
+        self.first, self.second, self.third = first, second, third
 
 
-def flops_per_second(name: str, place: Place | None = None) -> float:
-    """The rate of sums over rows in double precision at a place, measured once a process."""
-    if name not in _rates:
-        _rates[name] = _measured(HOST if place is None else place)
-    return _rates[name]
+_speeds: dict[str, Speed] = {}
 
 
-def _measured(place):
-    rows = move(np.ones(SAMPLE), place)
+def speed_of(name: str, place: Place | None = None) -> Speed:
+    """How fast a place is, measured once a process; None is CPU memory."""
+    if name not in _speeds:
+        place = HOST if place is None else place
+        rows, few = (move(np.ones(shape), place) for shape in (SAMPLE, (8, 8)))
+        n_flops = 2 * SAMPLE[0] * SAMPLE[1] ** 2
+        _speeds[name] = Speed(
+            flops=n_flops / _measured(lambda: _sums(rows, place), place),
+            call=_measured(lambda: [_sums(few, place) for _ in range(20)], place) / 60,
+            clone=_measured(lambda: [clone(_Small()) for _ in range(20)], place) / 20,
+        )
+    return _speeds[name]
+
+
+def _sums(rows, place):
+    # As passes do: rows are read, shifted, and multiplied.
+    shifted = rows - 1.0
+    return place.xp.matmul(place.xp.matrix_transpose(shifted), shifted)
+
+
+def _measured(work, place):
+    """Seconds of some work: the median of several times."""
     took: list[float] = []
     while sum(took) < SAMPLE_SECONDS or len(took) < 3:
         started = time.perf_counter()
-        # As passes do: rows are read, shifted, and multiplied.
-        shifted = rows - 1.0
-        place.xp.matmul(place.xp.matrix_transpose(shifted), shifted)
+        work()
         synchronize(place)
         took.append(time.perf_counter() - started)
-    return 2 * SAMPLE[0] * SAMPLE[1] ** 2 / float(np.median(took))
+    return float(np.median(took))
 
 
 def _place_at_once(X, size):

@@ -1,6 +1,9 @@
-"""Fits of candidates on one split after the other, where they are not all fitted at once."""
+"""Fits of candidates on one split after the other, where they are not all fitted at once.
 
-from collections.abc import Callable, Mapping, Sequence
+Whoever divides candidates over workers cuts between `families`.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +15,19 @@ from gpuml._arrays.device_copies import several_fits
 from gpuml._settings.config import config_context, get_config
 from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
-from gpuml.model_selection.last_steps import fit_growing, grows
-from gpuml.model_selection.one_by_one import Progress, Task, fit_one, take_fold
+from gpuml.extending import AffineStep
+from gpuml.model_selection.candidates import NOTHING, Made, Refusal, group_candidates
+from gpuml.model_selection.ensembles import growth_key, may_grow
+from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
+from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
+from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prefixes import (
     fit_pipelines,
     prefix_order,
     shares_prefixes,
 )
-from gpuml.model_selection.residence import Residence
+from gpuml.model_selection.residence import Residence, configured
+from gpuml.resampling.multifit import offers_multifit
 
 Candidates = list[tuple[Mapping[str, Any] | None, Progress]]
 
@@ -45,7 +53,33 @@ def fit_fold(
             return fit_pipelines(estimator, fold, candidates, task)
         if grows(estimator, [params for params, _ in candidates]):
             return fit_growing(estimator, fold, candidates, task)
-        return [fit_one(estimator, fold, params, where, task) for params, where in candidates]
+        members = [member_of(estimator, fold, *each, shares=False) for each in candidates]
+        return [fit_alone(member, fold, task) for member in members]
+
+
+def fit_growing(
+    estimator: Any, fold: Fold, candidates: Candidates, task: Task
+) -> list[dict[str, Any]]:
+    """Fit and score candidates of an estimator that may grow from one to the next.
+
+    As `fit_fold` for each of them, with the seconds that growing took for `fit_time`.
+    """
+    members = [member_of(estimator, fold, *each) for each in candidates]
+    results = {}
+    refused: dict[int, Refusal] = {}
+    for i, result in fit_members(members, Stage(fold, fold.X_train), task, refused):
+        result["made"] = result.get("made", Made()).after(refused.get(i, NOTHING))
+        announce_end(members[i].params, members[i].where, task, result)
+        results[i] = result
+    return [results[i] for i in range(len(members))]
+
+
+def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
+    """Whether `fit_growing` has something to share between candidates of an estimator."""
+    if not may_grow(estimator):
+        return False
+    groups = group_candidates([each or {} for each in params], ["n_estimators"])
+    return any(len(group.positions) > 1 for group in groups)
 
 
 def fit_splits(
@@ -112,3 +146,38 @@ def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int
     if shares_prefixes(estimator, params):
         return list(prefix_order(estimator, params))
     return list(range(len(params)))
+
+
+def families(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Positions of candidates that must stay together, in an order that shares work.
+
+    What is fitted together on a fold is one family, so that models are those of one machine.
+    """
+    order = chunk_order(estimator, params)
+    if not hasattr(estimator, "steps") and not may_grow(estimator):
+        return [[position] for position in order]
+    found: dict[Hashable, list[int]] = {}
+    for position in order:
+        key = _family(estimator, params[position])
+        found.setdefault(position if key is None else key, []).append(position)
+    return list(found.values())
+
+
+def _family(estimator, params):
+    """Equal for candidates that may be fitted together on a fold; None for a fit by itself."""
+    try:
+        model = configured(estimator, params)
+    except Exception:
+        return None  # its fit will tell what is wrong
+    if may_grow(model):
+        return growth_key(model)
+    steps = getattr(model, "steps", None)
+    if not steps or not offers_multifit(steps[-1][1]):
+        return None
+    before = [(name, step) for name, step in steps[:-1] if step not in (None, "passthrough")]
+    tail = len(before)
+    while tail > 0 and isinstance(before[tail - 1][1], AffineStep):
+        tail -= 1
+    # The last steps are fitted at once behind equal first ones: behind all but the model where
+    # nothing else comes first.
+    return tuple((name, value_key(step)) for name, step in before[: tail or len(before)])

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from gpuml._arrays import place_of, synchronize
+from gpuml._arrays import is_array, is_foreign, namespace, place_of, synchronize
 from gpuml._sklearn import (
     _BaseScorer,
     _MultimetricScorer,
@@ -24,18 +24,16 @@ from gpuml._sklearn import (
     _print_elapsed_time,
     _routing_enabled,
 )
-from gpuml.data import NeedsAllRows, UnfittableSplits, whole
+from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
 from gpuml.model_selection.candidates import (
     GROWN,
     NOTHING,
     ON_EACH_FOLD,
     Made,
     Refusal,
-    group_candidates,
     raised_words,
 )
-from gpuml.model_selection.common_rows import common_rows
-from gpuml.model_selection.ensembles import grow, growth_key, may_grow
+from gpuml.model_selection.ensembles import grow, growth_key
 from gpuml.model_selection.one_by_one import (
     Fold,
     Progress,
@@ -43,10 +41,10 @@ from gpuml.model_selection.one_by_one import (
     announce_end,
     announce_start,
     failed_fit,
-    is_foreign,
     score_model,
 )
 from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
+from gpuml.model_selection.residence import configured
 from gpuml.model_selection.scores import score_stack
 from gpuml.pipeline._affine import affine_pipeline
 from gpuml.resampling.multifit import offers_multifit
@@ -67,28 +65,60 @@ class Member:
         A clone with the candidate's parameters, not fitted. Several last steps are a pipeline.
     fit_params : mapping
         What its `fit` takes besides X and y.
-    assemble : callable
-        Makes the estimator that the user knows, such as a pipeline, of the fitted model.
+    assemble : callable or None
+        Makes the estimator that the user knows, such as a pipeline, of the fitted model. None is
+        the model itself.
     message : str or None
         What is printed with the seconds of the fit.
     n_last : int
         How many last steps the model is of what `assemble` gives.
+    shares : bool
+        Whether the fitted model, or a step of it, goes on to be used for other members.
     """
 
     params: Mapping[str, Any] | None
     where: Progress
     model: Any
     fit_params: Mapping[str, Any]
-    assemble: Callable[[Any], Any]
+    assemble: Callable[[Any], Any] | None = None
     message: str | None = None
     n_last: int = 1
+    shares: bool = True
 
-    def fit(self, model: Any, X: Any, y: Any) -> Any:
+    def fit(self, model: Any, X: Any, y: Any) -> None:
         """Fit a model with this member's parameters of fits."""
+        target = () if y is None else (y,)
         with _print_elapsed_time("Pipeline", self.message):
-            fitted = model.fit(private_rows(X, model), y, **self.fit_params)
+            model.fit(private_rows(X, model), *target, **self.fit_params)
             finish(X)
-            return fitted
+
+    def whole(self, fitted: Any) -> Any:
+        """The estimator that the user knows, of the fitted model."""
+        return fitted if self.assemble is None else self.assemble(fitted)
+
+    def result(self, fitted: Any, task: Task, result: dict[str, Any]) -> dict[str, Any]:
+        """A result with the estimator, where the task returns those."""
+        if task.return_estimator:
+            whole = self.whole(fitted)
+            result["estimator"] = deepcopy(whole) if self.shares else whole
+        return result
+
+    def failure(self, error: str, fold: Fold, task: Task, seconds: float = 0.0) -> dict[str, Any]:
+        """The result of a fit that failed."""
+        return self.result(self.model, task, failed_fit(error, fold.n_test, task, seconds))
+
+
+def member_of(
+    estimator: Any,
+    fold: Fold,
+    params: Mapping[str, Any] | None,
+    where: Progress,
+    *,
+    shares: bool = True,
+) -> Member:
+    """A candidate as a member that is a whole estimator."""
+    model = configured(estimator, params or {})
+    return Member(params, where, model, fold.fit_params, shares=shares)
 
 
 @dataclass(frozen=True)
@@ -109,34 +139,6 @@ class Stage:
     fold: Fold
     X_train: Any
     seen: Mapping[str, Any] = field(default_factory=dict)
-
-
-def fit_growing(
-    estimator: Any, fold: Fold, candidates: Sequence[Candidate], task: Task
-) -> list[dict[str, Any]]:
-    """Fit and score candidates of an estimator that may grow from one to the next.
-
-    As `fit_fold` for each of them, with the seconds that growing took for `fit_time`.
-    """
-    members = []
-    for params, where in candidates:
-        model = clone(estimator).set_params(**clone(params or {}, safe=False))
-        members.append(Member(params, where, model, fold.fit_params, _itself))
-    results = {}
-    refused: dict[int, Refusal] = {}
-    for i, result in fit_members(members, Stage(fold, fold.X_train), task, refused):
-        result["made"] = result.get("made", Made()).after(refused.get(i, NOTHING))
-        announce_end(members[i].params, members[i].where, task, result)
-        results[i] = result
-    return [results[i] for i in range(len(members))]
-
-
-def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
-    """Whether `fit_growing` has something to share between candidates of an estimator."""
-    if not may_grow(estimator):
-        return False
-    groups = group_candidates([each or {} for each in params], ["n_estimators"])
-    return any(len(group.positions) > 1 for group in groups)
 
 
 def fit_members(
@@ -164,13 +166,10 @@ def fit_members(
             yield i, work.alone(member)
 
 
-def failed_result(
-    model: Any, error: str, fold: Fold, task: Task, fit_seconds: float
-) -> dict[str, Any]:
-    """The result of a candidate whose fit failed."""
-    result = failed_fit(error, fold.n_test, task, fit_seconds)
-    if task.return_estimator:
-        result["estimator"] = deepcopy(model)
+def fit_alone(member: Member, fold: Fold, task: Task) -> dict[str, Any]:
+    """Fit and score one model on the rows of a split; its result, as `fit_fold` has it."""
+    result = _Work(Stage(fold, fold.X_train), task).alone(member)
+    announce_end(member.params, member.where, task, result)
     return result
 
 
@@ -287,8 +286,7 @@ class _Work:
             if self.task.error_score == "raise":
                 raise
             seconds = time.perf_counter() - started
-            model = member.assemble(fitted)
-            return failed_result(model, format_exc(), self.stage.fold, self.task, seconds)
+            return member.failure(format_exc(), self.stage.fold, self.task, seconds)
         return self._scored(member, fitted, time.perf_counter() - started)
 
     def _scored(self, member, fitted, fit_seconds):
@@ -302,15 +300,11 @@ class _Work:
 
     def _result(self, member, fitted, scores, fit_seconds, score_seconds):
         times = {"fit_time": fit_seconds, "score_time": score_seconds}
-        result = {"fit_error": None, **scores, **times}
-        if self.task.return_estimator:
-            # Steps are shared between candidates; what is given away is not.
-            result["estimator"] = deepcopy(member.assemble(fitted))
-        return result
+        return member.result(fitted, self.task, {"fit_error": None, **scores, **times})
 
     def _score(self, member, fitted, part, task):
         fold = self.stage.fold
-        model = member.assemble(fitted)
+        model = member.whole(fitted)
         X, y, params = fold.X_train, fold.y_train, fold.train_score_params
         if part == "test":
             X, y, params = fold.X_test, fold.y_test, fold.test_score_params
@@ -356,10 +350,9 @@ class _Work:
                 _validate(member.model)
             if not estimator.multifit_ready(stage.X_train):
                 return
-            X_test = stage.seen.get("test")
-            rows = common_rows(stage.fold, stage.X_train, X_test, fit_params, self.task)
-            batch = estimator.multifit_batch(rows.X, rows.y, rows.weight)
-            folds = whole(batch) if rows.split is None else make_folds(batch, [rows.split])
+            rows, split = self._rows(fit_params)
+            batch = estimator.multifit_batch(*rows)
+            folds = whole(batch) if split is None else make_folds(batch, [split])
             with _print_elapsed_time("Pipeline", members[0].message):
                 stack = estimator.multifit(folds, varying)
             fitted = time.perf_counter()
@@ -370,7 +363,7 @@ class _Work:
             def score_one(c, _, part, scorer, task):
                 return self._score(members[c], model_of(c), part, replace(task, scorer=scorer))
 
-            scored = score_stack(stack, folds, score_one, self.task) if rows.split else None
+            scored = score_stack(stack, folds, score_one, self.task) if split else None
         except Exception as error:
             self._refuse(error)
             return
@@ -386,6 +379,39 @@ class _Work:
                 result = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
             yield c, {**result, "made": Made(ON_EACH_FOLD, 0 if c else stack.n_passes)}
 
+    def _rows(self, fit_params):
+        """X, y and weights for `multifit`; held-out rows follow, with a split, if all are scored.
 
-def _itself(model):
-    return model
+        For that both have to be arrays of one kind, have weights or not, and training rows must not
+        be scored, because what `fit_transform` gives is not always what `transform` gives.
+        """
+        fold, scored_with = self.stage.fold, self.stage.fold.test_score_params
+        X, y = (self.stage.X_train, self.stage.seen.get("test")), (fold.y_train, fold.y_test)
+        weights = tuple(params.get("sample_weight") for params in (fit_params, scored_with))
+        weighted = any(weight is not None for weight in weights)
+        together = (
+            not self.task.return_train_score
+            and set(scored_with) <= {"sample_weight"}
+            and not (scored_with and _routing_enabled())
+            and all(map(_alike, [X, y, weights] if weighted else [X, y]))
+        )
+        if not together:
+            return (X[0], y[0], weights[0]), None
+        n = X[0].shape[0]
+        rows = _joined(X), _joined(y), _joined(weights) if weighted else None
+        return rows, Split(slice(0, n), slice(n, n + fold.n_test))
+
+
+def _alike(pair):
+    """Whether two are arrays of one library, dtype and row shape."""
+    first, second = pair
+    return (
+        is_array(first)
+        and type(first) is type(second)
+        and first.dtype == second.dtype
+        and first.shape[1:] == second.shape[1:]
+    )
+
+
+def _joined(pair):
+    return namespace(*pair).concat(pair, axis=0)

@@ -1,4 +1,4 @@
-"""Fitting and scoring one model at a time, on folds that are taken out of the rows once.
+"""What fits of one model at a time need: folds that are taken out of the rows once, and scores.
 
 For estimators without `multifit`. All candidates share the rows of a split; what they share is a
 view or is marked read-only, so that an estimator that works in place cannot spoil it for the next
@@ -6,19 +6,16 @@ view or is marked read-only, so that an estimator that works in place cannot spo
 """
 
 import numbers
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from traceback import format_exc
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, effective_n_jobs
 from joblib.logger import short_format_time
-from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of, synchronize
+from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of
 from gpuml._sklearn import (
     _check_method_params,
     _MultimetricScorer,
@@ -155,71 +152,6 @@ class _Part:
         if name not in self._at:
             self._at[name] = move(self._rows, place)
         return self._at[name]
-
-
-def fit_one(
-    estimator: Any, fold: Fold, params: Mapping[str, Any] | None, where: Progress, task: Task
-) -> dict[str, Any]:
-    """Fit and score one candidate on the rows of a split.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Is cloned.
-    fold : Fold
-    params : dict or None
-        Parameters of the candidate; None changes nothing.
-    where : Progress
-        For what `verbose` prints.
-    task : Task
-
-    Returns
-    -------
-    result : dict
-        As of scikit-learn's `_fit_and_score`. Work queued on a device counts for the step that
-        queued it.
-    """
-    announce_start(params, where, task)
-    model = clone(estimator)
-    if params is not None:
-        model.set_params(**clone(params, safe=False))
-    started = time.perf_counter()
-    train_scores = None
-    try:
-        if fold.y_train is None:
-            model.fit(fold.X_train, **fold.fit_params)
-        else:
-            model.fit(fold.X_train, fold.y_train, **fold.fit_params)
-        if is_foreign(fold.X_train):
-            synchronize(place_of(fold.X_train))
-        error = None
-    except Exception:
-        if task.error_score == "raise":
-            raise
-        fit_seconds, score_seconds = time.perf_counter() - started, 0.0
-        error = format_exc()
-        test_scores = train_scores = failed_scores(task)
-    else:
-        fit_seconds = time.perf_counter() - started
-        test_scores = score_model(model, fold.X_test, fold.y_test, fold.test_score_params, task)
-        score_seconds = time.perf_counter() - started - fit_seconds
-        if task.return_train_score:
-            train_scores = score_model(
-                model, fold.X_train, fold.y_train, fold.train_score_params, task
-            )
-    result = {
-        "fit_error": error,
-        "test_scores": test_scores,
-        "n_test_samples": fold.n_test,
-        "fit_time": fit_seconds,
-        "score_time": score_seconds,
-    }
-    if task.return_train_score:
-        result["train_scores"] = train_scores
-    if task.return_estimator:
-        result["estimator"] = model
-    announce_end(params, where, task, result)
-    return result
 
 
 def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:

@@ -33,9 +33,10 @@ from gpuml.model_selection.last_steps import (
     Member,
     Stage,
     asks_for_predictions_only,
-    failed_result,
     finish,
+    fit_alone,
     fit_members,
+    member_of,
     private_rows,
     read_only,
 )
@@ -44,7 +45,6 @@ from gpuml.model_selection.one_by_one import (
     Task,
     announce_end,
     announce_start,
-    fit_one,
 )
 from gpuml.model_selection.prefix_cache import PrefixCache
 from gpuml.model_selection.prefix_keys import value_key
@@ -78,12 +78,10 @@ def fit_pipelines(
         In the order of the candidates, each with "made".
     """
     tree, unshared = plant(estimator, candidates, fold.fit_params)
-    visit = Visit(fold, task, PrefixCache(current_settings().cache_bytes))
-    visit.down(tree)
+    results = Visit(tree, fold, task).down(tree)
     for position in unshared:
-        params, where = candidates[position]
-        visit.results[position] = fit_one(estimator, fold, params, where, task)
-    return [visit.results[position] for position in range(len(candidates))]
+        results[position] = fit_alone(member_of(estimator, fold, *candidates[position]), fold, task)
+    return [results[position] for position in range(len(candidates))]
 
 
 def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -181,6 +179,8 @@ class Prefix:
         How often the step was fitted.
     fitted, error
         The fitted step, or the text of the error that it raised.
+    given : mapping of str to rows
+        Rows as the steps make them, of parts ("fit", "test", "train") for which they are known.
     fit_seconds, score_seconds : float
         What each candidate that is not done yet has to bear.
     """
@@ -197,6 +197,7 @@ class Prefix:
     n_fits: int = 0
     fitted: Any = None
     error: str | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
     fit_seconds: float = 0.0
     score_seconds: float = 0.0
 
@@ -308,14 +309,16 @@ class PrefixError(Exception):
 class Visit:
     """Fits along the tree, and by position the results."""
 
-    def __init__(self, fold: Fold, task: Task, cache: PrefixCache):
-        self.fold, self.task, self.cache = fold, task, cache
+    def __init__(self, tree: Prefix, fold: Fold, task: Task):
+        self.fold, self.task = fold, task
+        self.cache = PrefixCache(current_settings().cache_bytes)
+        tree.given = {"fit": fold.X_train, "test": fold.X_test, "train": fold.X_train}
         self.results: dict[int, dict[str, Any]] = {}
         # By position, where several were to be fitted at once.
         self.refused: dict[int, Refusal] = {}
 
-    def down(self, prefix: Prefix) -> None:
-        """Fit and score all candidates of a prefix, then those of longer ones."""
+    def down(self, prefix: Prefix) -> dict[int, dict[str, Any]]:
+        """Fit and score all candidates of a prefix, then those of longer ones; all results."""
         if prefix.leaves:
             self._fit_leaves(prefix)
         for child in prefix.children.values():
@@ -323,6 +326,7 @@ class Visit:
         for part in ("fit", "test", "train"):
             self.cache.discard((prefix, part))
         prefix.fitted = None
+        return self.results
 
     def _fit_leaves(self, prefix):
         """Fit and score the last steps behind a prefix; those not to be fitted go further down."""
@@ -368,7 +372,7 @@ class Visit:
 
     def _failure(self, member, error):
         announce_start(member.params, member.where, self.task)
-        return failed_result(member.assemble(member.model), error, self.fold, self.task, 0.0)
+        return member.failure(error, self.fold, self.task)
 
     def seen(self, prefix: Prefix) -> dict[str, Any]:
         """Rows that are scored, transformed; without those whose transformation fails."""
@@ -386,13 +390,14 @@ class Visit:
 
         A fit of it includes fits of shorter prefixes whose rows were not kept.
         """
-        if prefix.parent is None:
-            return self.fold.X_test if part == "test" else self.fold.X_train
         if prefix.error is not None:
             raise PrefixError(prefix.error)
+        if part in prefix.given:
+            return prefix.given[part]
         rows = self.cache.get((prefix, part))
         if rows is not None:
             return rows
+        assert prefix.parent is not None
         X = private_rows(self.rows(prefix.parent, part), prefix.step)
         started = time.perf_counter()
         rows = read_only(self._fit(prefix, X) if part == "fit" else prefix.fitted.transform(X))

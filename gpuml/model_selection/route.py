@@ -30,7 +30,7 @@ from gpuml.model_selection.candidates import (
     number,
     raised_words,
 )
-from gpuml.model_selection.last_steps import grows
+from gpuml.model_selection.fold_fits import grows
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.prefixes import have_common_steps, shares_prefixes
 from gpuml.model_selection.residence import all_estimators

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.fitted_prefixes import may_be_prepared
 from gpuml.model_selection.one_by_one import is_foreign
 from gpuml.model_selection.prefix_keys import value_key
-from gpuml.model_selection.prepared import may_be_prepared
 from gpuml.model_selection.residence import configured
 from gpuml_dask.planning.kinds import Kinds
 from gpuml_dask.planning.needs import ANYWHERE, Placing, placing_of

@@ -18,7 +18,7 @@ from gpuml.model_selection.candidates import (
     number,
 )
 from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.families import families
+from gpuml.model_selection.fold_fits import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml_dask.errors import ClusterError

@@ -17,7 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from gpuml.divided import Share, divided_splits
 from gpuml.model_selection.candidates import number
 from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.explain import Outlook, flops_per_second
+from gpuml.model_selection.explain import Outlook, speed_of
 from gpuml.model_selection.route import AtOnce
 from gpuml_dask.cluster import current_client, the_client
 from gpuml_dask.resuming.rounds import Checkpoints
@@ -148,12 +148,12 @@ class Session:
         groups = [each.group for each in routes if isinstance(each, AtOnce)]
         n_alone = sum(len(r.positions) for r in routes if not isinstance(r, AtOnce))
         divided = plan_for(job, groups, n_alone, facts).mode == "rows"
-        (rate,) = answers(
-            self.client, [self.client.submit(flops_per_second, "numpy:cpu")], "a worker's rate"
+        (speed,) = answers(
+            self.client, [self.client.submit(speed_of, "numpy:cpu")], "a worker's speed"
         )
         return Outlook(
             place=number(len(facts), "worker"),
-            rate=rate,
+            speed=speed,
             at_once=len(facts) if divided else 1,
             alone=sum(worker["nthreads"] for worker in facts.values()),
             why=", rows divided" if divided else "",

@@ -15,14 +15,14 @@ from distributed import Client, Future
 
 from gpuml.divided import small_arrays
 from gpuml.model_selection.candidates import Step
-from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
-from gpuml.model_selection.prepared import (
+from gpuml.model_selection.fitted_prefixes import (
     Prepared,
     fit_prepared,
     place_of_fits,
     prepare,
     refit_prepared,
 )
+from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
 from gpuml_dask.planning.kinds import Kinds, kinds_of
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.searching.running import Inputs, Runner

@@ -29,7 +29,7 @@ from gpuml.decomposition import PCA
 from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
-from gpuml.model_selection.families import families
+from gpuml.model_selection.fold_fits import families
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml_dask.resuming.checkpoint import Checkpoint

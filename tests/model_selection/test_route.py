@@ -2,6 +2,8 @@
 
 import logging
 import pickle
+import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -235,6 +237,38 @@ def test_bytes_and_seconds_are_told_where_they_are_known():
     assert unknown.n_bytes == 10 * X.nbytes
     # Their solver does it, and nobody knows what it costs.
     assert GridSearchCV(Ridge(solver="sag"), {"alpha": [1.0]}).explain(X, y).seconds is None
+
+
+SMALL = {
+    "ridge": (Ridge(), {"alpha": np.logspace(-2, 2, 10)}),
+    "pipeline": (make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.1, 1.0, 10.0]}),
+    "one by one": (OwnFit(), {"alpha": [0.1, 1.0, 10.0]}),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_search_takes_what_is_foretold(name, rng, monkeypatch):
+    """Which is what Python takes; operations on so few numbers are a hundredth of it."""
+    estimator, grid = SMALL[name]
+    X = rng.standard_normal((1000, 10))
+    y = X[:, 0] + rng.standard_normal(1000)
+    search = GridSearchCV(estimator, grid, cv=5)
+    # Others may have the processor meanwhile.
+    clock = SimpleNamespace(perf_counter=time.process_time)
+    monkeypatch.setattr("gpuml.model_selection.explain.time", clock)
+    ratios = []
+    for _ in range(10):
+        monkeypatch.setattr("gpuml.model_selection.explain._speeds", {})
+        foretold = search.explain(X, y).seconds
+        took = []
+        for _ in range(5):
+            started = time.process_time()
+            search.fit(X, y)
+            took.append(time.process_time() - started)
+        ratios.append(foretold / np.median(took))
+        if 0.5 < ratios[-1] < 2:
+            return
+    raise AssertionError(f"Seconds foretold, of those taken: {ratios}")
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from gpuml._arrays.device_copies import several_fits
-from gpuml._settings.config import config_context, current_settings
+from gpuml._settings.config import config_context
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.last_steps import (
     Candidate,
@@ -21,7 +21,7 @@ from gpuml.model_selection.last_steps import (
     read_only,
 )
 from gpuml.model_selection.one_by_one import Fold, Task
-from gpuml.model_selection.prefix_cache import PrefixCache, rows_nbytes
+from gpuml.model_selection.prefix_cache import rows_nbytes
 from gpuml.model_selection.prefixes import Prefix, PrefixError, Visit, plant
 from gpuml.model_selection.residence import configured, device_for, place_name
 
@@ -98,7 +98,7 @@ def prepare(
     prefix = tree
     for _ in names:
         (prefix,) = prefix.children.values()
-    visit = Visit(fold, task, PrefixCache(current_settings().cache_bytes))
+    visit = Visit(tree, fold, task)
     rows: dict[str, Any] = {}
     try:
         rows["fit"] = visit.rows(prefix, "fit")
@@ -154,10 +154,9 @@ def fit_prepared(
     """
     with config_context(**settings), several_fits():
         tree, _ = plant(estimator, candidates, prepared.fold.fit_params)
-        visit = _VisitOfPrepared(prepared, task)
         _enter(prepared, tree, 0, n_sharing)
-        visit.down(tree)
-    return [visit.results[position] for position in range(len(candidates))]
+        results = Visit(tree, prepared.fold, task).down(tree)
+    return [results[position] for position in range(len(candidates))]
 
 
 def refit_prepared(estimator: Any, prepared: Prepared, params: Mapping[str, Any]) -> Any:
@@ -196,21 +195,7 @@ def _enter(prepared: Prepared, prefix: Prefix, depth: int, n_sharing: int) -> No
         child.n_below = n_sharing
         if depth == len(prepared.names) - 1:
             child.error = prepared.error
+            child.given = {part: read_only(rows) for part, rows in prepared.rows.items()}
             child.fit_seconds = prepared.fit_seconds / n_sharing
             child.score_seconds = prepared.score_seconds / n_sharing
         _enter(prepared, child, depth + 1, n_sharing)
-
-
-class _VisitOfPrepared(Visit):
-    """A visit that finds the rows of a prefix made."""
-
-    def __init__(self, prepared: Prepared, task: Task):
-        super().__init__(prepared.fold, task, PrefixCache(current_settings().cache_bytes))
-        self._prepared = prepared
-
-    def rows(self, prefix: Prefix, part: str) -> Any:
-        """Rows as a prefix makes them, as of `Visit`."""
-        names = tuple(each.name for each in prefix.branch())
-        if prefix.error is not None or names != self._prepared.names:
-            return super().rows(prefix, part)
-        return read_only(self._prepared.rows[part])
