@@ -1,14 +1,20 @@
 """A scaler fitted to all training parts from moments is the scaler fitted to each part."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+import gpuml.decomposition
+import gpuml.preprocessing
 from gpuml.data import resident
 from gpuml.extending import AffineStep
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from gpuml.resampling.multifit import STEPS
 from gpuml.resampling.split import make_folds, split_rows
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.described import describe, training_parts
@@ -104,6 +110,21 @@ def test_images_under_a_step_before(library, rng):
     matrix, offset = (library.to_numpy(a) for a in (second.maps.matrix, second.maps.offset))
     np.testing.assert_allclose(matrix, np.broadcast_to(np.eye(2), (3, 2, 2)), atol=1e-9)
     np.testing.assert_allclose(offset, np.zeros((3, 2)), atol=1e-9)
+
+
+def test_every_step_has_a_row_in_each_table():
+    steps = {
+        name: cls
+        for module in (gpuml.preprocessing, gpuml.decomposition)
+        for name, cls in ((name, getattr(module, name)) for name in module.__all__)
+        if issubclass(cls, AffineStep)
+    }
+    scalers = {cls for cls in steps.values() if cls.affine_is_diagonal}
+    assert scalers == set(CANDIDATES), "CANDIDATES, above, have a case for each scaler"
+    assert steps.keys() == STEPS.keys(), "STEPS say what to import in place of scikit-learn's"
+    page = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+    told = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.M))))
+    assert steps.keys() <= told, "the page on pipelines has a table of steps"
 
 
 @pytest.mark.parametrize("cls", CANDIDATES)

@@ -12,6 +12,8 @@ import sklearn.preprocessing as sk
 from scipy import sparse
 from sklearn.base import clone
 
+import gpuml.preprocessing
+from gpuml.extending import AffineStep
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from gpuml.preprocessing._column_extrema import max_abs, range_map
 from gpuml.testing import LAW_RTOL, RTOL
@@ -28,10 +30,16 @@ CASES = [
     (MaxAbsScaler, {}),
     (MaxAbsScaler, {"clip": True}),
 ]
+SCALERS = list(dict.fromkeys(cls for cls, _ in CASES))
 STATELESS = [(Normalizer, {"norm": norm}) for norm in ("l1", "l2", "max")]
 
 # Of a constant feature with weights, scikit-learn's variance may come out as -1e-33.
 SKLEARN_ROUNDS_BELOW_ZERO = "ignore:invalid value encountered in sqrt:RuntimeWarning"
+
+
+def test_every_scaler_has_a_case():
+    every = {getattr(gpuml.preprocessing, name) for name in gpuml.preprocessing.__all__}
+    assert {cls for cls in every if issubclass(cls, AffineStep)} == set(SCALERS)
 
 
 def rows(rng, n=90, p=5, *, holes=False):
@@ -185,7 +193,7 @@ def test_batched_extrema_give_the_maps_of_each(library, rng):
 
 def test_integers_become_float64(library, rng):
     X = rng.integers(0, 9, size=(20, 3))
-    for cls in (StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer):
+    for cls in (*SCALERS, Normalizer):
         image = library.to_numpy(cls().fit_transform(library.asarray(X)))
         assert image.dtype == "float64"
         np.testing.assert_allclose(image, theirs(cls()).fit_transform(X), rtol=1e-12)
@@ -220,7 +228,7 @@ def test_models_move_between_libraries(library, rng, cls, params):
         assert both.n_samples_seen_ == 3 * 90
 
 
-@pytest.mark.parametrize("cls", [StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer])
+@pytest.mark.parametrize("cls", [*SCALERS, Normalizer])
 def test_data_frames_come_where_they_are_asked_for(library, rng, cls):
     X = rows(rng)
     model = cls().set_output(transform="pandas")
@@ -230,7 +238,7 @@ def test_data_frames_come_where_they_are_asked_for(library, rng, cls):
 
 
 @pytest.mark.pairwise
-@pytest.mark.parametrize("cls", [StandardScaler, MinMaxScaler, MaxAbsScaler, Normalizer])
+@pytest.mark.parametrize("cls", [*SCALERS, Normalizer])
 @pytest.mark.parametrize("wrong", ["inf", "columns", "axes", "empty", "complex"])
 def test_bad_rows_are_refused_and_leave_the_model_as_it_was(library, rng, cls, wrong):
     X = rows(rng)
