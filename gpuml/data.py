@@ -208,6 +208,11 @@ class Batch(Aligned):
         return self.X.shape[1]
 
     @property
+    def dtype(self) -> Any:
+        """Dtype of the rows."""
+        return self.X.dtype
+
+    @property
     def n_classes(self) -> int:
         """Number of classes; 0 where the target is no label."""
         return 0 if self.classes is None else self.classes.shape[0]

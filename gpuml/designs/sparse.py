@@ -17,7 +17,11 @@ from gpuml.designs._sparse_ops import (
     transposed,
     with_data,
 )
-from gpuml.designs.base import Block, Design
+from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Block, Design
+
+# Dense copies of blocks of rows, for products of rows with themselves.
+CPU_DENSE_BYTES = 2**23
+GPU_DENSE_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,23 @@ class Sparse(Design):
             ) from error
         free_memory(self.place)
         return replace(self, block_bytes=self._bound // 4, known={})
+
+    def gram(self, weights: Array) -> Array:
+        """``X' diag(w) X`` (M, p, p), float64, for each w of `weights` (M, n).
+
+        Sparse rows, transposed, times dense copies of small blocks of them.
+        """
+        xp, (n, p) = self.place.xp, self.shape
+        bound = CPU_DENSE_BYTES if self.place.is_host else GPU_DENSE_BYTES
+        size = max(SMALLEST_BLOCK_ROWS, bound // (8 * p * weights.shape[0]))
+        total: Any = 0.0
+        for start in range(0, max(n, 1), size):
+            block = self.block(slice(start, min(start + size, n))).in_float64()
+            w = xp.astype(weights[:, block.rows], xp.float64, copy=False)
+            values = w[:, None, :] * xp.matrix_transpose(block.dense())[None, ...]  # (M, p, b)
+            products = block.products(xp.reshape(values, (-1, values.shape[-1])))
+            total = total + xp.reshape(products, (-1, p, p))
+        return (total + xp.matrix_transpose(total)) / 2
 
     def column_sums(self) -> Array:
         """Sums (p,) of the columns, float64."""

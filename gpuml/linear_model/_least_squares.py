@@ -1,14 +1,15 @@
-"""Least-squares models of dense rows: all candidates on all splits, from what is known of them."""
+"""Least-squares models: all candidates on all splits, from what is known of them."""
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import device_of, namespace
 from gpuml.linear_model._models import RegressionModels
-from gpuml.solvers._result import LinearModels
+from gpuml.solvers._result import LinearModels, Status, in_order
 from gpuml.solvers.described import Described
 from gpuml.solvers.ridge import solve_all_rows, solve_splits
 
@@ -19,6 +20,7 @@ def solve_candidates(
     fit_intercept: Sequence[bool],
     attributes: Callable[..., dict[str, Any]],
     rcond: float | None = None,
+    max_iter: int | None = None,
     *,
     flat_coef: bool = False,
 ) -> RegressionModels:
@@ -32,7 +34,7 @@ def solve_candidates(
     fit_intercept : sequence of C bools
     attributes : callable
         As of `Models`.
-    rcond : float, optional
+    rcond, max_iter : float and int, optional
         As for `solvers.ridge.solve_splits`.
     flat_coef : bool, default=False
         Whether `coef_` has one axis for y of shape (n, 1) too, as scikit-learn's Ridge has it.
@@ -40,19 +42,24 @@ def solve_candidates(
 
     def refit(models, candidate):
         flag = bool(fit_intercept[candidate])
-        one = solve_all_rows(described, alphas[candidate : candidate + 1], flag, rcond)
+        some = alphas[candidate : candidate + 1]
+        one = _warn_if_stopped(solve_all_rows(described, some, flag, rcond, max_iter))
         return replace(models, **vars(one), fit_intercept=[flag], of_all_rows=True)
 
     flags = np.asarray(fit_intercept, dtype=bool)
-    solved = by_intercept(
-        flags, lambda some: solve_splits(described, alphas[some], bool(flags[some][0]), rcond)
-    )
+
+    def solve(some):
+        return solve_splits(described, alphas[some], bool(flags[some][0]), rcond, max_iter)
+
+    solved = _warn_if_stopped(by_intercept(flags, solve))
+    # An iteration multiplies by the rows and by their transpose.
+    iterations = 0 if solved.n_iter is None else 2 * int(solved.n_iter.max(initial=0))
     batch = described.folds.batch
     return RegressionModels(
         folds=described.folds,
         **vars(solved),
         fit_intercept=flags.tolist(),
-        n_passes=described.n_passes,
+        n_passes=described.n_passes + iterations,
         refit=refit,
         attributes=attributes,
         flat_coef=batch.y_is_flat or (flat_coef and batch.y.shape[1] == 1),
@@ -68,21 +75,17 @@ def by_intercept(
     solved = [solve(mask) for mask in masks]
     if len(solved) == 1:
         return solved[0]
-    order = np.argsort(np.concatenate([np.flatnonzero(mask) for mask in masks]))
-    return taken(solved, order)
+    return in_order(solved, [np.flatnonzero(mask) for mask in masks])
 
 
-def taken(parts: Sequence[LinearModels], order: np.ndarray) -> LinearModels:
-    """Candidates of several models, in an order."""
-    xp = namespace(parts[0].coef)
-    index = xp.asarray(order, device=device_of(parts[0].coef))
-
-    def take(name):
-        values = [getattr(part, name) for part in parts]
-        if values[0] is None:
-            return None
-        if isinstance(values[0], np.ndarray):
-            return np.concatenate(values)[order]
-        return xp.take(xp.concat(values), index, axis=0)
-
-    return LinearModels(*(take(field.name) for field in fields(LinearModels)))
+def _warn_if_stopped(models: LinearModels) -> LinearModels:
+    """The models; those that conjugate gradients have not found are told of."""
+    late = models.status == Status.STOPPED
+    if late.any():
+        warnings.warn(
+            f"Conjugate gradients did not converge for {late.sum()} of {late.size} models. "
+            "Increase max_iter or alpha, or scale the features (MaxAbsScaler).",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return models

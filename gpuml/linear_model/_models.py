@@ -240,8 +240,7 @@ class ClassModels(Models):
 def at_home(values: Array, batch: Batch) -> Array:
     """Results in the library, on the device and of the dtype of the user's X."""
     xp = batch.home.xp
-    X = batch.matrix.data if isinstance(batch, SparseBatch) else batch.X
-    dtype = getattr(xp, str(X.dtype).rpartition(".")[2])
+    dtype = getattr(xp, str(batch.dtype).rpartition(".")[2])
     return xp.astype(move(values, batch.home), dtype)
 
 

@@ -27,8 +27,8 @@ from gpuml.linear_model._sparse_input import (
     sparse_fit_batch,
     sparse_response,
 )
-from gpuml.linear_model._sparse_ridge import solve_sparse_candidates, solved_from_moments
 from gpuml.solvers._result import Status
+from gpuml.solvers.described import may_have_moments
 from gpuml.solvers.sparse_rows import SparseBatch
 
 NATIVE_SOLVERS = ("auto", "cholesky", "svd")
@@ -210,7 +210,7 @@ class Ridge(LinearPredictor, OnePass, sk.Ridge):
 
     def multifit_rows(self, folds: Folds) -> Any:
         """Rows that `multifit` reads; None where conjugate gradients are to tell."""
-        if isinstance(folds.batch, SparseBatch) and not solved_from_moments(folds.batch):
+        if isinstance(folds.batch, SparseBatch) and not may_have_moments(folds.batch):
             return None
         return super().multifit_rows(folds)
 
@@ -239,16 +239,12 @@ class Ridge(LinearPredictor, OnePass, sk.Ridge):
         width = max(len(alpha) for alpha in each)
         alphas = np.stack([np.broadcast_to(alpha, (width,)) for alpha in each])
         fit_intercept = [c.get("fit_intercept", self.fit_intercept) for c in candidates]
-        if isinstance(folds.batch, SparseBatch):
-            attributes = _sparse_attributes
-            return solve_sparse_candidates(
-                folds, alphas, fit_intercept, attributes, self.max_iter, advance
-            )
         return solve_candidates(
             described=describe_rows(self, folds, advance, careful=self.solver == "svd"),
             alphas=alphas,
             fit_intercept=fit_intercept,
             attributes=_ridge_attributes,
+            max_iter=self.max_iter,
             flat_coef=True,
         )
 
@@ -269,14 +265,9 @@ def _why_on_host(estimator: Ridge, X: Any) -> str | None:
 
 def _ridge_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:
     status = models.status_of(candidate, split)
-    solver = "cholesky" if status is Status.MOMENTS else "svd"
-    return {"n_iter_": 1, "solver_": solver, "status_": status}
-
-
-def _sparse_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:
-    status = models.status_of(candidate, split)
-    if status is Status.MOMENTS:
-        return {"n_iter_": 1, "solver_": "cholesky", "status_": status}
+    if status is Status.MOMENTS or models.n_iter is None:
+        solver = "cholesky" if status is Status.MOMENTS else "svd"
+        return {"n_iter_": 1, "solver_": solver, "status_": status}
     n_iter = models.iterations_of(candidate, split)
     n_iter = int(n_iter[0]) if models.flat else n_iter.astype(np.int32)
     return {"n_iter_": n_iter, "solver_": "sparse_cg", "status_": status}

@@ -13,9 +13,12 @@ from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
 from gpuml.solvers.kernel import Kernel, row_kernel
 from gpuml.solvers.moments import Moments, atom_moments
+from gpuml.solvers.sparse_rows import SparseBatch
 
 # Relative error of the coefficients that a route may cost beyond rounding of the data itself.
 ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
+# Features up to which models of sparse rows are solved from moments.
+MOST_SPARSE_FEATURES = 1024
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Described:
     moments : tuple of Moments, or None
         Of the atoms of each partition, of the rows as they are.
     kernel : Kernel or None
-        Inner products of the rows, where there are more features than rows.
+        Inner products of the rows, where there are more features than rows. Of sparse rows there
+        may be neither: all models are found by iterations then.
     block_bytes : int or None
         Bound on the workspace of a block.
     careful : bool
@@ -106,11 +110,16 @@ class Described:
         return self.folds.n_features
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether rows are sparse: what moments do not solve is solved by iterations."""
+        return isinstance(self.folds.batch, SparseBatch)
+
+    @property
     def precision(self) -> float:
         """Relative error that a solve from moments may leave."""
         if self.careful:
             return 0.0
-        return ASKED_PRECISION[itemsize(self.folds.batch.X.dtype)]
+        return ASKED_PRECISION[itemsize(self.folds.batch.dtype)]
 
     @property
     def is_finite(self) -> bool:
@@ -183,6 +192,8 @@ def describe(
         If not even small blocks fit.
     """
     batch, known = folds.batch, folds.known
+    if isinstance(batch, SparseBatch) and not may_have_moments(batch):
+        return Described(folds, None, None, block_bytes, careful, 0)
     few_rows = batch.n_features > batch.n_rows
     if few_rows and not by_features and folds.frame is None:
         batch.must_be_here(
@@ -197,9 +208,16 @@ def describe(
             atom_moments(batch, part.atoms, block_bytes=block_bytes, advance=advance)
             for part in folds.partitions
         )
-    return Described(
+    found = Described(
         folds, known["moments"], None, block_bytes, careful, n_passes, known["factors"]
     )
+    # Iterations on sparse rows need no squares of y.
+    return replace(found, moments=None) if found.is_sparse and not found.is_finite else found
+
+
+def may_have_moments(batch: SparseBatch) -> bool:
+    """Whether second moments of so many features take less than sparse rows are worth."""
+    return batch.n_features <= min(MOST_SPARSE_FEATURES, batch.n_rows)
 
 
 def frame_maps(folds: Folds) -> Affine | None:

@@ -25,7 +25,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._arrays.ops import EPS, constant
 from gpuml.data import Folds
-from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers._result import LinearModels, Status, in_order, joined
 from gpuml.solvers.described import Described, describe, training_parts
 from gpuml.solvers.described import all_rows as everything
 from gpuml.solvers.moments import Moments, normal_equations
@@ -131,47 +131,13 @@ def solve_described(
             place = slice(first, first + some.gram.shape[0])
             found.append(_solve_parts(some, penalties, max_iter, start, place))
             first = place.stop
-    return join(found, axis=1)
+    return joined(found, axis=1)
 
 
 def _splits_at_once(described):
     q = described.n_features + described.folds.batch.y.shape[1] + 1
     is_host = described.place.kind != "cupy"
     return max(1, MATRIX_BYTES[is_host] // (8 * q * q * 5))
-
-
-def join(parts: list[SparseModels], axis: int) -> SparseModels:
-    """Models of several parts along the axis of candidates (0) or of splits (1)."""
-    xp = namespace(parts[0].coef)
-    return (
-        parts[0]
-        if len(parts) == 1
-        else SparseModels(
-            **{name: _concat([getattr(part, name) for part in parts], axis, xp) for name in _FIELDS}
-        )
-    )
-
-
-_FIELDS = ("coef", "intercept", "status", "n_iter", "gap", "y_square", "violation")
-
-
-def _concat(values, axis, xp):
-    is_host = isinstance(values[0], np.ndarray)
-    return np.concatenate(values, axis=axis) if is_host else xp.concat(values, axis=axis)
-
-
-def take_models(models: SparseModels, order: np.ndarray) -> SparseModels:
-    """Candidates in another order."""
-    xp = namespace(models.coef)
-    index = xp.asarray(np.ascontiguousarray(order), device=device_of(models.coef))
-
-    def pick(name):
-        values = getattr(models, name)
-        if isinstance(values, np.ndarray):
-            return values[order]
-        return xp.take(values, index, axis=0)
-
-    return SparseModels(**{name: pick(name) for name in _FIELDS})
 
 
 def _solve_parts(total, penalties, max_iter, start, splits):
@@ -195,7 +161,7 @@ def _solve_parts(total, penalties, max_iter, start, splits):
                 begin = xp.take(start, xp.asarray(place, device=device_of(start)), axis=0)
             found.append(_solve_path(problem, penalties.of(place), max_iter, begin))
             places.append(place)
-    return take_models(join(found, axis=0), np.argsort(np.concatenate(places), kind="stable"))
+    return in_order(found, places)
 
 
 @dataclass(frozen=True)

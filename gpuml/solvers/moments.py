@@ -22,13 +22,18 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
 from gpuml._arrays.ops import add_gram, column_sums, constant, design, full_symmetric, zeros
-from gpuml.data import Batch, Rows, atoms_here, count_rows, every, take
+from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, every, take
+from gpuml.designs import Columns, Dense, Sparse
+from gpuml.designs.sparse import float64_matrix
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
+from gpuml.solvers.sparse_rows import SparseBatch
 
 # So many rows, evenly spaced, give the shifts of all atoms, and at least so many that of each. A
 # shift need only be near the mean.
 SHIFT_ROWS = 4096
 FEWEST_SHIFT_ROWS = 64
+# Sparse rows that are taken from their matrix at once.
+SPARSE_ROWS = 2**16
 # Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
 LEAST_SQUARE = 1e-290
 
@@ -136,6 +141,7 @@ def atom_moments(
     batch : Batch
         They may lie elsewhere than ``batch.work``: blocks are then moved there one by one, and
         the whole never has to fit.
+        Those of sparse rows are about zero: a shift would make the rows dense.
     atoms : tuple of A sets of rows
     block_bytes : int, optional
         Bound on the float64 workspace of a block.
@@ -147,6 +153,8 @@ def atom_moments(
     Moments
         With gram of shape (A, q, q).
     """
+    if isinstance(batch, SparseBatch):
+        return _sparse_moments(batch, atoms, advance)
     shifts = atom_shifts(batch, atoms)
     # How far others are with their shards is not known here.
     advance = None if batch.is_divided else advance
@@ -169,6 +177,37 @@ def _grams(folds, atoms, shifts, block_bytes, advance):
 
     grams = sum_blocks(blocks, atoms, start, add, operator.add)
     return full_symmetric(batch.work.xp.stack(grams), batch.work.xp)
+
+
+def _sparse_moments(batch, atoms, advance):
+    xp, p = batch.work.xp, batch.n_features
+    grams = []
+    for atom in atoms:
+        total = 0.0
+        for rows in cut(atom, SPARSE_ROWS):
+            y = xp.astype(take(batch.y, rows, xp), xp.float64, copy=False)
+            rest = xp.concat([y, xp.ones_like(y[:, :1])], axis=1)
+            weight = rest[:, -1] if batch.weight is None else take(batch.weight, rows, xp)
+            X = Sparse(float64_matrix(batch.rows(take(batch.X, rows, xp))))
+            total = total + Columns((X, Dense(rest, batch.work))).gram(weight[None, :])[0, ...]
+            if advance is not None:
+                advance(count_rows(rows))
+        grams.append(total)
+    shift = zeros((p + batch.y.shape[1],), like=batch.y, xp=xp)
+    return Moments(xp.stack(grams), shift, p)
+
+
+def cancelled(moments: Moments, normal: Normal, alphas: np.ndarray) -> Array:
+    """By what (U, S) errors of solutions for each alpha grow where moments are about zero.
+
+    Centring them cancels digits of features whose mean is far from zero, unless the penalty makes
+    up for that.
+    """
+    xp = namespace(moments.gram)
+    size = moments.gram[:, -1:, -1] * normal.x_mean**2
+    left = xp.linalg.diagonal(normal.xx) + constant(alphas, like=size, xp=xp)[:, None, None]
+    lost = xp.max(size / xp.where(left > 0, left, xp.ones_like(left)), axis=-1)
+    return xp.where(lost > 1, lost, xp.ones_like(lost))
 
 
 def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:

@@ -8,7 +8,8 @@ What depends on the data only is done once (`describe`): second moments of the a
 with more features than rows, their inner products. What depends on alpha is small and batched over
 (alpha, split): a Cholesky factorisation of the scaled system each or, for many alphas, one
 eigendecomposition per split. Where the condition number leaves fewer digits than asked, the rows
-themselves are factored (`factors`). The status of each model says which.
+themselves are factored (`factors`), or read by conjugate gradients if sparse (`sparse_ridge`). The
+status of each model says which.
 
 References
 ----------
@@ -24,9 +25,9 @@ import numpy as np
 from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._arrays.ops import EPS, constant, solve_spd
 from gpuml._arrays.threads import threads_for_order
-from gpuml.data import Folds, Partition, row_indices
+from gpuml.data import Folds, Partition, row_indices, whole
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers._result import LinearModels, Status, in_order, joined, taken
 from gpuml.solvers.described import (
     ASKED_PRECISION,
     Described,
@@ -37,14 +38,19 @@ from gpuml.solvers.described import (
 )
 from gpuml.solvers.factors import centred_rows, solve_rows
 from gpuml.solvers.kernel import centred_kernel, coefficients, far_splits, row_kernel
-from gpuml.solvers.moments import LEAST_SQUARE, Normal, normal_equations
+from gpuml.solvers.moments import LEAST_SQUARE, Normal, cancelled, normal_equations
+from gpuml.solvers.sparse_ridge import solve_by_iterations
 
 # One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
 EIGEN_FROM_ALPHAS = 32
 
 
 def solve_splits(
-    described: Described, alphas: np.ndarray, fit_intercept: bool, rcond: float | None = None
+    described: Described,
+    alphas: np.ndarray,
+    fit_intercept: bool,
+    rcond: float | None = None,
+    max_iter: int | None = None,
 ) -> LinearModels:
     """Models of every alpha on the training part of every split.
 
@@ -57,31 +63,50 @@ def solve_splits(
     rcond : float, optional
         Singular values of the training rows up to rcond x the largest count as zero (what
         scikit-learn's LinearRegression calls tol). None leaves out only what rounding has made.
+    max_iter : int, optional
+        Bound on the iterations for sparse rows; None for many.
 
     Returns
     -------
     LinearModels
         With leading axes (C, S).
     """
-    parts = [
-        _solve_parts(described, part, alphas, fit_intercept, rcond)
-        for part in training_parts(described.folds)
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    xp = described.place.xp
-    return LinearModels(
-        coef=xp.concat([models.coef for models in parts], axis=1),
-        intercept=xp.concat([models.intercept for models in parts], axis=1),
-        status=np.concatenate([models.status for models in parts], axis=1),
-    )
+    folds = described.folds
+    return _solve(described, folds, training_parts(folds), alphas, fit_intercept, rcond, max_iter)
 
 
 def solve_all_rows(
-    described: Described, alphas: np.ndarray, fit_intercept: bool, rcond: float | None = None
+    described: Described,
+    alphas: np.ndarray,
+    fit_intercept: bool,
+    rcond: float | None = None,
+    max_iter: int | None = None,
 ) -> LinearModels:
-    """Models of every alpha on all rows: leading axes (C, 1), and no further pass."""
-    return _solve_parts(described, all_rows(described.folds), alphas, fit_intercept, rcond)
+    """Models of every alpha on all rows: leading axes (C, 1), and no further pass if dense."""
+    folds = described.folds
+    parts = [all_rows(folds)]
+    return _solve(described, whole(folds.batch), parts, alphas, fit_intercept, rcond, max_iter)
+
+
+def _solve(described, folds, jobs, alphas, fit_intercept, rcond, max_iter):
+    """Models of some parts, which are the training parts of `folds` where rows are sparse."""
+    if described.moments is None and described.kernel is None:
+        return solve_by_iterations(folds, alphas, fit_intercept, max_iter)
+    parts = [_solve_parts(described, part, alphas, fit_intercept, rcond) for part in jobs]
+    models = joined(parts, axis=1)
+    if not described.is_sparse:
+        return models
+    hard = (models.status != Status.MOMENTS).any(axis=1)
+    no_steps = np.zeros((*models.status.shape, models.coef.shape[2]), dtype=np.int32)
+    models = replace(models, n_iter=no_steps)
+    if not hard.any():
+        return models
+    better = solve_by_iterations(folds, alphas[hard], fit_intercept, max_iter)
+    easy, places = (
+        taken(models, np.flatnonzero(~hard)),
+        (np.flatnonzero(~hard), np.flatnonzero(hard)),
+    )
+    return in_order([easy, better], places)
 
 
 def spectrum(described: Described, fit_intercept: bool, split: int | None) -> Array:
@@ -117,7 +142,9 @@ def _solve_parts(described, parts, alphas, fit_intercept, rcond):
     coef, x_mean, y_mean, error = _solve_cheaply(described, parts, distinct, fit_intercept, rcond)
     status = np.full(error.shape, Status.MOMENTS, dtype=int)
     poor = ~(error <= described.precision)
-    if poor.any():
+    if poor.any() and described.is_sparse:
+        status[poor] = Status.ROWS  # which `_solve` reads
+    elif poor.any():
         redo = _Redo(described, parts, distinct, fit_intercept, rcond)
         coef, unique = _redo_carefully(redo, coef, poor)
         status[poor] = np.where(unique[poor], Status.ROWS, Status.MINIMUM_NORM)
@@ -129,9 +156,13 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     most = _largest_number(described)
     if described.kernel is not None:
         return _solve_kernel(described, parts, alphas, fit_intercept, most)
-    normal = normal_equations(described.combined(parts), fit_intercept)
+    moments = described.combined(parts)
+    normal = normal_equations(moments, fit_intercept)
     by_eigen = rcond is not None or len(alphas) >= EIGEN_FROM_ALPHAS
     coef, error = (_solve_eigen if by_eigen else _solve_cholesky)(normal, alphas, rcond)
+    if described.is_sparse:
+        error = error * cancelled(moments, normal, alphas)
+        return coef, normal.x_mean, normal.y_mean, _held(coef, error, most)
     error = _held(coef, error, most)
     if by_eigen and rcond is None and not (error <= described.precision).all():
         # Scaling to a unit diagonal helps Cholesky where features differ in scale.
@@ -142,7 +173,7 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
 
 def _largest_number(described):
     """The largest coefficient that a model can have, in the dtype of the rows."""
-    return float(np.finfo(str(described.folds.batch.X.dtype).rpartition(".")[2]).max)
+    return float(np.finfo(str(described.folds.batch.dtype).rpartition(".")[2]).max)
 
 
 def _held(coef, error, most):

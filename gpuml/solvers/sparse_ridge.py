@@ -10,16 +10,18 @@ References
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._arrays.ops import constant
+from gpuml._arrays import Array, device_of, free_bytes, namespace, to_host
+from gpuml._arrays.ops import all_finite, constant
+from gpuml._settings.config import current_settings
 from gpuml.data import Folds, split_weights
 from gpuml.designs._sparse_ops import times, transposed
 from gpuml.designs.sparse import column_sums, float64_matrix, squared
-from gpuml.solvers.sparse_rows import sparse_batch_of
+from gpuml.solvers._result import LinearModels, Status
+from gpuml.solvers.sparse_rows import SparseBatch
 
 # Gradients are to become smaller by this factor; rounding stops most of them not far below.
 TOL = 1e-12
@@ -33,24 +35,6 @@ LEAST_MAX_ITER = 1000
 # Vectors of the length of a model, and of the rows, that a column takes.
 MODEL_VECTORS = 9
 ROW_VECTORS = 5
-
-
-@dataclass(frozen=True)
-class SparseRidgeModels:
-    """Solutions of all columns, float64 on the compute device.
-
-    Attributes
-    ----------
-    coef : array (C, S, t, u)
-    intercept : array (C, S, t)
-    n_iter : int ndarray (C, S, t), host
-    converged : bool ndarray (C, S, t), host
-    """
-
-    coef: Array
-    intercept: Array
-    n_iter: np.ndarray
-    converged: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -88,7 +72,7 @@ class CentredRows:
 
 def centred_rows(folds: Folds, fit_intercept: bool) -> CentredRows:
     """Means and spread of the training parts of a `SparseBatch`."""
-    batch = sparse_batch_of(folds)
+    batch = cast(SparseBatch, folds.batch)
     xp = batch.work.xp
     X = float64_matrix(batch.all_rows())
     y = xp.astype(batch.y, xp.float64, copy=False)
@@ -104,6 +88,11 @@ def centred_rows(folds: Folds, fit_intercept: bool) -> CentredRows:
         spread = xp.where(spread > 0, spread, xp.zeros_like(spread))
     else:
         x_mean, y_mean = xp.zeros_like(spread), xp.zeros_like(y.T @ w)
+    if not all_finite(spread, xp):
+        raise ValueError(
+            "Squares of the values of X overflow float64. Scale the features (MaxAbsScaler, or "
+            "divide by a power of ten)."
+        )
     return CentredRows(X, transposed(X), y, weights, x_mean, y_mean, spread, total, fit_intercept)
 
 
@@ -120,23 +109,27 @@ def _weights(folds):
     return counts if own is None else counts * own
 
 
-def solve_sparse_ridge(
-    rows: CentredRows,
-    alphas: np.ndarray,
-    max_iter: int | None = None,
-    memory: int = 2**30,
-) -> SparseRidgeModels:
+def solve_by_iterations(
+    folds: Folds, alphas: np.ndarray, fit_intercept: bool, max_iter: int | None = None
+) -> LinearModels:
     """Models of every alpha on the training part of every split.
 
     Parameters
     ----------
-    rows : CentredRows
+    folds : Folds
+        Of a `SparseBatch`.
     alphas : ndarray (C, t) or (C, 1), host
+    fit_intercept : bool
     max_iter : int, optional
         Bound on the iterations; None for many.
-    memory : int
-        Bytes for the columns that are solved at once.
+
+    Raises
+    ------
+    ValueError
+        If squares of the values of X overflow.
     """
+    rows = centred_rows(folds, fit_intercept)
+    memory = current_settings().solver_bytes or free_bytes(folds.batch.work) // 4
     xp = namespace(rows.y)
     n, u = rows.X.shape
     n_candidates, n_splits, t = len(alphas), rows.x_mean.shape[1], rows.y.shape[1]
@@ -154,12 +147,12 @@ def solve_sparse_ridge(
         columns = _Columns.of(rows, alpha[some], split[some], target[some])
         parts.append(_solve_columns(columns, limit))
     coef = xp.concat([part[0] for part in parts], axis=0)
-    n_iter, ratio = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    n_iter, ratio = (np.concatenate([part[i] for part in parts]).reshape(shape) for i in (1, 2))
     coef = xp.reshape(coef, (*shape, u))
     intercept = rows.y_mean.T - xp.sum(coef * rows.x_mean.T[:, None, :], axis=-1)
-    return SparseRidgeModels(
-        coef, intercept, n_iter.reshape(shape), (ratio <= GOOD_ENOUGH).reshape(shape)
-    )
+    converged = (ratio <= GOOD_ENOUGH).all(axis=-1)
+    status = np.where(converged, int(Status.ROWS), int(Status.STOPPED))
+    return LinearModels(coef, intercept, status, n_iter)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,11 @@ class SparseBatch(Batch):
         """Features that models see: the columns that are left."""
         return self.matrix.shape[1]
 
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the entries."""
+        return self.matrix.data.dtype
+
     def all_rows(self) -> Any:
         """The rows of the batch as a matrix."""
         return self.matrix if self.n_rows == self.matrix.shape[0] else self.rows(self.X)
@@ -93,9 +98,4 @@ def sparse_batch(X: Any, y: Array, weight: Array | None, setting: str) -> Sparse
 
 def folds_without_rows(folds: Folds) -> Folds:
     """The same splits of a batch `without_rows`."""
-    return replace(folds, batch=sparse_batch_of(folds).without_rows())
-
-
-def sparse_batch_of(folds: Folds) -> SparseBatch:
-    """The batch of folds that are known to be of sparse rows."""
-    return cast(SparseBatch, folds.batch)
+    return replace(folds, batch=cast(SparseBatch, folds.batch).without_rows())

@@ -14,6 +14,8 @@ from gpuml.designs import Sparse
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.resampling.split import make_folds
 from gpuml.solvers._result import Status
+from gpuml.solvers.described import describe, training_parts
+from gpuml.solvers.moments import to_origin
 
 TIGHT = {"tol": 1e-10, "max_iter": 3000}
 # Few features: second moments. More than rows, or than moments are for: conjugate gradients.
@@ -70,6 +72,7 @@ def test_ridge_with_several_targets(rng, kind):
         assert ours.coef_.shape == theirs.coef_.shape
         close(ours.coef_, theirs.coef_)
         close(ours.intercept_, theirs.intercept_)
+        assert ours.solver_ == ("cholesky" if kind == "moments" else "sparse_cg")
     one = Ridge().fit(X, Y[:, :1])
     assert one.coef_.shape == sk.Ridge().fit(X.toarray(), Y[:, :1]).coef_.shape
     assert one.intercept_.shape == (1,)
@@ -110,7 +113,25 @@ def test_moments_that_leave_too_few_digits_are_not_trusted(rng, case):
 def test_ridge_says_when_it_stops_early(rng):
     X = rows(rng, SHAPES["wide"])
     with pytest.warns(ConvergenceWarning, match="did not converge for 1 of 1 models"):
-        Ridge(alpha=1e-3, max_iter=2).fit(X, rng.normal(size=60))
+        model = Ridge(alpha=1e-3, max_iter=2).fit(X, rng.normal(size=60))
+    assert model.status_ is Status.STOPPED
+    assert "max_iter" in model.status_.advice
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_what_is_known_of_sparse_rows_is_what_is_known_of_dense_ones(rng, weighted):
+    """The same record, moved to where the other has its origin."""
+    X = rows(rng, SHAPES["moments"], empty=False)
+    y, w = rng.normal(size=120), weights(rng, 120) if weighted else None
+    splits = [Split(slice(0, 70), slice(70, 120)), Split(np.r_[0:9, 60:120], slice(9, 60))]
+    found = []
+    for each in (X, X.toarray()):
+        folds = make_folds(Ridge().multifit_batch(each, y, w), splits)
+        described = describe(folds)
+        found.append([to_origin(described.combined(part)) for part in training_parts(folds)])
+        assert describe(folds).n_passes == 0
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-11)
 
 
 @pytest.mark.parametrize("solver", ["lsqr", "sparse_cg", "sag"])
