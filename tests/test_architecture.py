@@ -140,8 +140,8 @@ OF_GPUML = (
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),
     *("gpuml.model_selection.lessons", "gpuml.model_selection.row_blocks"),
     *("gpuml.model_selection.training",),
-    # Leading singular vectors of matrices that are read in strips.
-    *("gpuml.reading.sources", "gpuml.reading.strips", "gpuml.solvers.compressed"),
+    # Leading singular vectors of matrices that are read in blocks.
+    *("gpuml.reading.sources", "gpuml.reading.chunked", "gpuml.solvers.compressed"),
     *("gpuml.solvers.row_products", "gpuml.solvers.standard"),
     # scikit-learn's private names.
     "gpuml._sklearn",

@@ -1,28 +1,26 @@
 """Components by visits of the rows, one for each power step, wherever the rows are."""
 
 from dataclasses import replace
-from functools import reduce
 from typing import Any, NamedTuple
 
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, move, namespace, place_of
+from gpuml._arrays import Array, move, namespace
 from gpuml._arrays.ops import all_finite
 from gpuml._settings.config import current_settings
 from gpuml._settings.progress import progress_bar
 from gpuml.data import Batch, Folds
 from gpuml.decomposition._input import refuse_what_is_not_finite
 from gpuml.decomposition._streamed import Streamed, refuse_blocks
+from gpuml.reading import chunked
+from gpuml.reading.chunked import Chunked
 from gpuml.reading.sources import Source, source_of
-from gpuml.reading.streams import blocks, parts_of
+from gpuml.reading.streams import parts_of
 from gpuml.reading.visits import Visits
-from gpuml.solvers import row_products
-from gpuml.solvers._blocks import quiet
 from gpuml.solvers.components import Components, with_signs
 from gpuml.solvers.compressed import (
     Plan,
     TooSmall,
-    compressed_svd,
     iterate,
     more_columns,
     more_values,
@@ -151,7 +149,11 @@ def _of_pieces(batch, Q, plan, rule):
     if not all_finite(sums.squares, xp):
         raise ValueError("Input X contains NaN or infinity, or values whose squares overflow.")
     standard = standard_of(rule, sums, shift, batch.n_rows)
-    _, triplets = compressed_svd(holders, move(Q, place), plan, _visit_of_piece, standard)
+
+    def visit(Q):
+        return holders.total(_visit_of_piece, Q, standard, combine=Visit.plus)
+
+    _, triplets = iterate(move(Q, place), visit, plan)
     found = Found(triplets.singular, triplets.right, sums, shift)
     return found if rule.center else found._replace(variance=_variances(batch, found))
 
@@ -172,28 +174,16 @@ def _variances(batch, found):
 
 
 def _sums_of_piece(folds: Folds, shift: Array) -> Sums:
-    shift = move(shift, folds.batch.work)
-    parts = [row_products.sums_of(block, shift) for block in _blocks_of(folds.batch)]
-    return reduce(Sums.plus, parts)
+    return chunked.sums(_piece(folds), shift)
 
 
 def _visit_of_piece(folds: Folds, Q: Array, standard: Standard) -> Visit:
-    Q = move(Q, folds.batch.work)
-    standard = standard.beside(Q)
-    with quiet():
-        parts = [row_products.visit(block, Q, standard)[0] for block in _blocks_of(folds.batch)]
-    return reduce(Visit.plus, parts)
+    return chunked.visit(replace(_piece(folds), standard=standard), Q)
 
 
-def _blocks_of(batch):
-    """Rows of a piece where they are worked on: themselves, or blocks if all would not fit."""
-    if place_of(batch.X) == batch.work:
-        yield batch.X
-        return
-    source = source_of(batch.X, by_columns=False)
-    parts = parts_of(source, batch.work, current_settings().block_bytes)
-    for _, block in blocks(source, parts, batch.work):
-        yield block
+def _piece(folds):
+    block_bytes = current_settings().block_bytes
+    return Chunked([folds.batch.X], is_wide=False, block_bytes=block_bytes, at=folds.batch.work)
 
 
 def _components(found: Found, n_rows: int, centred: bool, count: int, random: Any) -> Decomposed:

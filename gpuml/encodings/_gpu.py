@@ -64,23 +64,16 @@ def forward(
     ----------
     packed : Packed or Codes, (n, p)
     W, W_missing : array (p, l), float32 or float64
-        W_missing None stands for zeros.
     slices : int from 1 to 7, default=None
         Bytes for each number of W. None takes 3 for float32 and 7 for float64. More than 4 come in
-        two products.
+        two products. Entries are off by at most ``sum(X0[i]) * max|W[:, c]| / (254 *
+        256**(slices - 1))`` before the rounding to the dtype of W, with the maximum over W and
+        W_missing (and M added to X0).
     gpu : Gpu, default=None
         None takes that of the codes.
 
-    Returns
-    -------
-    Y : array (n, l) of the dtype of W
-        Off by at most ``sum(X0[i]) * max|W[:, c]| / (254 * 256**(slices - 1))`` before the
-        rounding to its dtype, with the maximum over W and W_missing (and M added to X0).
-
     Raises
     ------
-    ValueError
-        If shapes do not fit.
     RuntimeError
         On GPUs older than compute capability 8.0.
     """
@@ -133,30 +126,9 @@ def backward(
     slices: int | None = None,
     gpu: Gpu | None = None,
 ) -> tuple[Array, Array | None]:
-    """``X0' Y`` and, if asked for, ``M' Y``: see `forward`.
+    """``X0' Y`` and, if asked for, ``M' Y``, float64 (p, l): see `forward`.
 
-    Parameters
-    ----------
-    packed : Packed or Codes, (n, p)
-    Y : array (n, l), float32 or float64
-    with_missing : bool, default=False
-    slices : int from 1 to 7, default=None
-        As of `forward`, for each number of Y.
-    gpu : Gpu, default=None
-        None takes that of the codes.
-
-    Returns
-    -------
-    Z : array (p, l), float64
-        Off by at most ``sum(X0[:, j]) * max|Y[:, c]| / (254 * 256**(slices - 1))``.
-    Z_missing : array (p, l), float64, or None
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit.
-    RuntimeError
-        On GPUs older than compute capability 8.0.
+    Off by at most ``sum(X0[:, j]) * max|Y[:, c]| / (254 * 256**(slices - 1))``.
     """
     with gpu_of(packed.data, gpu) as gpu:
         Y = dense(gpu, Y, packed.data.shape[0], "rows")
@@ -202,23 +174,7 @@ def _backward(gpu, packed, Y, columns, split):
 
 
 def counts(packed: Any, *, gpu: Gpu | None = None) -> tuple[Array, Array, Array]:
-    """How many codes are present, their sum and the sum of their squares, for each column.
-
-    Parameters
-    ----------
-    packed : Packed or Codes, (n, p)
-    gpu : Gpu, default=None
-        None takes that of the codes.
-
-    Returns
-    -------
-    n_present, total, squares : arrays (p,), int64
-
-    Raises
-    ------
-    RuntimeError
-        On GPUs older than compute capability 8.0.
-    """
+    """How many codes of each column are present, their sum and that of their squares, int64."""
     with gpu_of(packed.data, gpu) as gpu:
         n_rows, p = packed.data.shape[0], packed.n_columns
         sums = gpu.xp.zeros((3, p), dtype=np.int64)

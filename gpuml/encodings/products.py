@@ -31,20 +31,14 @@ class Both(NamedTuple):
 
 
 def forward(packed: Packed, W: Array, W_missing: Array | None = None) -> Array:
-    """``Y = X0 W + M W_missing``.
+    """``Y = X0 W + M W_missing`` (n, l), of the dtype and in the place of W.
 
     Parameters
     ----------
     packed : Packed of shape (n, p)
-    W : array of shape (p, l), float32 or float64
-        In the place of the codes. Its dtype is that of the arithmetic.
-    W_missing : array of shape (p, l) or None, default=None
-        What missing values count as; None is 0.
-
-    Returns
-    -------
-    Y : array of shape (n, l)
-        Of the dtype and in the place of W.
+    W, W_missing : array of shape (p, l), float32 or float64
+        In the place of the codes, and of the dtype of the arithmetic. W_missing is what missing
+        values count as; None is 0.
 
     Raises
     ------
@@ -52,51 +46,15 @@ def forward(packed: Packed, W: Array, W_missing: Array | None = None) -> Array:
         If `packed` is no `Packed`, W is in another place, or is not of float32 or float64.
     ValueError
         If shapes do not go together.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpuml.encodings import pack
-    >>> from gpuml.encodings.products import forward
-    >>> packed = pack([[0, 1, 2], [2, -1, 0]])
-    >>> forward(packed, np.ones((3, 1)), np.full((3, 1), 0.5))
-    array([[3. ],
-           [2.5]])
     """
     W, W_missing = _checked_W(packed, W, W_missing)
     return _engine(packed).forward(packed, W, W_missing)
 
 
 def backward(packed: Packed, Y: Array, with_missing: bool = False) -> tuple[Array, Array | None]:
-    """``X0' Y`` and ``M' Y``.
+    """``X0' Y`` and, if asked for, ``M' Y``, float64 (p, l), for Y (n, l); see `forward`.
 
-    Parameters
-    ----------
-    packed : Packed of shape (n, p)
-    Y : array of shape (n, l), float32 or float64
-        In the place of the codes. Its dtype is that of the arithmetic within blocks of rows; sums
-        over blocks are float64.
-    with_missing : bool, default=False
-        Whether to return the second product.
-
-    Returns
-    -------
-    values : float64 array of shape (p, l)
-    missing : float64 array of shape (p, l) or None
-
-    Raises
-    ------
-    TypeError, ValueError
-        As of `forward`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpuml.encodings import pack
-    >>> from gpuml.encodings.products import backward
-    >>> values, missing = backward(pack([[0, 1, 2], [2, -1, 0]]), np.ones((2, 1)), True)
-    >>> values.ravel(), missing.ravel()
-    (array([2., 1., 2.]), array([0., 1., 0.]))
+    The dtype of Y is that of the arithmetic within blocks of rows; sums over blocks are float64.
     """
     Y = _checked(packed, Y, "Y", packed.shape[0] if isinstance(packed, Packed) else 0)
     return _engine(packed).backward(packed, Y, with_missing)
@@ -105,35 +63,10 @@ def backward(packed: Packed, Y: Array, with_missing: bool = False) -> tuple[Arra
 def both(
     packed: Packed, W: Array, W_missing: Array | None = None, offset: Array | None = None
 ) -> Both:
-    """``Y = X0 W + M W_missing - 1 offset'``, and ``X0' Y`` and ``M' Y`` of it.
+    """``Y = X0 W + M W_missing - 1 offset'``, and ``X0' Y`` and ``M' Y`` of it; see `forward`.
 
-    On a CPU both products use a block of rows while it is decoded.
-
-    Parameters
-    ----------
-    packed : Packed of shape (n, p)
-    W, W_missing : as of `forward`
-        ``M' Y`` is returned where W_missing is given.
-    offset : float64 array of shape (l,) or None, default=None
-        Taken off every row of Y.
-
-    Returns
-    -------
-    Y, values, missing : Both
-
-    Raises
-    ------
-    TypeError, ValueError
-        As of `forward`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpuml.encodings import pack
-    >>> from gpuml.encodings.products import both
-    >>> both(pack([[0, 1], [2, 2]]), np.ones((2, 1)), offset=np.array([2.5])).values
-    array([[3. ],
-           [1.5]])
+    ``M' Y`` is returned where W_missing is given; `offset` is float64 (l,). On a CPU both products
+    use a block of rows while it is decoded.
     """
     W, W_missing = _checked_W(packed, W, W_missing)
     if offset is not None and offset.shape != (W.shape[1],):
@@ -148,30 +81,7 @@ def both(
 
 
 def counts(packed: Packed) -> Counts:
-    """Count and sum up the codes of each column, and their squares, exactly.
-
-    Parameters
-    ----------
-    packed : Packed of shape (n, p)
-
-    Returns
-    -------
-    counts : Counts
-        Three int64 arrays (p,), in the place of the codes: of the codes that are present, their
-        number, their sum, and the sum of their squares.
-
-    Raises
-    ------
-    TypeError
-        If `packed` is no `Packed`.
-
-    Examples
-    --------
-    >>> from gpuml.encodings import pack
-    >>> from gpuml.encodings.products import counts
-    >>> counts(pack([[0, 1, 2], [2, -1, 2]])).squares
-    array([4, 1, 8])
-    """
+    """Count and sum up the codes of each column, and their squares, exactly."""
     _check_packed(packed)
     return Counts(*_engine(packed).counts(packed))
 

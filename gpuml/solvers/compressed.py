@@ -39,7 +39,6 @@ import numpy as np
 from gpuml._arrays import HOST, Array, Place, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import one_blas_thread
-from gpuml.data import Holders
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._subspace import eigh_descending
 from gpuml.solvers.row_products import Visit
@@ -288,17 +287,6 @@ def checked(total: Any) -> Any:
     if not bool(xp.all(xp.isfinite(total.G)) & xp.all(xp.isfinite(total.Z))):
         raise ValueError(NOT_FINITE)
     return total
-
-
-def compressed_svd(
-    holders: Holders, Q: Array, plan: Plan, visit: Callable[..., Visit], *args: Any
-) -> tuple[Array, Triplets]:
-    """The same over rows that several holders have: ``visit(piece, Q, *args)`` of every piece."""
-
-    def ask(Q):
-        return holders.total(visit, Q, *args, combine=Visit.plus)
-
-    return iterate(Q, ask, plan)
 
 
 def more_columns(U: Array, count: int, random: Any) -> Array:

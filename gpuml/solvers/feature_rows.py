@@ -12,7 +12,7 @@ from gpuml._arrays import Array, namespace
 from gpuml.encodings import products
 from gpuml.encodings._row_counts import row_counts
 from gpuml.encodings.packed import Packed
-from gpuml.solvers.row_products import Block, Visit, gram, over_rows
+from gpuml.solvers.row_products import Block, Visit, joined, over_rows
 from gpuml.solvers.standard import Rule, Standard, Sums, standard_of
 
 
@@ -35,10 +35,7 @@ def visit(block: Block, Q: Array, rule: Rule) -> tuple[Visit, Array]:
     def both(rows, part):
         C = _standardised(rows, rule.part(part), xp)
         Y = C @ small
-        return Visit(xp.astype(C.T @ Y, xp.float64, copy=False), gram(Y)), [Y]
-
-    def joined(a, b):
-        return a[0].plus(b[0]), a[1] + b[1]
+        return Visit.of(C.T @ Y, Y), [Y]
 
     sums, images = over_rows(block, both, joined, Q.shape[1])
     return sums, xp.concat(images)
@@ -174,4 +171,4 @@ def _visit_packed(block, Q, rule):
         Z = _filled(block, known, missing, xp)
     if standard.centre is not None:
         Z = Z - standard.centre @ scaled
-    return Visit(Z, gram(Y)), xp.astype(Y, work, copy=False)
+    return Visit.of(Z, Y), xp.astype(Y, work, copy=False)

@@ -35,14 +35,25 @@ THREADED_FROM_PRODUCTS = 2e7
 
 
 class Visit(NamedTuple):
-    """Sums over rows: ``Z = A' A Q`` (p, l) and ``G = Q' A' A Q`` (l, l), float64."""
+    """Sums over rows, float64.
+
+    They are ``Z = A' A Q`` (p, l), ``G = Q' A' A Q`` (l, l), and `ones`, ``1' A Q`` (l,).
+    """
 
     Z: Array
     G: Array
+    ones: Array
+
+    @classmethod
+    def of(cls, Z: Array, Y: Array) -> "Visit":
+        """Of the images ``Y = A Q`` of some rows, and ``Z = A' Y``."""
+        xp = namespace(Y)
+        Y = xp.astype(Y, xp.float64, copy=False)
+        return cls(xp.astype(Z, xp.float64, copy=False), Y.T @ Y, xp.sum(Y, axis=0))
 
     def plus(self, other: "Visit") -> "Visit":
         """Both, of the rows of either."""
-        return Visit(self.Z + other.Z, self.G + other.G)
+        return Visit(self.Z + other.Z, self.G + other.G, self.ones + other.ones)
 
 
 # ---------------------------------------------------------------- columns are features
@@ -76,9 +87,9 @@ def visit(block: Block, Q: Array, standard: Standard) -> tuple[Visit, Array]:
     def both(rows, _part):
         A = standardised(rows, standard, work, xp)
         Y = A @ small
-        return Visit(xp.astype(A.T @ Y, xp.float64, copy=False), gram(Y)), [Y]
+        return Visit.of(A.T @ Y, Y), [Y]
 
-    sums, images = over_rows(block, both, _joined, Q.shape[1])
+    sums, images = over_rows(block, both, joined, Q.shape[1])
     return sums, xp.concat(images)
 
 
@@ -96,14 +107,8 @@ def image(block: Block, W: Array, standard: Standard) -> Array:
     return xp.concat(over_rows(block, times, lambda a, b: a + b, W.shape[1]))
 
 
-def gram(Y: Array) -> Array:
-    """``Y' Y`` in float64."""
-    xp = namespace(Y)
-    Y = xp.astype(Y, xp.float64, copy=False)
-    return Y.T @ Y
-
-
-def _joined(a, b):
+def joined(a: Any, b: Any) -> Any:
+    """Sums and lists of images of neighbouring rows."""
     return a[0].plus(b[0]), a[1] + b[1]
 
 
@@ -191,7 +196,7 @@ def _visit_packed(block, Q, standard):
     W, offset = _scaled(Q, standard)
     codes, fill = _with_fill(W, standard, xp, work)
     Y, Z, marked = products.both(block, codes, fill, offset)
-    return Visit(with_terms(Z, marked, Y, standard), gram(Y)), Y
+    return Visit.of(with_terms(Z, marked, Y, standard), Y), Y
 
 
 def with_terms(Z: Array, marked: Array | None, Y: Array, standard: Standard) -> Array:

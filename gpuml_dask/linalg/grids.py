@@ -11,8 +11,8 @@ from typing import Any
 import dask.array as da
 from dask.delayed import Delayed
 
-from gpuml.reading import strips
-from gpuml.reading.strips import Share
+from gpuml.reading import chunked
+from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Sums
 from gpuml_dask.linalg import work
 from gpuml_dask.linalg.door import Matrix
@@ -48,7 +48,7 @@ class GridStages(Stages):
             groups = list(zip(self._spans, map(list, columns), strict=True))
         for g, (features, keys) in enumerate(groups):
             shift, found = (name, "shift", g), None
-            tasks[shift] = (partial(strips.no_shift, features.stop - features.start),)
+            tasks[shift] = (partial(chunked.no_shift, features.stop - features.start),)
             if self.needs_sums:
                 tasks[shift] = (self._of_strip(work.first_means), [keys[0]])
                 leaves = [(name, "sums", g, 0, m) for m in range(len(keys))]
@@ -58,7 +58,7 @@ class GridStages(Stages):
                 found = work.add(tasks, leaves, Sums.plus, name, "sums", g)
             rule = self.job.rule.part(features)
             n_rows = matrix.array.shape[0]
-            tasks[name, g] = (strips.standard_from, rule, found, shift, n_rows)
+            tasks[name, g] = (chunked.standard_from, rule, found, shift, n_rows)
         return [work.delayed(name, tasks, (name, g), matrix.array) for g in range(len(groups))]
 
     def visit(self, Q: Delayed) -> Delayed:
@@ -75,8 +75,8 @@ class GridStages(Stages):
                 standard = self._standard_key(position, j)
                 tasks[leaves[-1]] = (one, keys[j], images[i], standard)
             parts.append(work.add(tasks, leaves, work.plus, name, "Z", j))
-        rest = self._sum_over(tasks, images, work.small_sums, Share.plus, name, "G")
-        tasks[name, "all"] = (work.whole_share, parts, rest)
+        rest = self._sum_over(tasks, images, work.small_sums, Visit.plus, name, "G")
+        tasks[name, "all"] = (work.whole_visit, parts, rest)
         return self._outcome(name, tasks, (name, "all"), Q)
 
     def _squares(self, probe: Delayed) -> Delayed:

@@ -9,9 +9,10 @@ from distributed import Client, Future, futures_of
 from gpuml.data import Holders, fits, move
 from gpuml.divided import HOST, moved
 from gpuml.encodings import Packed
-from gpuml.reading import strips
-from gpuml.reading.strips import Share, Strip
+from gpuml.reading import chunked
+from gpuml.reading.chunked import Chunked
 from gpuml.solvers.compressed import ErrorEstimate, Triplets, iterate
+from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Standard, Sums
 from gpuml_dask.io import has_gpu_here
 from gpuml_dask.linalg import small
@@ -116,7 +117,7 @@ def _strip_of(is_wide, is_summed, *chunks):
     """A strip of some chunks; those of the host go to the GPU if they fit there."""
     n_bytes = sum(chunk.nbytes for chunk in chunks)
     device = "cuda" if has_gpu_here() else "cpu"
-    strip = Strip(chunks, is_wide, is_summed=is_summed, device=device)
+    strip = Chunked(chunks, is_wide, is_summed=is_summed, device=device)
     if strip.home == strip.work or not fits(2 * n_bytes, strip.work):
         return strip
     return replace(strip, chunks=[_at(chunk, strip.work) for chunk in chunks])
@@ -130,10 +131,10 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
     """On rank 0: all visits."""
     is_wide = shape[0] < shape[1]
     pieces, standards = _with_standards(holders, job.rule, shape, sizes, needs_sums)
-    last: list[Share] = []
+    last: list[Visit] = []
 
     def visit(Q):
-        last[:] = [pieces.total(strips.visit, Q, combine=Share.plus)]
+        last[:] = [pieces.total(chunked.visit, Q, combine=Visit.plus)]
         return last[0]
 
     Q = small.first_block(min(shape), job.plan.width(shape), job.seed)
@@ -144,7 +145,7 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
     found, error = moved(found, HOST), None
     if return_error:
         probe = small.probes_for(found, job.seed)
-        squares = pieces.total(strips.squared_lengths, move(probe, holders.place))
+        squares = pieces.total(chunked.squared_lengths, move(probe, holders.place))
         error = small.estimate(found, move(squares, HOST), job.plan.dtype)
     return found, standards, error
 
@@ -156,11 +157,11 @@ def _with_standards(holders, rule, shape, sizes, needs_sums):
         parts = [rule.part(slice(a, a + n)) for a, n in zip(starts, sizes, strict=True)]
         pieces = holders.map(_with_own_standard, needs_sums, each_with=parts)
         return pieces, pieces.each(_standard)
-    shift, found = strips.no_shift(shape[1]), None
+    shift, found = chunked.no_shift(shape[1]), None
     if needs_sums:
-        shift = holders.total(strips.first_means, combine=_first)
-        found = holders.total(strips.sums, shift, combine=Sums.plus)
-    standard = strips.standard_from(rule, moved(found, HOST), move(shift, HOST), shape[0])
+        shift = holders.total(chunked.first_means, combine=_first)
+        found = holders.total(chunked.sums, shift, combine=Sums.plus)
+    standard = chunked.standard_from(rule, moved(found, HOST), move(shift, HOST), shape[0])
     return holders.map(_with_standard, standard), [standard]
 
 
@@ -169,7 +170,7 @@ def _first(a, _b):
 
 
 def _with_own_standard(strip, needs_sums, rule):
-    return replace(strip, standard=strips.standard_of_strip(strip, rule, needs_sums))
+    return replace(strip, standard=chunked.standard_of_run(strip, rule, needs_sums))
 
 
 def _with_standard(strip, standard):
@@ -178,4 +179,4 @@ def _with_standard(strip, standard):
 
 
 def _standard(strip):
-    return strip.standard.beside(strips.no_shift(0))
+    return strip.standard.beside(chunked.no_shift(0))

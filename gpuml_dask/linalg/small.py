@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpuml.data import namespace
-from gpuml.reading.strips import Share
 from gpuml.solvers.compressed import (
     ErrorEstimate,
     Plan,
@@ -31,23 +30,19 @@ def first_block(short: int, width: int, seed: int) -> np.ndarray:
     return start(short, width, check_random_state(seed))
 
 
-def next_block(Q: Any, total: Share) -> Any:
+def next_block(Q: Any, total: Visit) -> Any:
     """The block of the next visit."""
-    return turned(Q, _visit(checked(total)))
+    return turned(Q, checked(total))
 
 
-def _visit(total):
-    return Visit(total.Z, total.G)
-
-
-def first_triplets(Q: Any, total: Share, plan: Plan, **options: Any) -> Triplets:
+def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets:
     """As many triplets as are wanted, for Q and sums of the last visit; `finished` has options."""
-    found = triplets(Q, _visit(checked(total)), plan.n_components, plan.dtype)
+    found = triplets(Q, checked(total), plan.n_components, plan.dtype)
     return finished(found, total, plan, **options)
 
 
 def finished(
-    found: Triplets, total: Share, plan: Plan, *, signs: bool, is_wide: bool, seed: int
+    found: Triplets, total: Visit, plan: Plan, *, signs: bool, is_wide: bool, seed: int
 ) -> Triplets:
     """Triplets with signs, and as many as are wanted, of the matrix that visits see.
 
@@ -58,7 +53,7 @@ def finished(
     ----------
     found : Triplets
         What the last visit gave.
-    total : Share
+    total : Visit
         Its sums.
     plan : Plan
     signs : bool

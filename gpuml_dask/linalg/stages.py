@@ -16,9 +16,9 @@ from dask.base import tokenize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
-from gpuml.reading import strips
-from gpuml.reading.strips import Share
+from gpuml.reading import chunked
 from gpuml.solvers.compressed import Plan
+from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Sums
 from gpuml_dask.linalg import small, work
 from gpuml_dask.linalg.door import Matrix
@@ -88,7 +88,7 @@ class Stages:
         tasks: dict[Any, Any] = {}
         name = self._name("standard")
         shift, found = (name, "shift"), None
-        tasks[shift] = (partial(strips.no_shift, p),)
+        tasks[shift] = (partial(chunked.no_shift, p),)
         if self.needs_sums:
             first = next(iter(self.matrix.strips.values()))
             tasks[shift] = (self._of_strip(work.first_means), first)
@@ -99,7 +99,7 @@ class Stages:
                 tasks[leaves[-1]] = (one, keys, shift)
             found = work.add(tasks, leaves, Sums.plus, name)
         result = (name, "all")
-        tasks[result] = (strips.standard_from, self.job.rule, found, shift, n)
+        tasks[result] = (chunked.standard_from, self.job.rule, found, shift, n)
         return [work.delayed(name, tasks, result, self.matrix.array)]
 
     def _standards_of_strips(self):
@@ -123,7 +123,7 @@ class Stages:
 
     def visit(self, Q: Delayed) -> Delayed:
         """Sums of a visit with a block."""
-        return self._total("visit", work.visit, Share.plus, Q)
+        return self._total("visit", work.visit, Visit.plus, Q)
 
     def turned(self, Q: Delayed, total: Delayed) -> Delayed:
         """The next block."""

@@ -14,10 +14,10 @@ from dask.highlevelgraph import HighLevelGraph
 
 from gpuml.data import Array, move, namespace
 from gpuml.divided import HOST, moved, tree
-from gpuml.reading import strips
-from gpuml.reading.strips import Share, Strip
+from gpuml.reading import chunked
+from gpuml.reading.chunked import Chunked
 from gpuml.solvers.compressed import Triplets
-from gpuml.solvers.row_products import gram
+from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Standard, Sums
 from gpuml_dask.planning.pieces import neighbours
 from gpuml_dask.rows.blocks import upload
@@ -59,44 +59,44 @@ def spans_of(sizes: Sequence[int]) -> list[slice]:
 
 def _strip(chunks, settings, standard=None):
     is_wide, *others = settings
-    return Strip(chunks, is_wide, standard or Standard(), *others)
+    return Chunked(chunks, is_wide, standard or Standard(), *others)
 
 
 def first_means(chunks: Sequence[Any], *, settings: Settings) -> np.ndarray:
-    """See `strips.first_means`."""
-    return move(strips.first_means(_strip(chunks, settings)), HOST)
+    """See `chunked.first_means`."""
+    return move(chunked.first_means(_strip(chunks, settings)), HOST)
 
 
 def sums(chunks: Sequence[Any], shift: np.ndarray, *, settings: Settings) -> Sums:
-    """See `strips.sums`."""
-    return moved(strips.sums(_strip(chunks, settings), shift), HOST)
+    """See `chunked.sums`."""
+    return moved(chunked.sums(_strip(chunks, settings), shift), HOST)
 
 
 def standard_of_strip(
     chunks: Sequence[Any], *, settings: Settings, rule: Rule, needs_sums: bool
 ) -> Standard:
-    """See `strips.standard_of_strip`."""
+    """See `chunked.standard_of_run`."""
     strip = _strip(chunks, settings)
-    return strips.standard_of_strip(strip, rule, needs_sums).beside(strips.no_shift(0))
+    return chunked.standard_of_run(strip, rule, needs_sums).beside(chunked.no_shift(0))
 
 
-def visit(chunks: Sequence[Any], Q: np.ndarray, standard: Standard, *, settings: Settings) -> Share:
-    """See `strips.visit`."""
-    return moved(strips.visit(_strip(chunks, settings, standard), Q), HOST)
+def visit(chunks: Sequence[Any], Q: np.ndarray, standard: Standard, *, settings: Settings) -> Visit:
+    """See `chunked.visit`."""
+    return moved(chunked.visit(_strip(chunks, settings, standard), Q), HOST)
 
 
 def squared_lengths(
     chunks: Sequence[Any], W: np.ndarray, standard: Standard, *, settings: Settings
 ) -> np.ndarray:
-    """See `strips.squared_lengths`."""
-    return move(strips.squared_lengths(_strip(chunks, settings, standard), W), HOST)
+    """See `chunked.squared_lengths`."""
+    return move(chunked.squared_lengths(_strip(chunks, settings, standard), W), HOST)
 
 
 def long_vectors(
     chunks: Sequence[Any], found: Triplets, standard: Standard, *, settings: Settings
 ) -> Array:
     """Rows of u of a strip, or columns of v of a wide one."""
-    image = strips.image(_strip(chunks, settings, standard), found.map)
+    image = chunked.image(_strip(chunks, settings, standard), found.map)
     return image.T if settings[0] else image
 
 
@@ -108,24 +108,24 @@ def part_of_image(
 ) -> np.ndarray:
     """What a chunk adds to ``B W`` of its strip, float64; W may be triplets, for their map."""
     W = W.map if isinstance(W, Triplets) else W
-    image = strips.image(_strip([chunk], settings, standard), W[span, :])
+    image = chunked.image(_strip([chunk], settings, standard), W[span, :])
     return move(image, HOST).astype(np.float64)
 
 
 def part_of_sums(chunk: Any, Y: np.ndarray, standard: Standard, *, settings: Settings) -> Any:
     """What a chunk adds to ``B' Y`` of its strip."""
-    return move(strips.transposed_image(_strip([chunk], settings, standard), Y), HOST)
+    return move(chunked.transposed_image(_strip([chunk], settings, standard), Y), HOST)
 
 
-def small_sums(Y: np.ndarray) -> Share:
+def small_sums(Y: np.ndarray) -> Visit:
     """Of a strip, what its image ``Y = B Q`` is enough for."""
     Y = move(Y, HOST)  # aligned, wherever it came from
-    return Share(np.zeros(0), gram(Y), Y.sum(axis=0))
+    return Visit.of(np.zeros(0), Y)
 
 
-def whole_share(Z: Sequence[np.ndarray], rest: Share) -> Share:
+def whole_visit(Z: Sequence[np.ndarray], rest: Visit) -> Visit:
     """The sums of a visit, from those of parts of the short side and the others."""
-    return Share(np.concatenate(Z), rest.G, rest.ones)
+    return Visit(np.concatenate(Z), rest.G, rest.ones)
 
 
 def lengths(Y: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from scipy import sparse
 from gpuml import linalg as one_device
 from gpuml._arrays import move, place_of, to_host
 from gpuml.encodings import Packed, pack
-from gpuml.reading import strips
+from gpuml.reading import chunked as runs
 from gpuml.solvers.compressed import Plan
 from gpuml.solvers.standard import Rule
 from gpuml_dask.linalg import ErrorEstimate, door, small, svd_compressed
@@ -401,22 +401,22 @@ def test_strips_are_the_same_in_any_library(library, shape, members, codes, rng)
             chunks = [chunk.of(make(chunk.data)) for chunk in packed]
         else:
             chunks = [make(chunk) for chunk in chunks]
-        strip = strips.Strip(chunks, is_wide, is_summed=True)
+        strip = runs.Chunked(chunks, is_wide, is_summed=True)
         if is_wide:
-            standard = strips.standard_of_strip(strip, rule, True)
+            standard = runs.standard_of_run(strip, rule, True)
         else:
-            shift = strips.first_means(strip)
-            standard = strips.standard_from(rule, strips.sums(strip, shift), shift, shape[0])
+            shift = runs.first_means(strip)
+            standard = runs.standard_from(rule, runs.sums(strip, shift), shift, shape[0])
         strip = replace(strip, standard=standard)
         Q = move(small.first_block(min(shape), 12, 0), strip.work)
-        total = strips.visit(strip, Q)
+        total = runs.visit(strip, Q)
         for _ in range(2):
             Q = small.next_block(Q, total)
-            total = strips.visit(strip, Q)
+            total = runs.visit(strip, Q)
         found = small.first_triplets(Q, total, plan, signs=True, is_wide=is_wide, seed=0)
-        left = strips.image(strip, found.map)
+        left = runs.image(strip, found.map)
         assert place_of(left) == strip.home
-        lengths = strips.squared_lengths(strip, found.map)
+        lengths = runs.squared_lengths(strip, found.map)
         return [to_host(each) for each in (found.singular, found.right, left, lengths)]
 
     expected = decomposed(np.asarray)
