@@ -53,7 +53,7 @@ def save(model: Any, path: str | os.PathLike) -> None:
     ----------
     model : estimator
         Of gpuml, of scikit-learn, or a pipeline or search of both; fitted or not. Arrays on devices
-        are copied to the host.
+        are copied to CPU memory.
     path : str or path
         The suffix says how it is written; upper and lower case are alike. ``.skops`` is written by
         skops (which has to be installed): reading it runs no code. ``.joblib``, ``.pkl``,

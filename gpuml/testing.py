@@ -237,7 +237,7 @@ def estimators() -> list[tuple[str, Any]]:
 def count_transfers(
     max_to_device: float | None = None, max_to_host: float | None = None
 ) -> TransferCounter:
-    """Count the bytes that cross between the host and devices inside a ``with`` block.
+    """Count the bytes that cross between CPU memory and devices inside a ``with`` block.
 
     With a GPU and the package ``cupti-python``, every copy made in this process counts, by
     whichever library and thread: gpuml, CuPy, cuML, cuDF, torch. (The extra ``gpu-cu13`` brings it;

@@ -290,7 +290,7 @@ ROWS = [
     Kind("JAX float32", jax("float32"), ("jax",), dtype="float32"),
     Kind("JAX bfloat16", jax("bfloat16"), ("jax",), dtype="float32"),
     Kind("JAX int32", jax("int32"), ("jax",)),
-    Kind("DLPack of the host, nothing else", HostDLPack),
+    Kind("DLPack in CPU memory, nothing else", HostDLPack),
     Kind("CuPy float64", cupy(), ("cupy",)),
     Kind("CuPy float32", cupy("float32"), ("cupy",), dtype="float32"),
     Kind("CuPy float16", cupy("float16"), ("cupy",), dtype="float32"),

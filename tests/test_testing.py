@@ -222,7 +222,7 @@ def test_message_names_both_budgets_and_all_figures(second_device):
         moves.to_host(moves.move(np.zeros(10), second_device))
     message = str(caught.value)
     assert "to the device, 80 B with a budget of 0 B (max_to_device=0)" in message
-    assert "to the host, 80 B with a budget of 8 B (max_to_host=8)" in message
+    assert "to CPU memory, 80 B with a budget of 8 B (max_to_host=8)" in message
     assert str(moved) in message
 
 

@@ -24,6 +24,7 @@ PAGES = {
     r"frames?": "DataFrame",
     r"host (rows|data)|rows of the host": "rows, or data, in CPU memory",
     r"host (array|copy|copies)|host arrays": "NumPy array, or copy in CPU memory",
+    r"(on|to|by|of) the host": "in CPU memory, or on the CPU",
 }
 # Names of modules say what they hold. Those that do not say it yet may only become fewer.
 MODULES = {

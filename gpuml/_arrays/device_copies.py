@@ -1,4 +1,4 @@
-"""Copies on devices of arrays in CPU memory, kept while the host arrays live.
+"""Copies on devices of arrays in CPU memory, kept while those live.
 
 dask-ml's searches cut a fold once, in CPU memory, and hand the same NumPy array to the fit of
 every candidate. Such an array should go to the device once.
@@ -9,7 +9,7 @@ a copy counts only if the SHA-256 of the bytes is what it was when the copy was 
 pass over CPU memory, done by several threads, and saves the trip over the link, which devices
 share. (Who writes to an array *while* it is fitted has lost anyway.)
 
-An entry belongs to the memory of a host array, not to one array object, so that views such as
+An entry belongs to the memory of a NumPy array, not to one array object, so that views such as
 ``y[:, None]``, made anew for each fit, find it again. It goes when the owner of that memory dies.
 """
 
@@ -43,7 +43,7 @@ _fits_to_come: ContextVar[bool] = ContextVar("gpuml_fits_to_come", default=False
 
 @contextmanager
 def several_fits():
-    """The block fits the same host arrays several times, so copies of them are worth keeping."""
+    """The block fits the same NumPy arrays several times, so copies of them are worth keeping."""
     token = _fits_to_come.set(True)
     try:
         yield
@@ -54,7 +54,7 @@ def several_fits():
 def is_on() -> bool:
     """Whether copies are kept here at all.
 
-    By default only where the same host arrays are known to be fitted several times: in a block of
+    By default only where the same NumPy arrays are known to be fitted several times: in a block of
     `several_fits`, and where dask-ml is loaded. For a single fit the memory and the pass over the
     bytes would be spent for nothing.
     """
@@ -65,7 +65,7 @@ def is_on() -> bool:
 
 
 class DeviceCopies:
-    """Copies of host arrays in places that the host cannot read; safe to use in several threads.
+    """Copies of NumPy arrays in places that NumPy cannot read; safe to use in several threads.
 
     Those not used for longest go when the copies in a place would take more bytes than
     `gpuml.set_config` allows (``copy_bytes``).
@@ -163,7 +163,7 @@ class DeviceCopies:
 
 
 class _Slot:
-    """A place for the copy of one host array."""
+    """A place for the copy of one NumPy array."""
 
     def __init__(self, key: Hashable, owner: weakref.ref, nbytes: int, place: Place, now: int):
         self.key = key

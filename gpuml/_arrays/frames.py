@@ -1,8 +1,8 @@
-"""Frames that become arrays at the door: those of cuDF, on their device.
+"""DataFrames that become arrays at the door: those of cuDF, on their device.
 
-Frames of the host (pandas, polars, Arrow) are left to scikit-learn; see
-`gpuml._inputs.host_rows`. No library of frames is imported here before
-somebody hands in one of its frames.
+DataFrames in CPU memory (pandas, polars, Arrow) are left to scikit-learn; see
+`gpuml._inputs.host_rows`. No library of DataFrames is imported here before
+somebody hands in one of its own.
 """
 
 import weakref
@@ -22,7 +22,7 @@ def is_lazy(x: Any) -> bool:
 
 
 def is_cudf(x: Any) -> bool:
-    """Whether `x` is a frame, series or index of cuDF, or looks like one."""
+    """Whether `x` is a DataFrame, series or index of cuDF, or looks like one."""
     return hasattr(x, "to_cupy")
 
 
@@ -30,8 +30,8 @@ def from_cudf(x: Any) -> Any:
     """Columns of cuDF as one array on their device, or as pandas if an array cannot hold them.
 
     A missing value becomes nan, and integers beside it float64, as pandas has it. Columns of other
-    types (strings, categories, dates, decimals) make the whole frame one of pandas: scikit-learn
-    reads that, or refuses it in its own words.
+    types (strings, categories, dates, decimals) make it a DataFrame of pandas: scikit-learn reads
+    that, or refuses it in its own words.
     """
     columns = _series_of(x)
     if not all(getattr(column.dtype, "kind", "O") in NUMERIC_KINDS for column in columns):
@@ -76,7 +76,7 @@ def _joined(columns):
 
 # ---------------------------------------------------------------- names beside arrays
 
-# Arrays have no names of columns, so the names of a frame are kept beside the array that was made
+# Arrays have no names of columns, so those of a DataFrame are kept beside the array that was made
 # of it, as long as that array lives: {id: (array, names)}.
 _names: dict[int, tuple[weakref.ref, list]] = {}
 
@@ -89,7 +89,7 @@ def _remember(array, names):
 def header_of(X: Any) -> Any:
     """What stands for X where names of columns are looked at.
 
-    X itself, but for an array that was made of a frame: then an empty frame with its columns.
+    X itself, but for an array that was made of a DataFrame: then an empty one with its columns.
     """
     if id(X) not in _names:
         return X
@@ -99,5 +99,5 @@ def header_of(X: Any) -> Any:
 
 
 def was_frame(X: Any) -> bool:
-    """Whether X is an array that `from_cudf` made of a frame."""
+    """Whether X is an array that `from_cudf` made of a DataFrame."""
     return id(X) in _names

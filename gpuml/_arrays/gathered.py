@@ -17,7 +17,7 @@ INSTEAD = (
 
 
 def is_divided(x: Any) -> bool:
-    """Whether `x` is a collection of Dask: an array, a frame, a delayed object, one of xarray's."""
+    """Whether `x` is a collection of Dask: an array, DataFrame, delayed object, one of xarray's."""
     # Asked of the type: a delayed object has every attribute.
     return hasattr(type(x), "__dask_graph__") and x.__dask_graph__() is not None
 
@@ -53,12 +53,12 @@ def _warn(x, size):
 
 
 def _bytes_of(x):
-    """Bytes of an array or a frame; None where nobody knows yet."""
+    """Bytes of an array or a DataFrame; None where nobody knows yet."""
     if hasattr(x, "memory_usage") and not is_divided(x):
         return int(np.sum(x.memory_usage()))
     try:
         size = x.nbytes
-    except (AttributeError, NotImplementedError):  # the frames' word for what they would compute
+    except (AttributeError, NotImplementedError):  # what Dask would have to compute
         return None
     known = isinstance(size, int | float | np.number) and math.isfinite(size)
     return int(size) if known else None

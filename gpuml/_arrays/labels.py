@@ -56,7 +56,7 @@ def encode(y: Array) -> Encoded:
         few = _counts_if_few(y)
         if few is not None:
             return _coded(y, 0, few, y, xp)
-        # Numbers come to the host together: each copy waits for the device.
+        # Numbers come to CPU memory together: each copy waits for the device.
         low, high = to_host(xp.stack([xp.min(y), xp.max(y)])).tolist()
         if high - low < COUNTED_SPAN and (is_numpy(y) or place_of(y).kind in ("cupy", "torch")):
             # Of small integers NumPy counts without a copy that is eight times as long.
@@ -96,7 +96,7 @@ def _coded(offsets, low, per_value, y, xp):
 
 
 def _counts(offsets, span, xp):
-    """How many there are of each of 0, 1, ..., on the host."""
+    """How many there are of each of 0, 1, ..., in CPU memory."""
     if place_of(offsets).kind == "cupy":
         return _counts_of_cupy(offsets, span)[:-1]
     offsets = xp.astype(offsets, xp.int64, copy=False)

@@ -23,7 +23,7 @@ def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
 
 
 def constant(values: Any, *, like: Array, xp: Any) -> Array:
-    """Host numbers as a float64 array on the device of `like` (a small copy upwards)."""
+    """Numbers of NumPy as a float64 array on the device of `like` (a small copy upwards)."""
     return xp.asarray(np.asarray(values, dtype=np.float64), device=device_of(like))
 
 
@@ -203,7 +203,7 @@ def _in_short_rows(reduce, x, xp, options):
 
 
 def all_finite(x: Array, xp: Any) -> bool:
-    """Whether no element is nan or infinite; one number comes to the host."""
+    """Whether no element is nan or infinite; one number comes to CPU memory."""
     # One reading, and nothing is written. A sum may overflow: then each number is looked at.
     if _sums_fast(x) and math.isfinite(float(xp.sum(x))):
         return True

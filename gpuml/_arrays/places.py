@@ -103,7 +103,7 @@ def is_cupyx_sparse(x: Any) -> bool:
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether `x` is a sparse matrix, on the host or a GPU."""
+    """Whether `x` is a sparse matrix, in CPU memory or on a GPU."""
     return sparse.issparse(x) or is_cupyx_sparse(x)
 
 

@@ -1,4 +1,4 @@
-"""Counting the bytes that cross between the host and devices; `gpuml.testing` is its public face.
+"""Bytes that cross between CPU memory and devices, counted; `gpuml.testing` is the public face.
 
 There are two sources of figures. On a GPU, CUPTI (the tracing interface of the CUDA driver) sees
 every copy that anyone in the process makes. Elsewhere, and where CUPTI does not work, the moves
@@ -19,12 +19,13 @@ from gpuml._arrays import moves, places
 # CUPTI's numbers for the directions of a copy. A CUDA array ("A", texture memory) lies on the
 # device; copies within and between devices cross nothing that a budget is about.
 CUPTI_DIRECTIONS = {1: "to_device", 2: "to_host", 3: "to_device", 4: "to_host"}
+WORDS = {"to_device": "to the device", "to_host": "to CPU memory"}
 # One buffer holds some five thousand copies; CUPTI asks for as many buffers as it needs.
 CUPTI_BUFFER_BYTES = 2**20
 
 
 class TransferBudgetExceeded(RuntimeError):
-    """A block of code moved more bytes between host and device than it was allowed to."""
+    """A block of code moved more bytes between CPU memory and device than it was allowed to."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def _warn_once(message):
 
 
 class TransferCounter:
-    """Bytes and copies between host and device inside a ``with`` block; see `count_transfers`."""
+    """Bytes and copies to and from devices inside a ``with`` block; see `count_transfers`."""
 
     def __init__(self, max_to_device=None, max_to_host=None):
         self._budgets = {"to_device": max_to_device, "to_host": max_to_host}
@@ -248,22 +249,22 @@ class TransferCounter:
 
     @property
     def to_device(self) -> int:
-        """Bytes copied from the host to a device."""
+        """Bytes copied from CPU memory to a device."""
         return self.figures.to_device
 
     @property
     def to_host(self) -> int:
-        """Bytes copied from a device to the host."""
+        """Bytes copied from a device to CPU memory."""
         return self.figures.to_host
 
     @property
     def n_to_device(self) -> int:
-        """Number of copies from the host to a device."""
+        """Number of copies from CPU memory to a device."""
         return self.figures.n_to_device
 
     @property
     def n_to_host(self) -> int:
-        """Number of copies from a device to the host."""
+        """Number of copies from a device to CPU memory."""
         return self.figures.n_to_host
 
     @property
@@ -306,7 +307,7 @@ class TransferCounter:
 
     def _check_budgets(self):
         over = [
-            f"{_in_words(direction)}, {format_bytes(getattr(self._figures, direction))} with a "
+            f"{WORDS[direction]}, {format_bytes(getattr(self._figures, direction))} with a "
             f"budget of {format_bytes(budget)} (max_{direction}={budget})"
             for direction, budget in self._budgets.items()
             if budget is not None and getattr(self._figures, direction) > budget
@@ -343,7 +344,3 @@ def format_bytes(size: float) -> str:
 
 def _copies(count):
     return f"{count} copy" if count == 1 else f"{count} copies"
-
-
-def _in_words(direction):
-    return direction.replace("_", " the ")

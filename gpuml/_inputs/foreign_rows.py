@@ -42,7 +42,7 @@ def foreign_target(y: Array, place: Place) -> Array:
 
 
 def target_of_numbers(y: np.ndarray) -> np.ndarray:
-    """A target of the host, with objects and strings as numbers.
+    """A target in CPU memory, with objects and strings as numbers.
 
     Raises
     ------

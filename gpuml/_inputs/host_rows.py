@@ -1,4 +1,4 @@
-"""Rows of the host: scikit-learn validates them, and errors say which columns they are about."""
+"""Rows in CPU memory: scikit-learn validates them, and errors say which columns they are about."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ def naming_columns(estimator: Any, X: Any) -> Iterator[None]:
     Raises
     ------
     TypeError
-        At the start, for columns of dates and times: some frames hand them out as numbers.
+        At the start, for columns of dates and times: some DataFrames hand them out as numbers.
     TypeError, ValueError
         What the block raises, with the columns that it is about.
     """
@@ -84,7 +84,7 @@ def blame(X: Any, error: Exception) -> str:
 
 
 def _faulty_columns(X, columns, is_faulty):
-    """Names of a frame's columns, or numbers of an array's, with a value that is faulty."""
+    """Names of a DataFrame's columns, or numbers of an array's, with a value that is faulty."""
     if columns:
         return [name for name, _ in columns if _is_faulty(X, name, is_faulty)]
     if sparse.issparse(X):
@@ -98,7 +98,7 @@ def _faulty_columns(X, columns, is_faulty):
 
 
 def _columns(X):
-    """Names and types of the columns of a frame; none of what is no frame."""
+    """Names and types of the columns of a DataFrame; none of what is none."""
     import narwhals.stable.v2 as nw
 
     if not nw.dependencies.is_into_dataframe(X):

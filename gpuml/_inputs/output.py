@@ -1,6 +1,6 @@
 """`set_output(transform="cudf")`: results of transformers as cuDF DataFrames.
 
-scikit-learn has no public way to add a kind of frame. Its adapters follow a documented protocol
+scikit-learn has no public way to add a kind of DataFrame. Its adapters follow a public protocol
 (`sklearn.utils._set_output.ContainerAdapterProtocol`) and are looked up in one registry; ours is
 put there beside those of pandas and polars, unless scikit-learn brings one of its own.
 """
@@ -15,14 +15,14 @@ from gpuml._sklearn import ADAPTERS_MANAGER, _get_output_config, get_columns
 
 
 class CudfAdapter:
-    """What scikit-learn asks of a kind of frame, for cuDF."""
+    """What scikit-learn asks of a kind of DataFrame, for cuDF."""
 
     container_lib = "cudf"
 
     def create_container(
         self, X_output: Any, X_original: Any, columns: Any, inplace: bool = True
     ) -> Any:
-        """A frame of an array of any library, with the index of the rows that were passed."""
+        """A DataFrame of an array of any library, with the index of the rows that were passed."""
         cudf = _cudf()
         columns = get_columns(columns)
         if not isinstance(X_output, cudf.DataFrame):
@@ -41,7 +41,7 @@ class CudfAdapter:
         return X
 
     def hstack(self, Xs: list) -> Any:
-        """Frames side by side."""
+        """DataFrames side by side."""
         return _cudf().concat(Xs, axis=1)
 
 
@@ -55,12 +55,12 @@ def _cudf():
 
 
 def wants_host_frame(estimator: Any) -> bool:
-    """Whether `set_output` asks for frames that hold their rows on the host."""
+    """Whether `set_output` asks for DataFrames that hold their rows in CPU memory."""
     return _get_output_config("transform", estimator)["dense"] not in ("default", "cudf")
 
 
 def as_asked(estimator: Any, image: Any) -> Any:
-    """The result of `transform`: in CPU memory if such a frame is to be made of it."""
+    """The result of `transform`: in CPU memory if such a DataFrame is to be made of it."""
     if not wants_host_frame(estimator):
         return image
     return image.get() if is_cupyx_sparse(image) else move(image, HOST)

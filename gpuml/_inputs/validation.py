@@ -1,7 +1,7 @@
 """The one door for what users pass to estimators: arrays come out, or a clear error.
 
-Host input goes through scikit-learn's own `validate_data`. Arrays that live in another library or
-on a device are checked here, where they are, with the same types of error.
+What is in CPU memory goes through scikit-learn's own `validate_data`. Arrays of another library, or
+on a device, are checked here, where they are, with the same types of error.
 """
 
 import warnings
@@ -79,7 +79,7 @@ def check_fit(
         Whether to look for nan and inf in X here. A solver that notices them for free passes
         False and calls `check_finite` when it does.
     numeric_strings : bool, default=False
-        Whether strings of numbers count as numbers in host X, as scikit-learn's Ridge has it.
+        Whether strings of numbers in CPU memory count as numbers, as scikit-learn's Ridge has it.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
         Named in messages.
     X : array-like (n, p)
     y : array-like (n,)
-        Labels: numbers, strings or bools, on the host or a device.
+        Labels: numbers, strings or bools, in CPU memory or on a device.
     sample_weight : array-like (n,), number or None
 
     Raises
@@ -214,7 +214,7 @@ def check_rows(
     estimator : estimator
         Named in messages.
     X : array-like (n, p)
-        Of host data, what scikit-learn's own validation makes of it comes back.
+        Of data in CPU memory, what scikit-learn's own validation makes of it comes back.
     reset : bool
         Whether `n_features_in_` and the names of features are set (in `fit`) or checked.
     allow_nan : bool, default=False
@@ -314,7 +314,7 @@ def _is_fine(x, xp, allow_nan):
 
 def _check_features(estimator, X, *, reset):
     """Set or check names and number of the features of a foreign array."""
-    # A search cuts rows, and arrays have no names: rows of a frame may meet a model without names.
+    # A search cuts rows to arrays, which have no names: a model without any may meet a DataFrame.
     if hasattr(estimator, "feature_names_in_") or (reset and was_frame(X)):
         _check_feature_names(estimator, header_of(X), reset=reset)
     _check_n_features(estimator, X, reset=reset)

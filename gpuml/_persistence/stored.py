@@ -136,7 +136,7 @@ def _unpack(x):
 
 
 def as_on_host(values: Any) -> Any:
-    """Values as a fit on the host would have left them: arrays without an axis are numbers."""
+    """Values as a fit on the CPU would have left them: arrays without an axis are numbers."""
     is_number = isinstance(values, np.ndarray) and values.ndim == 0
     return values[()] if is_number else values
 

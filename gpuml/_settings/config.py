@@ -1,4 +1,4 @@
-"""Settings of the library: where host data is worked on, and how much memory one block may take."""
+"""Settings of the library: where data in CPU memory is worked on, how much one block may take."""
 
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -79,7 +79,7 @@ def set_config(**settings) -> None:
     Parameters
     ----------
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where *host* data (NumPy, pandas, polars, lists) is worked on. "auto" takes the GPU if
+        Where data in CPU memory (NumPy, pandas, polars, lists) is worked on. "auto" takes a GPU if
         there is one and the work repays the trip. Data that is already on a device is always
         worked on there.
     block_bytes : int or None, default=None
@@ -92,12 +92,12 @@ def set_config(**settings) -> None:
         in several batches. None is a quarter of the memory that is free on the device.
     cache_bytes : int or None, default=None
         Bytes that a search over pipelines may keep of what their first steps made of the rows, on
-        each device and on the host. What was not used for longest goes first: arrays on a device
+        each device and in CPU memory. What was not used for longest goes first: arrays on a device
         to page-locked CPU memory, everything else is computed anew where it is needed again.
         None is a quarter of the memory that is free there.
     copy_bytes : int or None, default=None
-        Bytes that copies of host arrays may take on each device between calls, so that an array
-        that is fitted again goes there once. A copy lives as long as its host array, and its
+        Bytes that copies of NumPy arrays may take on each device between calls, so that an array
+        that is fitted again goes there once. A copy lives as long as its NumPy array, and its
         content is compared before each use, so it is never out of date. 0 keeps none. None keeps
         copies only in processes that have loaded dask-ml (whose searches fit each fold many times),
         up to `cache_bytes` or a quarter of the memory that is free on the device.
@@ -105,7 +105,7 @@ def set_config(**settings) -> None:
         Whether searches draw a progress bar (on standard error).
     fallback : {"warn", "error", "silent"}, default="warn"
         What happens where the work was to be done on a GPU, but cuML does not do it as
-        scikit-learn does: scikit-learn does it on the host with a
+        scikit-learn does: scikit-learn does it on the CPU with a
         `gpuml.exceptions.FallbackWarning` ("warn") or without ("silent"), or a
         `gpuml.exceptions.FallbackError` is raised ("error"). Results are scikit-learn's either
         way; they are never silently different.

@@ -1,9 +1,9 @@
 """The base of all adapters: where work is done, and what stands for the fitted model.
 
-An object is in one of three states. *Plain*: scikit-learn fitted it from host rows; all is as in
-scikit-learn. *Engine*: cuML fitted it. *Guest*: scikit-learn fitted a twin from a host copy of
-device rows. The last two have a `Fitted` record in `_fitted`, and no other fitted attributes of
-their own but `n_features_in_` and `feature_names_in_`.
+An object is in one of three states. *Plain*: scikit-learn fitted it from rows in CPU memory; all
+is as in scikit-learn. *Engine*: cuML fitted it. *Guest*: scikit-learn fitted a twin from a copy of
+rows of a device. The last two have a `Fitted` record in `_fitted`, and no other fitted attributes
+of their own but `n_features_in_` and `feature_names_in_`.
 """
 
 import pickle
@@ -98,7 +98,7 @@ class Adapter(Extension, Travels):
                 return self._fit_somewhere(method, call)
 
     def computes_on_gpu(self) -> bool:
-        """Whether large host rows would be fitted on a GPU, as far as parameters tell."""
+        """Whether large rows in CPU memory would be fitted on a GPU, as far as parameters tell."""
         return has_cuml() and self._row.refuses_parameters(self._plain_params()) is None
 
     # ------------------------------------------------------------ fitting
@@ -350,7 +350,7 @@ class Adapter(Extension, Travels):
         return lifted(self, place)
 
     def _place_of_use(self, X) -> Place | None:
-        """Where rows for a model of the host are worked on; None is the host."""
+        """Where rows for scikit-learn's model are worked on; None is the CPU."""
         work, setting = self._row.use_work, current_settings().device
         return gpu_for(home_of(X), lambda: work(*size_of(X), self._plain_params()), setting)
 
@@ -396,7 +396,7 @@ class Adapter(Extension, Travels):
             lifted(self, place)
         except UnsupportedHere as error:
             raise RuntimeError(
-                f"device='cuda' was asked for, but {type(self).__name__} stays on the host: "
+                f"device='cuda' was asked for, but {type(self).__name__} stays in CPU memory: "
                 f"{error.clause}."
             ) from error
 

@@ -73,7 +73,7 @@ def _forwarded(method):
 
 
 def _properties(sk):
-    """Public properties for fitted attributes: what they compute is the host's."""
+    """Public properties for fitted attributes: what they compute is scikit-learn's."""
     for name in dir(sk):
         defined = inspect.getattr_static(sk, name)
         if isinstance(defined, property) and name.endswith("_") and not name.startswith("_"):
@@ -97,7 +97,7 @@ def _documented(row, module):
 def _on_a_gpu(row):
     yield from ("On a GPU", "--------")
     if row.cuml is None:
-        yield "cuML has no such estimator: scikit-learn does the work on the host."
+        yield "cuML has no such estimator: scikit-learn does the work on the CPU."
         return
     yield f"`{row.cuml}` does the work. It lacks the parameters, and the data, that the table says."
     yield from row.notes

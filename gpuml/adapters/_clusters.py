@@ -106,7 +106,7 @@ def _closeness_on_gpu(X, centres, labels, weight):
 
     n_groups = _n_groups(X)
     n_warps = -(-n_groups * X.shape[1] // WARP)
-    # A sum of each warp, and a 1 for each centre that has rows: one copy to the host.
+    # A sum of each warp, and a 1 for each centre that has rows: one copy to CPU memory.
     parts = cupy.zeros(n_warps + centres.shape[0], dtype=cupy.float64)
     # One number stands for as many: a step of 0 stays at it.
     step = int(weight is not None)

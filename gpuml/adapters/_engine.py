@@ -61,7 +61,7 @@ class Engine:
         Raises
         ------
         UnsupportedHere
-            If models of this kind, or this one, stay on the host.
+            If models of this kind, or this one, stay in CPU memory.
         """
         lift = conversion(row).lift
         if lift is None:
@@ -193,7 +193,7 @@ def _again_with_free_memory(work: Callable[[], Any], name: str, method: str) -> 
     except MemoryError as error:
         raise MemoryError(
             f"{name}.{method} does not fit into GPU memory. Use fewer rows, or "
-            "gpuml.config_context(device='cpu') with rows on the host."
+            "gpuml.config_context(device='cpu') with rows in CPU memory."
         ) from error
 
 

@@ -35,7 +35,7 @@ def fall_back(estimator: Any, method: str, clause: str, home: Any, *, once: bool
     if setting == "silent":
         return
     name = type(estimator).__name__
-    text = f"{name}.{method} runs scikit-learn on the host: {clause}."
+    text = f"{name}.{method} runs scikit-learn on the CPU: {clause}."
     if not home.is_host:
         text += f" Data came from {home} and results go back there"
         text += "; so it is with all methods of this model." if method in FITTING else "."

@@ -188,7 +188,7 @@ def _weight(weight, X):
         # Of a matrix only the number of rows, the dtype and the device are asked for.
         xp = namespace(X.data)
         X = xp.empty((X.shape[0], 1), dtype=X.dtype, device=device_of(X.data))
-    # scikit-learn looks at no sign: `refused_weight` and the host do.
+    # Signs are looked at by `refused_weight` and by scikit-learn's fits.
     return check_weight(weight, X, signed=True)
 
 
@@ -210,7 +210,7 @@ def _moved(value, place):
 
 
 def move_numbers(x: Any, place: Place) -> Any:
-    """An array at a place; what is no numbers stays on the host."""
+    """An array at a place; what is no numbers stays in CPU memory."""
     if isinstance(x, np.ndarray) and x.dtype.kind not in "fiub":
         return x
     return move(x, place)
@@ -222,7 +222,7 @@ def in_memory(call: Call) -> Call:
 
 
 def host_call(call: Call) -> Call:
-    """The call with nothing left that scikit-learn cannot read; host data is as it was given."""
+    """The call with all in CPU memory, for scikit-learn; what is there is as it was given."""
     return Call(_on_host(call.X), {name: _on_host(value) for name, value in call.rest.items()})
 
 

@@ -112,7 +112,7 @@ def labels_in_kind(codes: Any, classes: Any, kind: Kind) -> Any:
 
 
 def kind_for(estimator: Any, method: str, kind: Kind) -> Kind:
-    """The host instead, where a frame is to be made of what a transformer gives."""
+    """CPU memory instead, where a DataFrame is to be made of what a transformer gives."""
     if method not in ("transform", "fit_transform") or kind.place.is_host:
         return kind
     asked = _get_output_config("transform", estimator)["dense"]

@@ -1,4 +1,4 @@
-"""Where work is done: on the GPU of the data, on one that is worth the trip, on the host."""
+"""Where work is done: on the GPU of the data, on one that is worth the trip, on the CPU."""
 
 import importlib.util
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from gpuml._arrays import HOST, Place, is_array, is_cupyx_sparse, place_of, plac
 
 
 def home_of(X: Any) -> Place:
-    """Where rows are: library and device of an array, a GPU's for cupyx matrices, else the host."""
+    """Where rows are: library and device of an array, a GPU for cupyx matrices, else CPU memory."""
     if is_array(X):
         return place_of(X)
     return place_of(X.data) if is_cupyx_sparse(X) else HOST
@@ -27,7 +27,7 @@ def has_cuml() -> bool:
 
 
 def gpu_for(home: Place, work_bytes: Callable[[], float], setting: str) -> Place | None:
-    """The GPU to work on rows of a place, as CuPy's; None is the host.
+    """The GPU to work on rows of a place, as CuPy's; None is the CPU.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def _umap():
             import umap
     except ImportError as error:
         raise ImportError(
-            "UMAP on the host is the work of umap-learn: install it with "
+            "UMAP on a CPU is the work of umap-learn: install it with "
             "`pip install umap-learn`, or use rows on a GPU."
         ) from error
     return umap
@@ -74,7 +74,7 @@ def _same(x, known):
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether rows are CSR, on the host or a GPU."""
+    """Whether rows are CSR, in CPU memory or on a GPU."""
     return hasattr(X, "indptr")
 
 

@@ -16,7 +16,7 @@ from gpuml.feature_extraction._vocabulary import pruned
 
 
 class _Counting(Travels):
-    """Counts by scikit-learn or cuML. What is fitted is scikit-learn's, on the host."""
+    """Counts by scikit-learn or cuML. What is fitted is scikit-learn's, in CPU memory."""
 
     def _fit_counts(self, texts: Texts) -> Any:
         """Find the vocabulary; gives counts where the work was done."""
@@ -51,7 +51,7 @@ class _Counting(Travels):
 class CountVectorizer(_Counting, sk.CountVectorizer):
     """Texts as sparse rows of counts of the terms of a vocabulary.
 
-    On the host this is scikit-learn's class. On a GPU cuML cuts the texts into words and counts
+    On a CPU this is scikit-learn's class. On a GPU cuML cuts the texts into words and counts
     them, and what follows is as in scikit-learn, ties of `max_features` included. The GPU is taken
     for texts of a cuDF series, with ``gpuml.set_config(device="cuda")``, and for many texts; the
     result stays there in the first two cases, and comes back in the third.
@@ -155,7 +155,7 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
     fixed_vocabulary_ : bool
         Whether the vocabulary is the user's.
     idf_ : ndarray of shape (n_features,)
-        Weights of the terms, on the host; only with `use_idf`.
+        Weights of the terms, in CPU memory; only with `use_idf`.
 
     See Also
     --------

@@ -56,7 +56,7 @@ def series_of(texts: Sequence) -> Any:
 
 
 def listed(series: Any) -> list:
-    """The texts of a series as strings on the host."""
+    """The texts of a series as strings in CPU memory."""
     return series.to_arrow().to_pylist()
 
 

@@ -11,7 +11,7 @@ from gpuml.feature_extraction._tfidf import normalised
 class HashingVectorizer(Travels, sk.HashingVectorizer, auto_wrap_output_keys=None):
     """Texts as sparse rows of counts, where the column of a term is its hash.
 
-    On the host this is scikit-learn's class. On a GPU cuML cuts the texts into words and hashes
+    On a CPU this is scikit-learn's class. On a GPU cuML cuts the texts into words and hashes
     them (by MurmurHash3, as scikit-learn does, so columns are the same). The GPU is taken for
     texts of a cuDF series, with ``gpuml.set_config(device="cuda")``, and for many texts; the
     result stays there in the first two cases, and comes back in the third.

@@ -40,7 +40,7 @@ class Texts:
     stays: bool
 
     def home(self, X: Any, dtype: Any) -> Any:
-        """A matrix where it was asked for; on the host in a dtype."""
+        """A matrix where it was asked for; in CPU memory in a dtype."""
         if self.stays:
             return X if is_cupyx_sparse(X) else _engine.to_gpu(X)
         return X if not self.on_gpu else _engine.to_host(X, dtype)

@@ -177,7 +177,7 @@ def rows_of_values(X: Any) -> Array:
     xp = namespace(X.data)
     if is_numpy(X.data):
         return np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    # CuPy repeats by numbers on the host only.
+    # CuPy repeats by numbers in CPU memory only.
     position = xp.arange(X.indices.shape[0], dtype=X.indptr.dtype)
     return xp.searchsorted(X.indptr, position, side="right") - 1
 

@@ -93,7 +93,7 @@ def host_targets(
     if is_foreign(X):
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
-            f"host data, and got X in {place_of(X)}. Pass NumPy arrays (cupy.asnumpy(X), "
+            f"data in CPU memory, and got X in {place_of(X)}. Pass NumPy arrays (cupy.asnumpy(X), "
             "X.cpu().numpy()), or other parameters."
         )
     y, sample_weight = as_array(y), as_array(sample_weight)

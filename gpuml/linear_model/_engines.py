@@ -48,8 +48,8 @@ def fit_on_host(
     if is_foreign(X):
         name = type(estimator).__name__
         raise ValueError(
-            f"{name} with {reason} runs scikit-learn's solver, which needs host data, and got X in "
-            f"{place_of(X)}. Use {instead}, or pass NumPy arrays (cupy.asnumpy(X), "
+            f"{name} with {reason} runs scikit-learn's solver, which needs data in CPU memory, and "
+            f"got X in {place_of(X)}. Use {instead}, or pass NumPy arrays (cupy.asnumpy(X), "
             "X.cpu().numpy())."
         )
     y, sample_weight = (to_host(a) if is_foreign(a) else a for a in (y, sample_weight))

@@ -60,5 +60,5 @@ def refuse_device_sparse(estimator: Any, X: Any, reason: str, instead: str) -> N
     if is_cupyx_sparse(X):
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
-            f"host data, and got X on a GPU. Use {instead}, or pass X.get()."
+            f"data in CPU memory, and got X on a GPU. Use {instead}, or pass X.get()."
         )

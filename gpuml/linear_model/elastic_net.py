@@ -208,7 +208,7 @@ class ElasticNet(_SparseRegressor):
         ------
         ValueError
             For input that scikit-learn's ElasticNet rejects, and for device data with parameters
-            that need host data. A failed fit leaves the estimator as it was.
+            that need data in CPU memory. A failed fit leaves the estimator as it was.
         MemoryError
             If a device has no room for even small blocks of rows, or if there are more than 4096
             features and so many have coefficients.

@@ -99,7 +99,7 @@ class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
         ------
         ValueError
             For input that scikit-learn's RidgeCV rejects, and for device data with parameters that
-            need host data. A failed fit leaves the estimator as it was.
+            need data in CPU memory. A failed fit leaves the estimator as it was.
 
         Warns
         -----

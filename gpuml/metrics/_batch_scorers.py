@@ -93,7 +93,7 @@ class ClassBatchScorer:
             classes and (C, m, k) for more.
         weight : array (m,) or None
             Weights of the rows; metrics without weights pass over them.
-        classes : host array (k,)
+        classes : ndarray (k,)
             The labels, sorted.
 
         Raises

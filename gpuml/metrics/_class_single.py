@@ -3,7 +3,7 @@
 Predictions in CPU memory are scikit-learn's to judge. Those of another library or device are
 reduced where they are: predicted labels to the weights of the pairs (true, predicted), which
 scikit-learn's function then takes for rows; scores to one number by the kernels. Several labels
-per row, labels that no array on a device holds, and what the kernels refuse go to the host.
+per row, labels that no array on a device holds, and what the kernels refuse go to CPU memory.
 """
 
 import math
@@ -22,7 +22,7 @@ from gpuml.metrics._problem import Problem, host_labels
 
 # Labels that lie this close together are codes as they are; others are sorted.
 DENSE_LABELS = 1024
-# More classes than this are counted on the host: pairs of them would not fit.
+# More classes than this are counted by scikit-learn: pairs of them would not fit.
 MOST_LABELS = 4096
 
 
@@ -96,7 +96,7 @@ def _by_scikit_learn(name, y_true, y_pred, sample_weight, options):
 
 
 class _Pairs(NamedTuple):
-    """Pairs of labels that occur, on the host, and what the rows of each weigh together."""
+    """Pairs of labels that occur, in CPU memory, and what the rows of each weigh together."""
 
     true: np.ndarray
     pred: np.ndarray
@@ -137,7 +137,7 @@ def _sums_of_pairs(true, pred, weight, labels, xp):
 
 
 def _problem(y_true, y_score, sample_weight, labels):
-    """The problem where the scores are; None for what is the host's."""
+    """The problem where the scores are; None for what is scikit-learn's."""
     if not is_unreadable(y_score):
         return None
     y_true, scores = _vector(y_true), as_array(y_score)
@@ -179,7 +179,7 @@ def _without_gaps(codes, labels, xp):
 
 
 def _among(labels, codes, classes, place):
-    """Codes of the labels that a user lists; (None, None) if they are not the host's to sort."""
+    """Codes of the labels that a user lists; (None, None) if they are scikit-learn's to sort."""
     wanted = host_labels(labels)
     at = {label: i for i, label in enumerate(wanted)}
     are_numbers = all(isinstance(label, int | float) for label in wanted)
@@ -221,7 +221,7 @@ def _weight(weight, n_rows, place: Place) -> tuple[Array | None, bool]:
 
 
 def _encoded(arrays, xp):
-    """Codes (n,) of arrays, and their labels on the host, sorted; None if they are no labels."""
+    """Codes (n,) of arrays, and their labels in CPU memory, sorted; None if they are no labels."""
     arrays = _of_one_type(arrays, xp)
     if arrays is None:
         return None

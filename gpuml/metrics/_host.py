@@ -1,4 +1,4 @@
-"""Whatever lives elsewhere, as what scikit-learn's functions on the host can read."""
+"""Whatever lives elsewhere, as what scikit-learn's functions can read."""
 
 from typing import Any
 

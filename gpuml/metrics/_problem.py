@@ -23,7 +23,7 @@ class Problem:
         Codes of predicted classes, or scores. Two axes of scores are those of the positive class.
     weight : float64 array (m,) or None
         None weighs every row 1.
-    classes : host array (k,)
+    classes : ndarray (k,)
         The labels, sorted.
     notes : set of (category, text)
         What is to be warned of, once, when all models have been looked at.

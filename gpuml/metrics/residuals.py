@@ -18,7 +18,7 @@ class ResidualMoments:
         sum w r and sum w r^2
     target : array, broadcasts to (..., t)
         sum w (y - mean(y))^2; exactly 0 for a constant y, or scores of it mean nothing
-    n_rows : int or host array that broadcasts to (...)
+    n_rows : int or NumPy array that broadcasts to (...)
         Number of rows, whatever their weights.
     """
 

@@ -1,7 +1,7 @@
 """Scorers: scikit-learn's objects and names, whose work is done where the data is.
 
-A scorer for a metric of `gpuml.metrics` calls ours. Every other one calls scikit-learn's metric, on
-the host: labels and scores of the held-out rows are brought there in one copy each, so that it
+A scorer for a metric of `gpuml.metrics` calls ours. Every other one calls scikit-learn's metric, in
+CPU memory: labels and scores of the held-out rows are brought there in one copy each, so that it
 works for arrays of any library and device.
 """
 
@@ -73,7 +73,7 @@ def get_scorer(scoring: str | Callable | None) -> Callable | None:
         A scorer object of scikit-learn: its tools for cloning, pickling and metadata routing
         work. Greater is better. X and y may be of any array library and device. Regression and
         classification are scored where the predictions are; for other metrics (of clusterings)
-        the target and the predictions, not X, are copied to the host.
+        the target and the predictions, not X, are copied to CPU memory.
 
     Raises
     ------

@@ -69,8 +69,8 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
     def _fit_there(self, X):
         if self.min_frequency is not None or self.max_categories is not None:
             raise ValueError(
-                "min_frequency and max_categories need host data: convert X to NumPy, or leave "
-                "both at None."
+                "min_frequency and max_categories need data in CPU memory: convert X to NumPy, or "
+                "leave both at None."
             )
         X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
         # scikit-learn's fit sees one row or more of each category, and checks parameters.
@@ -79,7 +79,9 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
     def _transform_there(self, X):
         kind = place_of(X).kind
         if self._infrequent_enabled:
-            raise ValueError("min_frequency and max_categories need host data: convert X to NumPy.")
+            raise ValueError(
+                "min_frequency and max_categories need data in CPU memory: convert X to NumPy."
+            )
         if self.sparse_output and kind != "cupy":
             raise ValueError(
                 f"sparse_output=True is for host data and CuPy arrays, and X is of {kind}. Set "

@@ -8,7 +8,7 @@ from gpuml.adapters import all_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-HEAD = "| class | cuML's | on the GPU | on the host, with a warning | what else differs |"
+HEAD = "| class | cuML's | on the GPU | on the CPU, with a warning | what else differs |"
 
 
 def table():

@@ -76,7 +76,7 @@ def test_the_warning_says_what_to_know(fake):
     assert warned[0].filename == __file__
     text = str(warned[0].message)
     assert text.startswith(
-        "RandomForestClassifier.fit runs scikit-learn on the host: cuML has no ccp_alpha=0.1."
+        "RandomForestClassifier.fit runs scikit-learn on the CPU: cuML has no ccp_alpha=0.1."
     )
     assert "Data came from" in text
     assert "config_context(fallback='silent')" in text

@@ -195,7 +195,7 @@ def test_more_neighbours_than_rows(device, model):
 def test_sparse_rows_for_models_of_dense_ones(device, seen, rows):
     model = KNeighborsClassifier(algorithm="brute").fit(seen, Y)
     assert is_engine(model)
-    with pytest.warns(FallbackWarning, match=r"\.predict runs scikit-learn on the host"):
+    with pytest.warns(FallbackWarning, match=r"\.predict runs scikit-learn on the CPU"):
         labels = model.predict(rows)
     np.testing.assert_array_equal(labels, model.predict(seen))
 

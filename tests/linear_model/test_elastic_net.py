@@ -349,7 +349,7 @@ def test_what_sklearn_does_needs_host_data(library, rng):
         pytest.skip("host data")
     X, y, _ = problem(rng)
     for params in ({"positive": True}, {"selection": "random"}):
-        with pytest.raises(ValueError, match="needs host data"):
+        with pytest.raises(ValueError, match="needs data in CPU memory"):
             Lasso(**params).fit(library.asarray(X), library.asarray(y))
 
 

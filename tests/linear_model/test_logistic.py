@@ -381,7 +381,7 @@ def test_solvers_of_scikit_learn_take_host_data_only(rng, library):
         theirs = sk.LogisticRegression(solver="liblinear").fit(X, y)
         np.testing.assert_allclose(model.fit(library.asarray(X), y).coef_, theirs.coef_)
         return
-    with pytest.raises(ValueError, match="needs host data"):
+    with pytest.raises(ValueError, match="needs data in CPU memory"):
         model.fit(library.asarray(X), library.asarray(y))
 
 

@@ -101,7 +101,7 @@ def test_what_sklearn_does_needs_host_data(library, rng):
         LassoCV(positive=True),
         ElasticNetCV(selection="random"),
     ):
-        with pytest.raises(ValueError, match="needs host data"):
+        with pytest.raises(ValueError, match="needs data in CPU memory"):
             model.fit(library.asarray(X), library.asarray(y))
 
 

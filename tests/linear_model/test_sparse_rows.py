@@ -411,5 +411,5 @@ def test_device_rows_stay_there(library, rng, shape):
         assert isinstance(predicted, cupy.ndarray)
         close(predicted.get().astype(float), host.predict(X).astype(float))
         close(model.predict(X).astype(float), host.predict(X).astype(float))
-    with pytest.raises(ValueError, match="needs host data"):
+    with pytest.raises(ValueError, match="needs data in CPU memory"):
         Ridge(positive=True).fit(on_device, rng.normal(size=n))

@@ -178,7 +178,7 @@ def machine_weights(class_weight: Any, codes: Any, sample_weight: Any) -> Any:
     -------
     weights : array (k, 2)
     """
-    if class_weight is None:  # the rows need not come to the host for it
+    if class_weight is None:  # the rows need not come to CPU memory for it
         return np.ones((int(namespace(codes).max(codes)) + 1, 2))
     known = to_host(codes).astype(np.int64)
     given = None if sample_weight is None else to_host(sample_weight)

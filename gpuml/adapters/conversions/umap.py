@@ -30,7 +30,7 @@ def as_umap_learn(cuml_class: type) -> type:
     """CuML's class with umap-learn's arguments, and its answer for the rows of the fit.
 
     umap-learn recognises these by a hash of all rows, and gives their embedding as it is. cuML can
-    do the same, but copies rows to the host for it; comparing them where they are takes no time.
+    do the same, but copies rows to CPU memory for it; comparing them where they are takes no time.
     """
 
     class UMAP(cuml_class):

@@ -194,6 +194,6 @@ ISOLATION_FOREST = Row(
     convert=Conversion(interop.make, interop.lower, None),
     notes=(
         "Trees are drawn with other random numbers than scikit-learn's, and of float64 rows in",
-        "float64. Models that scikit-learn fitted stay on the host.",
+        "float64. Models that scikit-learn fitted stay in CPU memory.",
     ),
 )

@@ -227,7 +227,7 @@ UMAP = Row(
         "Without `random_state` neighbours of more than 50,000 rows are found approximately,",
         "and `transform` gives a little different coordinates each time.",
         "`update`, and `inverse_transform` of other metrics than the Euclidean one, are",
-        "umap-learn's work on the host. `inverse_transform` brings the rows of the fit there too:",
+        "umap-learn's work on the CPU. `inverse_transform` brings the rows of the fit there too:",
         "cuML triangulates the embedding on the CPU.",
     ),
 )
