@@ -192,8 +192,8 @@ class LassoCV(_SparseCV, sk.LassoCV):
         ------
         ValueError
             For input that scikit-learn's LassoCV rejects, for parts of splits without weight, and
-            for device data with parameters that need data in CPU memory. A failed fit leaves the estimator
-            as it was.
+            for device data with parameters that need data in CPU memory. A failed fit leaves the
+            estimator as it was.
 
         Warns
         -----

@@ -246,9 +246,9 @@ def test_positive_and_sparse_rows(rng):
 
 def test_solvers_of_sklearn_refuse_device_data(library, rng):
     if library.name.startswith("numpy"):
-        pytest.skip("host data")
+        pytest.skip("data in CPU memory")
     X, y, _ = problem(rng)
-    with pytest.raises(ValueError, match="solver='sag'.*host data.*Use solver='auto'"):
+    with pytest.raises(ValueError, match="solver='sag'.*data in CPU memory.*Use solver='auto'"):
         Ridge(solver="sag").fit(library.asarray(X), library.asarray(y))
 
 

@@ -286,7 +286,7 @@ def test_device_data_that_sklearn_would_have_to_fit_is_an_error(library, rng):
     order = np.argsort(y)
     for params in ({"solver": "newton-cg"}, {"cv": KFold(3)}):
         model = LogisticRegressionCV(**{**DEFAULTS, **params})
-        with pytest.raises(ValueError, match="host data"):
+        with pytest.raises(ValueError, match="data in CPU memory"):
             model.fit(library.asarray(X[order]), library.asarray(y[order]))
         assert not hasattr(model, "n_features_in_")
 

@@ -155,11 +155,11 @@ def test_several_labels_per_row(rng):
 
 def test_device_data_for_sklearns_solvers_is_an_error(library, rng):
     if library.name.startswith("numpy"):
-        pytest.skip("host data")
+        pytest.skip("data in CPU memory")
     X, y, _ = problem(rng)
-    with pytest.raises(ValueError, match="solver='lsqr'.*host data"):
+    with pytest.raises(ValueError, match="solver='lsqr'.*data in CPU memory"):
         fit(RidgeClassifier(solver="lsqr"), library, X, y)
-    with pytest.raises(ValueError, match="several labels.*host data"):
+    with pytest.raises(ValueError, match="several labels.*data in CPU memory"):
         fit(RidgeClassifier(), library, X, np.stack([y == 0, y == 1], axis=1).astype(int))
 
 
