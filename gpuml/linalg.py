@@ -8,9 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import (
-    HOST,
     Array,
-    compute_place,
     is_out_of_memory,
     move,
     namespace,
@@ -18,7 +16,6 @@ from gpuml._arrays import (
 )
 from gpuml._settings.config import current_settings
 from gpuml._settings.progress import progress_bar
-from gpuml.encodings import Packed
 from gpuml.reading.sources import Source, source_of
 from gpuml.reading.streams import parts_of
 from gpuml.reading.visits import Visits
@@ -160,8 +157,7 @@ def svd_compressed(
     rule = checked_rule(source.shape[1], center, scale, plan.dtype)
     random = checked_random(random_state)
     settings = current_settings()
-    n_bytes = source.length * source.row_bytes * (plan.n_power_iter + 1)
-    place = compute_place(_whose_place(source), n_bytes, settings.device)
+    place = source.work_place(plan.n_power_iter + 1, settings.device)
     is_summed = not source.by_columns and (rule.needs_sums or source.may_miss)
     n_visits = plan.n_power_iter + 1 + int(return_error) + int(is_summed)
     parts = parts_of(source, place, settings.block_bytes)
@@ -177,7 +173,7 @@ def svd_compressed(
         result = _completed(_ordered(found, left, source.by_columns), plan.n_components, random)
         if coerce_signs:
             result = _signed(result)
-        result = SVD(*(move(_cast(x, plan.dtype), _home(source)) for x in result))
+        result = SVD(*(move(_cast(x, plan.dtype), source.home) for x in result))
     return (result, error) if return_error else result
 
 
@@ -273,17 +269,6 @@ def checked_random(random_state: Any) -> Any:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return check_random_state(random_state)
-
-
-def _whose_place(source):
-    """An array that is where the matrix is."""
-    if source.place is None:
-        return np.empty(0)
-    return source.of.data if isinstance(source.of, Packed) else source.of
-
-
-def _home(source):
-    return HOST if source.place is None else source.place
 
 
 # ---------------------------------------------------------------- results

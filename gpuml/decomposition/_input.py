@@ -11,7 +11,7 @@ from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import FLOATS, check_finite, check_images, check_rows, host_floats
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch, resident_rows
-from gpuml.decomposition._streamed import OVERFLOW
+from gpuml.decomposition._streamed import OVERFLOW, demand_least
 from gpuml.reading.sources import is_stored
 
 BY_BLOCKS = "PCA(svd_solver='compressed') or TruncatedSVD(algorithm='compressed')"
@@ -39,12 +39,7 @@ def check_fit_rows(
     """
     demand_array(estimator, X)
     X = _check_numbers(estimator, X, reset=True, finite_X=False, keep_dtype=keep_dtype)
-    for axis, (what, least) in enumerate((("sample", min_rows), ("feature", min_features))):
-        if X.shape[axis] < least:
-            raise ValueError(
-                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
-                f"minimum of {least} is required by {type(estimator).__name__}."
-            )
+    demand_least(estimator, X, min_rows, min_features)
     return X
 
 

@@ -5,6 +5,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, move, namespace, to_host
 from gpuml._arrays.ops import all_finite
@@ -121,6 +122,37 @@ def _count(wanted, squares, total, n_rows):
 
 
 # ---------------------------------------------------------------- the generative model
+
+
+class Generative:
+    """Covariance and precision of the probabilistic model that components and noise are."""
+
+    components_: Array
+
+    def get_covariance(self):
+        """Covariance of the generative model.
+
+        With the components V, explained variances l and noise variance s, it is
+        ``V' diag(l - s) V + s I``.
+
+        Returns
+        -------
+        cov : array of shape (n_features, n_features)
+            Where the components are.
+        """
+        check_is_fitted(self)
+        return in_kind(covariance(self), self.components_.dtype)
+
+    def get_precision(self):
+        """Inverse of `get_covariance`.
+
+        Returns
+        -------
+        precision : array of shape (n_features, n_features)
+            Where the components are.
+        """
+        check_is_fitted(self)
+        return in_kind(precision(self), self.components_.dtype)
 
 
 def covariance(model: Any) -> Array:

@@ -11,7 +11,6 @@ from gpuml._arrays import (
     Array,
     Place,
     as_array,
-    compute_place,
     is_array,
     move,
     namespace,
@@ -54,7 +53,7 @@ class Streamed:
     @property
     def home(self) -> Place:
         """Where results are to be: on the host for what is in files."""
-        return HOST if self.source.place is None else self.source.place
+        return self.source.home
 
     @property
     def n_rows(self) -> int:
@@ -76,6 +75,17 @@ def opened(X: Any) -> Any:
     return X if is_stored(X) else as_array(X)
 
 
+def demand_least(estimator: Any, X: Any, min_rows: int, min_features: int) -> None:
+    """Raise scikit-learn's ValueError for too few rows or columns."""
+    least = {"sample": min_rows, "feature": min_features}
+    for (what, count), found in zip(least.items(), X.shape, strict=True):
+        if found < count:
+            raise ValueError(
+                f"Found array with {found} {what}(s) (shape={tuple(X.shape)}) while a minimum of "
+                f"{count} is required by {type(estimator).__name__}."
+            )
+
+
 def check_streamed(
     estimator: Any, X: Any, *, reset: bool, min_rows: int = 1, min_features: int = 1
 ) -> Streamed:
@@ -86,18 +96,10 @@ def check_streamed(
     ValueError
         For too few rows or columns, or other features than in `fit`.
     """
-    least = {"sample": min_rows, "feature": min_features}
-    for (what, count), found in zip(least.items(), X.shape, strict=True):
-        if found < count:
-            raise ValueError(
-                f"Found array with {found} {what}(s) (shape={tuple(X.shape)}) while a minimum of "
-                f"{count} is required by {type(estimator).__name__}."
-            )
+    demand_least(estimator, X, min_rows, min_features)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     source = source_of(X)
-    where = np.empty(0) if source.place is None else source.of.data
-    n_bytes = source.length * source.row_bytes
-    return Streamed(source, compute_place(where, n_bytes, current_settings().device))
+    return Streamed(source, source.work_place(1, current_settings().device))
 
 
 def streamed_images(estimator: Any, rows: Streamed, W: Array) -> Array:
@@ -127,8 +129,7 @@ def refuse_blocks(estimator: Any, rows: Streamed) -> None:
     """Say what is wrong with rows whose sums are not finite."""
     source = rows.source
     parts = parts_of(source, HOST, current_settings().block_bytes)
-    place = source.place or HOST
-    for part, block in blocks(source, parts, place):
+    for part, block in blocks(source, parts, source.home):
         if is_array(block) and not _is_fine(block):
             _refuse_block(estimator, block.T if source.by_columns else block, part, source)
     raise ValueError(OVERFLOW)

@@ -23,12 +23,12 @@ from gpuml._inputs.validation import FLOATS, check_rows, unchanged_on_error
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
 from gpuml.decomposition._input import demand_array
-from gpuml.decomposition._principal import covariance, precision
+from gpuml.decomposition._principal import Generative
 from gpuml.decomposition._projection import Projection, in_kind, or_nan
 from gpuml.solvers.incremental import Seen, extend
 
 
-class IncrementalPCA(Projection, SklearnIncrementalPCA):
+class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
     r"""Principal component analysis of rows that come in batches.
 
     Each batch is seen once. Of all rows before, k scaled components ``diag(s) V`` are remembered,
@@ -227,14 +227,6 @@ class IncrementalPCA(Projection, SklearnIncrementalPCA):
             fitted, noise_variance_=noise, n_components_=kept, n_samples_seen_=found.n_rows
         )
         return Seen(n, found.mean, found.variance, found.singular[:kept], found.vectors[:kept, :])
-
-    def get_covariance(self):
-        """Covariance of the generative model, shape (n_features, n_features); as that of `PCA`."""
-        return in_kind(covariance(self), self.components_.dtype)
-
-    def get_precision(self):
-        """Inverse of `get_covariance`."""
-        return in_kind(precision(self), self.components_.dtype)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

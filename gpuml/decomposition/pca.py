@@ -18,15 +18,13 @@ from gpuml.decomposition._fitting import MANY_SPARSE_FEATURES, SparseBatch
 from gpuml.decomposition._input import check_fit_rows, check_seen_dense
 from gpuml.decomposition._principal import (
     MANY_FEATURES,
+    Generative,
     choose_solver,
-    covariance,
     exact_solver,
     is_exact,
     log_likelihood,
-    precision,
     streamed_log_likelihood,
 )
-from gpuml.decomposition._projection import in_kind
 from gpuml.decomposition._streamed import check_streamed, opened
 from gpuml.reading.sources import is_stored
 from gpuml.solvers.randomized import n_power_iter
@@ -35,7 +33,7 @@ NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
 SCORE_BLOCK_BYTES = 2**25
 
 
-class PCA(Decomposition, SklearnPCA):
+class PCA(Decomposition, Generative, SklearnPCA):
     r"""Principal component analysis: the directions in which rows vary most.
 
     With the mean m of the rows, the components are the orthonormal :math:`v_1, v_2, \dots` that
@@ -194,31 +192,6 @@ class PCA(Decomposition, SklearnPCA):
 
     def _fitted(self, found, counts, n_rows, batch, solvers):
         return Principal(found.found, counts, n_rows, batch, self.whiten, solvers)
-
-    def get_covariance(self):
-        """Covariance of the generative model.
-
-        With the components V, explained variances l and noise variance s, it is
-        ``V' diag(l - s) V + s I``.
-
-        Returns
-        -------
-        cov : array of shape (n_features, n_features)
-            Where the components are.
-        """
-        check_is_fitted(self)
-        return in_kind(covariance(self), self.components_.dtype)
-
-    def get_precision(self):
-        """Inverse of `get_covariance`.
-
-        Returns
-        -------
-        precision : array of shape (n_features, n_features)
-            Where the components are.
-        """
-        check_is_fitted(self)
-        return in_kind(precision(self), self.components_.dtype)
 
     def score_samples(self, X):
         """Log-likelihood of each row under the generative model.

@@ -52,11 +52,9 @@ def images(
 
     def of_block(block, features):
         # Products of all blocks are float64, those of codes too: there is one for each row.
-        W_, fill_ = W[features, :], None if fill is None else fill[features]
-        _demand_fill(block, fill)
-        if source.by_columns:
-            return feature_rows.transposed_image(block, W_, fill_)
-        return row_products.image(block, W_, Standard(fill=fill_))
+        if fill is None and isinstance(block, Packed) and block.has_missing():
+            raise ValueError(UNFILLED)
+        return _image(source, block, W[features, :], None if fill is None else fill[features])
 
     return _read(source, work, home, of_block, block_bytes)
 
@@ -76,12 +74,8 @@ def images_and_lengths(
     xp = namespace(W)
 
     def of_block(block, features):
-        W_, mean_ = W[features, :], mean[features]
-        if source.by_columns:
-            image = feature_rows.transposed_image(block, W_, mean_)
-        else:
-            image = row_products.image(block, W_, Standard(fill=mean_))
-        lengths = _lengths(block, mean_, source.by_columns)
+        image = _image(source, block, W[features, :], mean[features])
+        lengths = _lengths(block, mean[features], source.by_columns)
         return xp.concat([image, lengths[:, None]], axis=1)
 
     found = _read(source, work, home, of_block, block_bytes)
@@ -112,9 +106,10 @@ def _read(
     return found[0] if len(found) == 1 else home.xp.concat(found)
 
 
-def _demand_fill(block, fill):
-    if fill is None and isinstance(block, Packed) and block.has_missing():
-        raise ValueError(UNFILLED)
+def _image(source, block, W, fill):
+    if source.by_columns:
+        return feature_rows.transposed_image(block, W, fill)
+    return row_products.image(block, W, Standard(fill=fill))
 
 
 def _lengths(block, mean, by_columns):

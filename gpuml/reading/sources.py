@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Place, as_array, is_array, itemsize, place_of
+from gpuml._arrays import HOST, Place, as_array, compute_place, is_array, itemsize, place_of
 from gpuml.encodings import BedFile, Packed
 
 # Blocks are of whole chunks. Where those across one side are larger than this, and those across the
@@ -32,32 +32,32 @@ class Source:
     ----------
     shape : (int, int)
         Of the matrix that the user has.
-    by_columns : bool
-        Whether blocks are of columns, transposed: their rows are features.
     slice_of : callable
         The block (an array or Packed) of a slice.
-    place : Place or None
-        Where blocks are in memory already; None where they have to be read from somewhere.
     row_bytes : int
         Of one row of a block, as it is stored.
+    of : object
+        What the user has.
+    by_columns : bool
+        Whether blocks are of columns, transposed: their rows are features.
+    place : Place or None
+        Where blocks are in memory already; None where they have to be read from somewhere.
     chunk : int
         Rows of a block that are stored together.
     codes : bool
         Whether blocks are packed codes or integers of 8 bits.
-    of : object
-        What the user has.
     may_miss : bool
         Whether values may be missing.
     """
 
     shape: tuple[int, int]
-    by_columns: bool
     slice_of: Callable[[slice], Any]
-    place: Place | None
     row_bytes: int
-    chunk: int
-    codes: bool
     of: Any
+    by_columns: bool = False
+    place: Place | None = None
+    chunk: int = 1
+    codes: bool = False
     may_miss: bool = False
 
     @property
@@ -69,6 +69,17 @@ class Source:
     def width(self) -> int:
         """Columns of each block."""
         return self.shape[0] if self.by_columns else self.shape[1]
+
+    @property
+    def home(self) -> Place:
+        """Where results are to be: in CPU memory for what is in files."""
+        return HOST if self.place is None else self.place
+
+    def work_place(self, n_readings: int, setting: str) -> Place:
+        """Where blocks are worked on, if all is read so often."""
+        where = self.of.data if isinstance(self.of, Packed) else self.of
+        n_bytes = self.length * self.row_bytes * n_readings
+        return compute_place(np.empty(0) if self.place is None else where, n_bytes, setting)
 
 
 def source_of(a: Any, by_columns: bool | None = None) -> Source:
@@ -131,30 +142,21 @@ def _width(packed):
 def _of_packed(packed):
     _check_shape(packed.shape)
     return Source(
-        shape=packed.shape,
-        by_columns=False,
-        slice_of=lambda rows: packed[rows],
+        packed.shape,
+        packed.__getitem__,
+        _width(packed),
+        packed,
         place=None if _is_file(packed.data) else place_of(packed.data),
-        row_bytes=_width(packed),
-        chunk=1,
         codes=True,
-        of=packed,
         may_miss=packed.missing,
     )
 
 
 def _of_bed(bed):
     _check_shape(bed.shape)
+    lines = bed.by_variant
     return Source(
-        shape=bed.shape,
-        by_columns=True,
-        slice_of=lambda variants: bed.by_variant[variants],
-        place=None,
-        row_bytes=-(-bed.shape[0] // 4),
-        chunk=1,
-        codes=True,
-        of=bed,
-        may_miss=True,
+        bed.shape, lines.__getitem__, -(-bed.shape[0] // 4), bed, True, codes=True, may_miss=True
     )
 
 
@@ -200,17 +202,7 @@ def _of_stored(a):
             )
         return block
 
-    return Source(
-        shape=shape,
-        by_columns=by_columns,
-        slice_of=read,
-        place=None,
-        row_bytes=row_bytes,
-        chunk=chunk,
-        codes=is_small,
-        of=a,
-        may_miss=may_miss,
-    )
+    return Source(shape, read, row_bytes, a, by_columns, None, chunk, is_small, may_miss)
 
 
 def _is_read_by_columns(shape, chunks, itemsize):
@@ -263,16 +255,7 @@ def _of_array(a, by_columns):
     def view(part):
         return x[:, part].T if by_columns else x[part, ...]
 
-    return Source(
-        shape=(n, p),
-        by_columns=by_columns,
-        slice_of=view,
-        place=place,
-        row_bytes=row_bytes,
-        chunk=1,
-        codes=is_small,
-        of=x,
-    )
+    return Source((n, p), view, row_bytes, x, by_columns, place, codes=is_small)
 
 
 def _is_file(x):

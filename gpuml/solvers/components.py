@@ -23,7 +23,7 @@ from scipy import linalg
 from gpuml._arrays import Array, is_numpy, namespace, to_host
 from gpuml._arrays.ops import constant, triangular_factor, zeros
 from gpuml._arrays.threads import blas_threads, may_limit_blas, ordered_map, threads_for_order
-from gpuml.solvers._subspace import leading_by_iteration
+from gpuml.solvers._subspace import eigh_descending, leading_by_iteration
 from gpuml.solvers.factors import Stacked, enlarging, without_rounding
 from gpuml.solvers.moments import Moments, normal_equations
 
@@ -243,11 +243,8 @@ def leading_eigh(A: Array, n_leading: int, xp) -> tuple[Array, Array]:
     if p <= ON_HOST_UP_TO_ORDER and type(A).__module__.startswith("cupy"):
         found = _lapack_eigh(to_host(A), n_leading)
         return tuple(constant(each, like=A, xp=xp) for each in found)
-    # One by one: batched eigensolvers of devices are Jacobi's, which take twice as long.
-    pairs = [xp.linalg.eigh(A[s, ...]) for s in range(A.shape[0])]
-    values = xp.flip(xp.stack([values for values, _ in pairs]), axis=-1)[:, :n_leading]
-    vectors = xp.flip(xp.stack([vectors for _, vectors in pairs]), axis=-1)[:, :, :n_leading]
-    return values, xp.matrix_transpose(vectors)
+    values, vectors = eigh_descending(A, xp)
+    return values[:, :n_leading], xp.matrix_transpose(vectors[:, :, :n_leading])
 
 
 def _lapack_eigh(A, n_leading):

@@ -16,7 +16,7 @@ References
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.ops import constant, triangular_factor
@@ -26,27 +26,12 @@ from gpuml.solvers.components import with_signs
 from gpuml.solvers.moments import atom_shifts
 
 
-class Rows(Protocol):
-    """A matrix A (n, p) that is known by its products, float64."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-
-    @property
-    def like(self) -> Array:
-        """An array of the library, on the device where products are."""
-
-    def times(self, Q: Array) -> Array:
-        """``A Q`` (n, b)."""
-
-    def transposed_times(self, Q: Array) -> Array:
-        """``A' Q`` (p, b)."""
-
-
 @dataclass(frozen=True)
 class DenseRows:
-    """Rows of a batch, less a mean (p,) where one is given; read block by block."""
+    """Rows A (n, p) of a batch, less a mean (p,) where one is given; read block by block.
+
+    Products are float64, in the library and on the device of `like`.
+    """
 
     batch: Batch
     mean: Array | None
@@ -57,18 +42,20 @@ class DenseRows:
     def shape(self) -> tuple[int, int]:
         return tuple(self.batch.X.shape)
 
-    def _pieces(self, width):
+    def _blocks(self, width):
         blocks = Blocks(self.batch, self.shape[1] + width, self.block_bytes)
         xp = blocks.place.xp
-        for piece in cut(slice(0, self.shape[0]), blocks.rows_per_block):
-            rows = xp.astype(blocks.read(piece)[0], xp.float64, copy=False)
-            yield piece, rows if self.mean is None else rows - self.mean
+        for block in cut(slice(0, self.shape[0]), blocks.rows_per_block):
+            rows = xp.astype(blocks.read(block)[0], xp.float64, copy=False)
+            yield block, rows if self.mean is None else rows - self.mean
 
     def times(self, Q: Array) -> Array:
-        return namespace(Q).concat([rows @ Q for _, rows in self._pieces(Q.shape[1])])
+        """``A Q`` (n, b)."""
+        return namespace(Q).concat([rows @ Q for _, rows in self._blocks(Q.shape[1])])
 
     def transposed_times(self, Q: Array) -> Array:
-        return sum(rows.T @ Q[piece, :] for piece, rows in self._pieces(Q.shape[1]))
+        """``A' Q`` (p, b)."""
+        return sum(rows.T @ Q[block, :] for block, rows in self._blocks(Q.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,7 @@ def dense_sums(batch: Batch, block_bytes: int | None = None) -> RowSums:
     xp = batch.work.xp
     sums, squares = xp.zeros_like(shift), xp.zeros_like(shift)
     with quiet():
-        for _, rows in DenseRows(batch, shift, shift, block_bytes)._pieces(0):
+        for _, rows in DenseRows(batch, shift, shift, block_bytes)._blocks(0):
             sums = sums + xp.sum(rows, axis=0)
             squares = squares + xp.sum(rows**2, axis=0)
         offset = sums / batch.n_rows
@@ -135,13 +122,13 @@ def sparse_products(X: Any, mean: Array) -> Array:
 
 
 def randomized_svd(
-    rows: Rows, n_components: int, n_extra: int, n_iter: int | str, random: Any
+    rows: DenseRows | SparseRows, n_components: int, n_extra: int, n_iter: int | str, random: Any
 ) -> tuple[Array, Array, Array]:
     """Leading singular values (r,), right singular vectors V (r, p), and rows ``A V'`` (n, r).
 
     Parameters
     ----------
-    rows : Rows
+    rows : DenseRows or SparseRows
     n_components : int
         r, or the smaller of the number of rows and columns where that is less.
     n_extra : int

@@ -95,7 +95,7 @@ class Matrix:
         """The numbers of a call, if they make sense for the matrix."""
         meta, kind = meta_of(self.array), self.array.dtype
         codes = isinstance(meta, Packed) or (kind.kind in "biu" and kind.itemsize == 1)
-        source = Source(self.array.shape, self.is_wide, _nothing, None, 1, 1, codes, self.array)
+        source = Source(self.array.shape, _nothing, 1, self.array, codes=codes)
         return checked_plan(source, k, n_power_iter, n_oversamples, dtype)
 
 
