@@ -1,7 +1,4 @@
-r"""The elastic-net penalty ``sum_j l1_j |v_j| + l2_j v_j^2 / 2`` as functions of arrays.
-
-All take coefficients v (..., p) and weights l1, l2 that broadcast against them; a weight of zero
-leaves its coordinate unpenalised, as an intercept wants to be. All take the namespace `xp`.
+r"""Penalties of coefficients, of which a solver asks for values, proximal maps and optimality.
 
 References
 ----------
@@ -10,33 +7,57 @@ H. Zou, T. Hastie, "Regularization and variable selection via the elastic net", 
 (2014).
 """
 
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gpuml._arrays import Array
 
 
-def value(v: Array, l1: Any, l2: Any, xp: Any) -> Array:
-    """The penalty (...) of coefficients (..., p)."""
-    return xp.sum(l1 * xp.abs(v) + 0.5 * l2 * v**2, axis=-1)
+@dataclass(frozen=True)
+class Penalty:
+    """The elastic net ``sum_j l1_j |v_j| + l2_j v_j^2 / 2`` of coefficients v (..., p).
 
-
-def soft_threshold(z: Array, l1: Any, xp: Any) -> Array:
-    """The v that minimises ``(v - z)^2 / 2 + l1 |v|``."""
-    left = xp.abs(z) - l1
-    return xp.where(left > 0, xp.sign(z) * left, xp.zeros_like(z))
-
-
-def prox(z: Array, step: Any, l1: Any, l2: Any, xp: Any) -> Array:
-    """The v that minimises ``(v - z)^2 / (2 step) + l1 |v| + l2 v^2 / 2``."""
-    return soft_threshold(z, step * l1, xp) / (1 + step * l2)
-
-
-def violation(v: Array, slope: Array, l1: Any, xp: Any) -> Array:
-    """How far ``-slope`` is from the subdifferential of ``l1 |v|``, per coordinate.
-
-    `slope` (..., p) is the gradient of all that is smooth, the l2 part included. Zero everywhere
-    means that v is optimal.
+    Attributes
+    ----------
+    l1, l2 : arrays or numbers
+        They broadcast against v; 0 leaves a coordinate unpenalised, as an intercept wants to be.
+    used : array or number
+        0 for coordinates that stay 0, as an intercept that is not fitted; else 1.
     """
-    inside = xp.abs(slope) - l1
-    at_zero = xp.where(inside > 0, inside, xp.zeros_like(inside))
-    return xp.where(v == 0, at_zero, xp.abs(slope + xp.sign(v) * l1))
+
+    l1: Any
+    l2: Any
+    used: Any = 1.0
+
+    def value(self, v: Array, xp: Any) -> Array:
+        """The penalty (...) of coefficients (..., p)."""
+        return xp.sum(self.l1 * xp.abs(v) + 0.5 * self.l2 * v**2, axis=-1)
+
+    def prox(self, z: Array, step: Any, xp: Any) -> Array:
+        """The v that minimises ``(v - z)^2 / (2 step)`` plus the penalty."""
+        left = xp.abs(z) - step * self.l1
+        kept = xp.where(left > 0, xp.sign(z) * left, xp.zeros_like(z))
+        return kept / (1 + step * self.l2) * self.used
+
+    def violation(self, v: Array, slope: Array, xp: Any) -> Array:
+        """How far ``-slope`` is from the subdifferential of the l1 part, per coordinate.
+
+        `slope` (..., p) is the gradient of all that is smooth, the l2 part included. Zero
+        everywhere means that v is optimal.
+        """
+        inside = xp.abs(slope) - self.l1
+        at_zero = xp.where(inside > 0, inside, xp.zeros_like(inside))
+        return xp.where(v == 0, at_zero, xp.abs(slope + xp.sign(v) * self.l1))
+
+    def along(self, v: Array, direction: Array, xp: Any, *, behind: bool = False) -> Array:
+        """Derivatives (..., p) of the l1 part along a direction: ahead of v, or behind it.
+
+        They differ where coefficients are zero, as many are right at the end of a step.
+        """
+        size = -xp.abs(direction) if behind else xp.abs(direction)
+        return self.l1 * xp.where(v == 0, size, xp.sign(v) * direction)
+
+    def select(self, index: Array, xp: Any) -> "Penalty":
+        """Those of some candidates, where all three have a leading axis of these."""
+        values = {f.name: xp.take(getattr(self, f.name), index, axis=0) for f in fields(self)}
+        return replace(self, **values)

@@ -71,7 +71,8 @@ RULES = {
         "sklearn.base",
     ),
     "gpuml.linear_model": (
-        *(*MODELS, "gpuml._cuml", "gpuml.designs", "gpuml.losses", "gpuml.resampling"),
+        *(*MODELS, "gpuml._cuml", "gpuml.designs", "gpuml.losses", "gpuml.penalties"),
+        "gpuml.resampling",
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (

@@ -16,12 +16,13 @@ from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Dense, Design, Divided, Mapped, Sparse
 from gpuml.linear_model._models import Models
 from gpuml.losses import Loss
+from gpuml.penalties import Penalty
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.loss_models import Options, Penalties, solve
+from gpuml.solvers.loss_models import Options, solve
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 from gpuml.solvers.sparse_rows import SparseBatch, folds_without_rows
@@ -172,28 +173,29 @@ def fit_loss(
     total = data.total_weights()
     units = namespace(total).ones_like(total) if family.of_mean else total
     n_features = data.design.shape[1]
-    penalties = penalties_of(strengths, total, units, n_features, family.weightless)
+    penalty = penalty_of(strengths, total, units, n_features, family.weightless)
     rarest = 0
     if start is None:
-        start, rarest = _without_features(data, penalties), family.rarest
-    return family.loss, _solve(data, penalties, start, options, strengths, rarest)
+        start, rarest = _without_features(data, penalty), family.rarest
+    return family.loss, _solve(data, penalty, start, options, strengths, rarest)
 
 
-def _without_features(data, penalties):
+def _without_features(data, penalty):
     """Where to begin (C, S, k, q): at models without features, where their minimum is known."""
     xp = data.place.xp
-    shape = (*penalties.l2.shape, data.n_vectors, penalties.n_features + 1)
-    start = xp.zeros(shape, dtype=xp.float64, device=device_of(penalties.l2))
+    n_candidates, n_splits, _, q = penalty.l2.shape
+    shape = (n_candidates, n_splits, data.n_vectors, q)
+    start = xp.zeros(shape, dtype=xp.float64, device=device_of(penalty.l2))
     if data.loss.link is None:
         return start
-    level = data.loss.link(mean_targets(data), xp)[None, :] * penalties.intercept[:, None]
-    return start + level[..., None, None] * penalties.ends
+    level = data.loss.link(mean_targets(data), xp)[:, None, None] * penalty.used[..., -1:]
+    return xp.concat([start[..., :-1], start[..., -1:] + level], axis=-1)
 
 
-def _solve(data, penalties, start, options, strengths, rarest):
+def _solve(data, penalty, start, options, strengths, rarest):
     has_l1 = any(s.l1 > 0 for s in strengths)
     try:
-        found = solve(data, penalties, start, options, has_l1=has_l1, rarest=rarest)
+        found = solve(data, penalty, start, options, has_l1=has_l1, rarest=rarest)
         with quiet():
             check_squares(found.violation**2, np)  # of models that took no step, too
         return found
@@ -291,10 +293,10 @@ def row_weights(folds: Folds, factors: Array | None) -> Array | None:
     return weights
 
 
-def penalties_of(
+def penalty_of(
     strengths: Sequence[Strength], total: Array, units: Array, n_features: int, weightless: str
-) -> Penalties:
-    """Penalties in units of the mean loss.
+) -> Penalty:
+    """The penalty of coefficients (C, S, k, q) in units of the mean loss.
 
     Parameters
     ----------
@@ -324,7 +326,10 @@ def penalties_of(
     fine = weighs & xp.all(xp.isfinite(l2 + l1), axis=0)
     unfit = np.flatnonzero(~to_host(fine)).tolist()
     refuse({s: _why_unfit(float(total[s]), weightless) for s in unfit}, total.shape[0])
-    return Penalties(l2, l1, intercept, n_features)
+    numbers = xp.arange(n_features + 1, device=device_of(total))
+    ends = xp.astype(numbers == n_features, xp.float64)  # 1 for the intercept
+    l1, l2 = (a[..., None, None] * (1.0 - ends) for a in (l1, l2))
+    return Penalty(l1, l2, 1.0 - (1.0 - intercept[:, None, None, None]) * ends)
 
 
 def _why_unfit(total, weightless):

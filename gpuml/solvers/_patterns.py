@@ -8,7 +8,7 @@ from scipy.linalg import lapack
 from gpuml._arrays import Array, device_of, is_numpy, to_host
 from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import threads_for_order
-from gpuml.penalties import violation
+from gpuml.penalties import Penalty
 
 # Bound on the workspace of a batch of matrices.
 DEVICE_BYTES = 2**30
@@ -27,19 +27,18 @@ WORTH_SKIPPING = 256
 class Quadratic:
     """``v'Hv/2 - g'v + sum_j (l1_j |v_j| + l2_j v_j^2/2)`` with a unit diagonal of H.
 
-    H (B, p, p); g, l1, l2 (B, m, p); `dead` marks coordinates that stay at zero.
+    H (B, p, p); g, l1 and l2 (B, m, p); `dead` marks coordinates that stay at zero.
     """
 
     H: Array
     g: Array
-    l1: Array
-    l2: Array
+    penalty: Penalty
     dead: Array
 
     def relative_violation(self, v, xp, slope=None):
         """Largest violation of the optimality conditions (B, m), relative to the largest of g."""
         slope = times(self, v) - self.g if slope is None else slope
-        found = xp.where(self.dead, xp.zeros_like(v), violation(v, slope, self.l1, xp))
+        found = xp.where(self.dead, xp.zeros_like(v), self.penalty.violation(v, slope, xp))
         return xp.max(found, axis=-1) / self.size(xp)
 
     def size(self, xp):
@@ -57,9 +56,9 @@ def times(problem: Quadratic, v: Array) -> Array:
     """``(H + l2) v`` for v (B, m, p)."""
     if is_numpy(v) and v.shape[-1] >= WORTH_SKIPPING:
         return np.stack([_few_rows(x, H) for x, H in zip(v, problem.H, strict=True)]) + (
-            problem.l2 * v
+            problem.penalty.l2 * v
         )
-    return v @ problem.H + problem.l2 * v
+    return v @ problem.H + problem.penalty.l2 * v
 
 
 def _few_rows(v, H):
@@ -97,7 +96,7 @@ def _solve_each(problem, mask, rhs, todo):
         for b, m in np.argwhere(todo):
             A = np.flatnonzero(mask[b, m])
             if len(A):
-                l2 = problem.l2[b, m, A]
+                l2 = problem.penalty.l2[b, m, A]
                 u[b, m, A], solved[b, m] = solve_one(problem.H[b], A, l2, rhs[b, m, A])
     return u, solved
 
@@ -136,7 +135,7 @@ def _solve_masked(problem, mask, rhs, todo, xp):
     B, m, p = rhs.shape
     device = device_of(rhs)
     chosen = np.flatnonzero(todo.ravel())
-    mask, rhs, l2 = (xp.reshape(a, (B * m, p)) for a in (mask, rhs, problem.l2))
+    mask, rhs, l2 = (xp.reshape(a, (B * m, p)) for a in (mask, rhs, problem.penalty.l2))
     sizes = to_host(xp.sum(xp.astype(mask, xp.int64), axis=-1))[chosen]
     chosen = chosen[np.argsort(sizes, kind="stable")]
     sizes = np.sort(sizes)

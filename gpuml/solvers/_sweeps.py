@@ -12,12 +12,10 @@ J. Friedman, T. Hastie, R. Tibshirani, "Regularization paths for generalized lin
 coordinate descent", Journal of Statistical Software 33 (2010).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpuml._arrays.ops import EPS
-from gpuml.penalties import violation
+from gpuml.penalties import Penalty
 from gpuml.solvers._coordinates import descend_gram
 from gpuml.solvers._patterns import Quadratic, solve_one
 
@@ -31,20 +29,10 @@ MOST_WORK = 1_000_000_000
 FIRST_ACTIVE = 64
 
 
-@dataclass
-class _Model:
-    """One problem of a batch: matrix (p, p) with a unit diagonal, and vectors (p,)."""
-
-    H: np.ndarray
-    g: np.ndarray
-    l1: np.ndarray
-    l2: np.ndarray
-    dead: np.ndarray
-
-    def slack(self, v, tol):
-        """What rounding and `tol` leave of a violation."""
-        size = np.abs(self.g).max()
-        return size * tol + 4 * EPS * (size + np.abs(v).sum())
+def _slack(model, v, tol):
+    """What rounding and `tol` leave of a violation of one model (p,)."""
+    size = np.abs(model.g).max()
+    return size * tol + 4 * EPS * (size + np.abs(v).sum())
 
 
 def solve_by_sweeps(
@@ -74,8 +62,8 @@ def solve_by_sweeps(
     v = v.copy()
     n_sweeps = np.zeros(todo.shape, dtype=int)
     for i, j in np.argwhere(todo):
-        vectors = (x[i, j] for x in (problem.g, problem.l1, problem.l2, problem.dead))
-        model = _Model(problem.H[i], *vectors)
+        penalty = Penalty(problem.penalty.l1[i, j], problem.penalty.l2[i, j])
+        model = Quadratic(problem.H[i], problem.g[i, j], penalty, problem.dead[i, j])
         found, count = _solve(model, v[i, j], tol, max_sweeps)
         if found is not None:
             v[i, j], n_sweeps[i, j] = found, count
@@ -116,7 +104,7 @@ def approach(
     for _ in range(0, max_sweeps, SWEEPS):
         some = np.flatnonzero(v)
         slope = v[some] @ H[some] + l2 * v - g
-        wrong = violation(v, slope, l1, np) * live
+        wrong = Penalty(l1, l2).violation(v, slope, np) * live
         if wrong.max() <= allowed:
             break
         if not penalised.any():
@@ -141,7 +129,7 @@ def approach(
 def _solve(model, v, tol, max_sweeps):
     """The solution, or None; and the sweeps."""
     # A coordinate without an l1 part has no sign to be found.
-    if not (model.l1[~model.dead] > 0).all():
+    if not (model.penalty.l1[~model.dead] > 0).all():
         return None, 0
     v = v.copy()
     n_sweeps = work = 0
@@ -161,7 +149,7 @@ def _solve(model, v, tol, max_sweeps):
 def _swept(model, v, active, count):
     """Coefficients of the active coordinates after some sweeps over them."""
     H = np.ascontiguousarray(model.H[np.ix_(active, active)])
-    vectors = (x[active] for x in (model.g, v, model.l1, model.l2))
+    vectors = (x[active] for x in (model.g, v, model.penalty.l1, model.penalty.l2))
     return descend_gram(H, *vectors, tol=SWEPT, max_iter=count)
 
 
@@ -177,9 +165,11 @@ def _on_signs(model, v, most):
         some = np.flatnonzero(v)
         work += len(some) ** 3 // 3
         here, signs = v[some], np.sign(v[some])
-        slope = model.g[some] - model.H[some] @ v - model.l2[some] * here
+        slope = model.g[some] - model.H[some] @ v - model.penalty.l2[some] * here
         # Where columns are tied the step is a long one, to where one of them is at zero.
-        step, _ = solve_one(model.H, some, model.l2[some], slope - model.l1[some] * signs)
+        step, _ = solve_one(
+            model.H, some, model.penalty.l2[some], slope - model.penalty.l1[some] * signs
+        )
         if not np.isfinite(step).all():
             break
         crosses = (here + step) * signs <= 0
@@ -195,7 +185,7 @@ def _on_signs(model, v, most):
 def _excess(model, v):
     """How far coordinates at zero are from being content there (p,); -inf elsewhere."""
     some = np.flatnonzero(v)
-    excess = np.abs(model.g - v[some] @ model.H[some]) - model.l1
+    excess = np.abs(model.g - v[some] @ model.H[some]) - model.penalty.l1
     excess[(v != 0) | model.dead] = -np.inf
     return excess
 
@@ -203,7 +193,7 @@ def _excess(model, v):
 def _joined(model, v, tol):
     """Coordinates that are not zero, and the worst of those that want to leave it."""
     excess = _excess(model, v)
-    missing = np.flatnonzero(excess > model.slack(v, tol))
+    missing = np.flatnonzero(excess > _slack(model, v, tol))
     return _with_worst(np.flatnonzero(v), missing, excess)
 
 
@@ -215,7 +205,7 @@ def _with_worst(active, missing, excess):
 
 def _is_solved(model, v, tol):
     some = np.flatnonzero(v)
-    slope = model.g - v[some] @ model.H[some] - model.l2 * v
-    wrong = np.abs(slope[some] - np.sign(v[some]) * model.l1[some])
-    slack = model.slack(v, tol)
+    slope = model.g - v[some] @ model.H[some] - model.penalty.l2 * v
+    wrong = np.abs(slope[some] - np.sign(v[some]) * model.penalty.l1[some])
+    slack = _slack(model, v, tol)
     return bool((wrong <= slack).all() and (_excess(model, v) <= slack).all())

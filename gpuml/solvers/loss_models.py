@@ -10,18 +10,19 @@ costs in units of passes: never more than the passes since the last time did.
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace
+from gpuml._arrays import Array, namespace
 from gpuml._arrays.threads import one_blas_thread
+from gpuml.penalties import Penalty
 from gpuml.solvers.lbfgs import Solved, minimise
-from gpuml.solvers.loss_rows import LossRows, gradients, own_threads
+from gpuml.solvers.loss_rows import LossRows, own_threads
 from gpuml.solvers.newton import (
     Diagonal,
     Inverse,
+    Objective,
     diagonal_inverse,
     inverse_curvature,
 )
@@ -75,61 +76,10 @@ GPU_COSTS = Costs(one_pass=1e10, one_matrix=4e9, one_inverse=25.0, float32=1.0)
 
 
 @dataclass(frozen=True)
-class Penalties:
-    """Penalties (C, S) of each model, in units of the mean loss, and who has an intercept (C,)."""
-
-    l2: Array
-    l1: Array
-    intercept: Array
-    n_features: int
-
-    @cached_property
-    def ridge(self) -> Array:
-        """l2 penalties (C, S, 1, q) of the coefficients, and 0 for the intercept."""
-        return self.l2[..., None, None] * (1.0 - self.ends)
-
-    @cached_property
-    def lasso(self) -> Array:
-        """l1 penalties (C, S, 1, q) of the coefficients, and 0 for the intercept."""
-        return self.l1[..., None, None] * (1.0 - self.ends)
-
-    @cached_property
-    def used(self) -> Array:
-        """(C, 1, 1, q): 0 for intercepts that are not fitted, else 1."""
-        return 1.0 - (1.0 - self.intercept[:, None, None, None]) * self.ends
-
-    @property
-    def ends(self) -> Array:
-        """(q,): 1 for the intercept, 0 for coefficients."""
-        xp = namespace(self.l2)
-        ends = xp.zeros((self.n_features + 1,), dtype=xp.float64, device=device_of(self.l2))
-        ends[-1] = 1.0
-        return ends
-
-    def __getitem__(self, some: slice) -> "Penalties":
-        """Those of neighbouring candidates."""
-        return Penalties(self.l2[some, :], self.l1[some, :], self.intercept[some], self.n_features)
-
-    def select(self, index: Array) -> "Penalties":
-        """Those of some candidates."""
-        xp = namespace(index)
-        l2, l1, intercept = (xp.take(a, index, axis=0) for a in (self.l2, self.l1, self.intercept))
-        return Penalties(l2, l1, intercept, self.n_features)
-
-
-@dataclass(frozen=True)
-class SmoothProblem:
+class SmoothProblem(Objective):
     """The smooth part of the objective of a grid of models, and a preconditioner for it."""
 
-    data: LossRows
-    total: Array
-    penalties: Penalties
     inverse: Inverse | Diagonal
-
-    def gradient(self, W: Array) -> Array:
-        """Gradients (C, S, k, q) at models W."""
-        G = gradients(self.data, W) / self.total[:, None, None] + self.penalties.ridge * W
-        return G * self.penalties.used
 
     def precondition(self, G: Array) -> Array:
         """Approximate Newton steps; those of coupled vectors sum to 0, which no loss notices."""
@@ -140,16 +90,10 @@ class SmoothProblem:
 
     def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SmoothProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
-        l2, intercept = self.penalties.l2, self.penalties.intercept
-        return replace(self, inverse=rows.ask(_inverse_at, W, l2, intercept, shared))
+        return replace(self, inverse=rows.ask(_inverse_at, W, self.penalty, shared))
 
-    def select(self, candidates: np.ndarray) -> "SmoothProblem":
-        """The problem of some candidates."""
-        xp = namespace(self.total)
-        index = xp.asarray(candidates, device=device_of(self.total))
-        return replace(
-            self, penalties=self.penalties.select(index), inverse=self.inverse.select(index)
-        )
+    def _selected(self, index, xp):
+        return {"inverse": self.inverse.select(index)}
 
 
 @dataclass(frozen=True)
@@ -179,7 +123,7 @@ class Options:
 
 def solve(
     data: LossRows,
-    penalties: Penalties,
+    penalty: Penalty,
     start: Array,
     options: Options,
     *,
@@ -191,7 +135,9 @@ def solve(
     Parameters
     ----------
     data : LossRows
-    penalties : Penalties
+    penalty : Penalty
+        Of coefficients (C, S, k, q), in units of the mean loss: l1 and l2 (C, S, 1, q), used
+        (C, 1, 1, q).
     start : array (C, S, k, q)
         Where to begin.
     options : Options
@@ -214,12 +160,13 @@ def solve(
     with one_blas_thread() if data.place.kind == "numpy" else nullcontext():
         for first in range(0, start.shape[0], size):
             some = slice(first, min(first + size, start.shape[0]))
-            parts.append(method(data, penalties[some], start[some, ...], options, rarest))
+            own = Penalty(*(a[some, ...] for a in (penalty.l1, penalty.l2, penalty.used)))
+            parts.append(method(data, own, start[some, ...], options, rarest))
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _inverse_at(rows, W, l2, intercept, shared):
-    return inverse_curvature(rows, W, l2, intercept, rows.total_weights(), shared=shared)
+def _inverse_at(rows, W, penalty, shared):
+    return inverse_curvature(rows, W, penalty, rows.total_weights(), shared=shared)
 
 
 def _bytes_per_candidate(start, options):
@@ -242,7 +189,7 @@ def _joined(parts):
 
 
 def solve_smooth(
-    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+    data: LossRows, penalty: Penalty, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` without l1 penalties."""
     xp = data.place.xp
@@ -250,11 +197,11 @@ def solve_smooth(
         # The penalty has its minimum where the coefficients of all vectors sum to zero.
         start = start - xp.mean(start, axis=2, keepdims=True)
     if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
-        start = _near_minimum(data, penalties, start, options, rarest)
-    return _solve(data, penalties, start, options)
+        start = _near_minimum(data, penalty, start, options, rarest)
+    return _solve(data, penalty, start, options)
 
 
-def _near_minimum(data, penalties, start, options, rarest):
+def _near_minimum(data, penalty, start, options, rarest):
     """The minimum for an evenly spaced sample of rows, where that is cheap and near."""
     step = data.n_rows // _sample_size(data)
     fits = 8 * (data.n_rows // max(step, 1)) * data.n_features <= options.memory
@@ -264,21 +211,19 @@ def _near_minimum(data, penalties, start, options, rarest):
     # The gradient of the sample differs from that of all rows by about 1 / (2 sqrt(rows)).
     noise = SAMPLE_NOISE / sample.n_rows**0.5
     coarse = replace(options, tol=max(options.tol, noise), max_iter=SAMPLE_MAX_ITER)
-    return sample.ask(_minimum, penalties, start, coarse)
+    return sample.ask(_minimum, penalty, start, coarse)
 
 
-def _minimum(rows, penalties, start, options):
-    return _solve(rows, penalties, start, options).W
+def _minimum(rows, penalty, start, options):
+    return _solve(rows, penalty, start, options).W
 
 
 def solve_sparse(
-    data: LossRows, penalties: Penalties, start: Array, options: Options, rarest: int
+    data: LossRows, penalty: Penalty, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` where some penalties have an l1 part."""
     xp = data.place.xp
-    problem = SparseProblem(
-        data, data.total_weights(), penalties.ridge, penalties.lasso, penalties.used
-    )
+    problem = SparseProblem(data, data.total_weights(), penalty)
     refresh = Refresh(data, start.shape, options.memory, proximal=True)
     many = start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS
     if many and data.loss.bound is not None:
@@ -289,19 +234,20 @@ def solve_sparse(
     if not data.loss.coupled:
         return solved
     # The same added to all intercepts changes nothing: let their sum be zero.
-    mean = xp.mean(solved.W, axis=2, keepdims=True)
-    return replace(solved, W=solved.W - penalties.ends * mean)
+    coef, level = solved.W[..., :-1], solved.W[..., -1:]
+    level = level - xp.mean(level, axis=2, keepdims=True)
+    return replace(solved, W=xp.concat([coef, level], axis=-1))
 
 
 def _sample_size(data):
     return max(SMALLEST_SAMPLE, SAMPLE_ROWS * (data.n_features + 1))
 
 
-def _solve(data, penalties, start, options):
+def _solve(data, penalty, start, options):
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
     sample = data.every(max(1, data.n_rows // few))
-    inverse = sample.ask(diagonal_inverse, penalties.l2, penalties.intercept)
-    problem = SmoothProblem(data, data.total_weights(), penalties, inverse)
+    inverse = sample.ask(diagonal_inverse, penalty)
+    problem = SmoothProblem(data, data.total_weights(), penalty, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
     return minimise(
         problem,

@@ -8,7 +8,7 @@ and curvature c. Where it has k margins that are coupled, with curvatures c_j, t
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lapack
@@ -18,8 +18,9 @@ from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gra
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
+from gpuml.penalties import Penalty
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
+from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
@@ -28,6 +29,39 @@ BATCHED_ORDER = 160
 # Workspace for weighted copies of rows.
 CPU_COPY_BYTES = 2**22
 GPU_COPY_BYTES = 2**29
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Mean loss plus penalty of a grid (C, S) of models.
+
+    Attributes
+    ----------
+    data : LossRows
+    total : array (S,)
+        Sums of the weights.
+    penalty : Penalty
+        Of coefficients (C, S, k, q).
+    """
+
+    data: LossRows
+    total: Array
+    penalty: Penalty
+
+    def gradient(self, W: Array) -> Array:
+        """Gradients (C, S, k, q) of all but the l1 part at models W."""
+        G = gradients(self.data, W) / self.total[:, None, None] + self.penalty.l2 * W
+        return G * self.penalty.used
+
+    def select(self, candidates: np.ndarray) -> Self:
+        """The problem of some candidates."""
+        xp = namespace(self.total)
+        index = xp.asarray(candidates, device=device_of(self.total))
+        return replace(self, penalty=self.penalty.select(index, xp), **self._selected(index, xp))
+
+    def _selected(self, index, xp):
+        """What else there is of each candidate, of some of them."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -76,25 +110,24 @@ class Diagonal:
         return Diagonal(*(xp.take(a, index, axis=0) for a in (self.inverse, self.centre)))
 
 
-def diagonal_inverse(sample: LossRows, l2: Array, intercept: Array) -> Diagonal:
+def diagonal_inverse(sample: LossRows, penalty: Penalty) -> Diagonal:
     """Preconditioner from the variances of the features alone.
 
     Parameters
     ----------
     sample : LossRows
         Some of the rows.
-    l2 : array (C, S)
-    intercept : array (C,)
-        1.0 where an intercept is fitted, 0.0 where not.
+    penalty : Penalty
+        Of coefficients (C, S, k, q).
     """
     xp = sample.place.xp
     with quiet():
         mean, variance = sample.design.spread()  # (1 or S, p)
         check_squares(variance + mean**2, xp)
     curved = sample.loss.typical(sample.n_vectors, partial(_mean_target, sample))
-    fitted = intercept[:, None, None]
+    fitted = penalty.used[:, :, 0, -1:]
     # Without an intercept it is the squares that count, not the variances.
-    h = l2[..., None] + curved * (variance + (1.0 - fitted) * mean**2)  # (C, S, p)
+    h = penalty.l2[:, :, 0, :-1] + curved * (variance + (1.0 - fitted) * mean**2)  # (C, S, p)
     h = xp.where(h > 0, h, xp.ones_like(h))
     last = fitted / curved * xp.ones_like(h[..., :1])
     inverse = xp.concat([1.0 / h, last], axis=-1)
@@ -135,9 +168,9 @@ def _sums_of_target(sample):
 
 
 def inverse_curvature(
-    data: LossRows, W: Array, l2: Array, intercept: Array, total: Array, *, shared: bool
+    data: LossRows, W: Array, penalty: Penalty, total: Array, *, shared: bool
 ) -> Inverse:
-    """Inverse Hessians of (sum of weighted losses) / total + l2/2 |w|^2.
+    """Inverse Hessians of (sum of weighted losses) / total + penalty.
 
     Parameters
     ----------
@@ -145,19 +178,19 @@ def inverse_curvature(
         All rows, or a sample of them.
     W : array (C, S, k, q)
         Where to take derivatives.
-    l2 : array (C, S)
-    intercept : array (C,)
-        1.0 where an intercept is fitted, 0.0 where not.
+    penalty : Penalty
+        Of coefficients (C, S, k, q), without an l1 part.
     total : array (S,)
         Sums of the weights of `data`.
     shared : bool
         Whether the splits of a candidate share one matrix, at the mean of their W and weights.
     """
     if shared:
-        l2 = namespace(l2).mean(l2, axis=1, keepdims=True)
+        l2 = namespace(penalty.l2).mean(penalty.l2, axis=1, keepdims=True)
+        penalty = replace(penalty, l2=l2)
     H = mean_second_derivatives(data, W, total, shared=shared)
     k, q = W.shape[-2:]
-    return Inverse(_inverted(H, l2, intercept, k, q, data))
+    return Inverse(_inverted(H, penalty, k, q, data))
 
 
 def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
@@ -294,13 +327,11 @@ def _block_diagonal(blocks, xp):
     return xp.reshape(spread, (k * q, k * q))
 
 
-def _inverted(H, l2, intercept, k, q, data):
+def _inverted(H, penalty, k, q, data):
     """Inverse of Hessians plus penalty; 0 for intercepts that are not fitted."""
     xp = data.place.xp
-    ends = xp.zeros((q,), dtype=xp.float64, device=device_of(H))
-    ends[-1] = 1.0
-    used = xp.tile(1.0 - (1.0 - intercept)[:, None, None] * ends, (1, 1, k))  # (C, 1, k q)
-    penalty = xp.tile(l2[..., None] * (1.0 - ends), (1, 1, k))  # (C, S, k q)
+    # (C, 1, k q) and (C, S, k q)
+    used, penalty = (xp.tile(a[:, :, 0, :], (1, 1, k)) for a in (penalty.used, penalty.l2))
     H = H * used[..., :, None] * used[..., None, :]
     diagonal = xp.linalg.diagonal(H) + penalty
     scale = 1.0 / xp.sqrt(xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))

@@ -91,7 +91,7 @@ def follow_path(
     while (todo := todo & (n_iter < max_iter)).any():
         n_iter = n_iter + todo
         g = _between(paths.g0, problem.g, np.where(paths.walks > 0, 1.0, paths.t + paths.step), xp)
-        rhs = g - problem.l1 * paths.signs
+        rhs = g - problem.penalty.l1 * paths.signs
         u, solved = solve_on(problem, paths.signs != 0, rhs, todo, xp)
         leaping, walking = todo & (paths.walks == 0), todo & (paths.walks > 0)
         if leaping.any():
@@ -170,7 +170,7 @@ def _walk(problem, paths, u, solved, g, todo, xp):
 
 def _first_exchange(problem, v, u, slope, slope_u, paths, xp):
     """The share of the way from v to u that keeps all signs, and the signs after it."""
-    signs, l1 = paths.signs, problem.l1
+    signs, l1 = paths.signs, problem.penalty.l1
     far = xp.full_like(v, xp.inf)
     crosses = (signs != 0) & (u * signs < 0) & (l1 > 0)
     gap = xp.where(crosses, v - u, xp.ones_like(v))
@@ -206,11 +206,13 @@ def _wanted_slope(problem, v, slope, xp):
     """A slope for which v would be optimal, near the one at v."""
     # Slopes that are too steep are shrunk together, as a larger l1 would do. Cutting each at its
     # own l1 would let all of them leave zero at one moment of the path, and most only to return.
-    penalised = problem.l1 > 0
-    steep = xp.abs(slope) / xp.where(penalised, problem.l1, xp.ones_like(slope))
+    penalised = problem.penalty.l1 > 0
+    steep = xp.abs(slope) / xp.where(penalised, problem.penalty.l1, xp.ones_like(slope))
     steepest = xp.max(xp.where(penalised & (v == 0), steep, xp.zeros_like(v)), axis=-1)[..., None]
     shrunk = slope / xp.where(steepest > 1, steepest, xp.ones_like(steepest))
-    return xp.where(v == 0, xp.where(penalised, shrunk, xp.zeros_like(v)), -xp.sign(v) * problem.l1)
+    return xp.where(
+        v == 0, xp.where(penalised, shrunk, xp.zeros_like(v)), -xp.sign(v) * problem.penalty.l1
+    )
 
 
 def _between(g0, g, t, xp):
@@ -221,7 +223,7 @@ def _between(g0, g, t, xp):
 def _next_signs(problem, v, base, g0, t, xp):
     """The signs at v, and those of coordinates that would leave zero if g moved on to t."""
     slope = times(problem, v) - _between(g0, problem.g, t, xp)
-    leaves = (base == 0) & (xp.abs(slope) > problem.l1) & ~problem.dead
+    leaves = (base == 0) & (xp.abs(slope) > problem.penalty.l1) & ~problem.dead
     return xp.where(leaves, -xp.sign(slope), base)
 
 
@@ -230,12 +232,12 @@ def _check(problem, u, g, signs, tol, xp):
     zero = xp.zeros_like(u)
     size = problem.size(xp)[..., None]
     slack = size * tol + 4 * EPS * (size + xp.sum(xp.abs(u), axis=-1)[..., None])
-    wrong = (signs != 0) & (u * signs < 0) & (problem.l1 > 0)
+    wrong = (signs != 0) & (u * signs < 0) & (problem.penalty.l1 > 0)
     # A coefficient of the size of rounding has no sign: zero is as good.
     tiny = wrong & (xp.abs(u) <= slack)
     u = xp.where(tiny, zero, u)
     slope = times(problem, u) - g
-    leaves = (signs == 0) & (xp.abs(slope) > problem.l1 + slack) & ~problem.dead
+    leaves = (signs == 0) & (xp.abs(slope) > problem.penalty.l1 + slack) & ~problem.dead
     out = wrong & ~tiny
     exchanged = xp.where(out, zero, xp.where(leaves, -xp.sign(slope), signs))
     return u, exchanged, xp.sum(xp.astype(out | leaves, xp.int64), axis=-1)

@@ -32,7 +32,7 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
 from gpuml._arrays.ops import EPS, constant
-from gpuml.penalties import soft_threshold
+from gpuml.penalties import Penalty
 from gpuml.solvers._patterns import Quadratic, solve_on, times
 from gpuml.solvers._sweeps import solve_by_sweeps
 from gpuml.solvers.pivoting import follow_path
@@ -188,14 +188,14 @@ def _scaled(H, g, xp):
     scale = scale[:, None, :]
     zero = xp.zeros_like(g)
     dead = xp.broadcast_to(~positive[:, None, :], g.shape)
-    return Quadratic(H, xp.where(dead, zero, g / scale), zero, zero, dead), scale
+    return Quadratic(H, xp.where(dead, zero, g / scale), Penalty(zero, zero), dead), scale
 
 
 def _penalised(problem, l1, l2, scale, xp):
     zero = xp.zeros_like(problem.g)
     # NumPy's own floats do not mix with arrays of every library.
     l1, l2 = (float(x) if isinstance(x, float) else x for x in (l1, l2))
-    return replace(problem, l1=l1 / scale + zero, l2=l2 / scale**2 + zero)
+    return replace(problem, penalty=Penalty(l1 / scale + zero, l2 / scale**2 + zero))
 
 
 # ---------------------------------------------------------------- descent
@@ -236,13 +236,14 @@ def _descend(problem, v, n_iter, tol, max_iter, xp):
 
 def _point(problem, v, xp):
     slope = times(problem, v) - problem.g
-    value = xp.sum(0.5 * v * (slope - problem.g) + problem.l1 * xp.abs(v), axis=-1)
+    value = xp.sum(0.5 * v * (slope - problem.g) + problem.penalty.l1 * xp.abs(v), axis=-1)
     return _Point(v, slope, value)
 
 
 def _jacobi_step(problem, point, mask, xp):
-    curvature = 1.0 + problem.l2
-    target = soft_threshold(point.v - point.slope / curvature, problem.l1 / curvature, xp)
+    # With the curvature of the l2 part, which the slope has too.
+    step = 1.0 / (1.0 + problem.penalty.l2)
+    target = replace(problem.penalty, l2=0.0).prox(point.v - step * point.slope, step, xp)
     step = xp.where(mask & ~problem.dead, target - point.v, xp.zeros_like(point.v))
     return _point(problem, _along_ray(problem, point, step, xp), xp)
 
@@ -250,15 +251,15 @@ def _jacobi_step(problem, point, mask, xp):
 def _newton_step(problem, point, todo, xp):
     """From the signs of v, and of what wants to leave zero, the better of two candidates."""
     v, slope = point.v, point.slope
-    leaves_zero = (v == 0) & (xp.abs(slope) > problem.l1) & ~problem.dead
+    leaves_zero = (v == 0) & (xp.abs(slope) > problem.penalty.l1) & ~problem.dead
     signs = xp.where(leaves_zero, -xp.sign(slope), xp.sign(v))
-    rhs = -(slope + signs * problem.l1)
+    rhs = -(slope + signs * problem.penalty.l1)
     step, _ = solve_on(problem, signs != 0, rhs, todo, xp)
     # A coordinate must leave zero on the side it was promised, or the step may ascend.
     step = xp.where((v == 0) & (step * signs < 0), xp.zeros_like(step), step)
     along = _point(problem, _along_ray(problem, point, step, xp), xp)
     full = v + step
-    crossed = (full * signs < 0) & (problem.l1 > 0)
+    crossed = (full * signs < 0) & (problem.penalty.l1 > 0)
     full = _point(problem, xp.where(crossed, xp.zeros_like(full), full), xp)
     return _where(full.value < along.value, full, along, xp)
 
@@ -280,10 +281,10 @@ def _along_ray(problem, point, step, xp):
     # Along directions that H does not see, rounding must not pass for a curvature that is tiny.
     bend = bend + EPS * xp.sum(xp.abs(step), axis=-1) ** 2
     side = xp.where(v == 0, xp.sign(step), xp.sign(v))
-    slope = xp.sum(step * point.slope + problem.l1 * side * step, axis=-1)
+    slope = xp.sum(step * point.slope + problem.penalty.l1 * side * step, axis=-1)
     crosses = v * step < 0
     kink = xp.where(crosses, -v / xp.where(crosses, step, xp.ones_like(v)), xp.inf)
-    jump = xp.where(crosses, 2 * problem.l1 * xp.abs(step), zero)
+    jump = xp.where(crosses, 2 * problem.penalty.l1 * xp.abs(step), zero)
     order = xp.argsort(kink, axis=-1)
     kinks = xp.take_along_axis(kink, order, axis=-1)
     rises = xp.cumulative_sum(xp.take_along_axis(jump, order, axis=-1), axis=-1)

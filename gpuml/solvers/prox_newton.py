@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuml import penalties as penalty
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, to_host
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.loss_rows import LossRows, gradients
-from gpuml.solvers.newton import check_squares, mean_second_derivatives
+from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.newton import Objective, check_squares, mean_second_derivatives
 from gpuml.solvers.prox import minimise_quadratic
 
 # A step is kept if the slope at its end is at most this share of that at its start.
@@ -45,51 +44,30 @@ SAFETY = 1.05
 
 
 @dataclass(frozen=True)
-class SparseProblem:
+class SparseProblem(Objective):
     """The objective of a grid of models, with l1 penalties, and its Hessians somewhere.
 
-    Attributes
-    ----------
-    data : LossRows
-    total : array (S,)
-    l2, l1 : arrays (C, S, 1, q)
-        Penalties of each coefficient, 0 for intercepts.
-    used : array (C, 1, 1, q)
-        0 where no intercept is fitted, else 1.
-    H : array (C, S or 1, k q, k q) or None
+    `H` (C, S or 1, k q, k q) are those of the mean loss; None before the first.
     """
 
-    data: LossRows
-    total: Array
-    l2: Array
-    l1: Array
-    used: Array
     H: Array | None = None
-
-    def gradient(self, W: Array) -> Array:
-        """Gradients (C, S, k, q) of loss and l2 penalty."""
-        return (gradients(self.data, W) / self.total[:, None, None] + self.l2 * W) * self.used
 
     def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SparseProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
         xp = namespace(W)
         H = rows.ask(_second_derivatives, W, shared)
-        used = xp.tile(self.used[:, :, 0, :], (1, 1, W.shape[2]))
+        used = xp.tile(self.penalty.used[:, :, 0, :], (1, 1, W.shape[2]))
         H = H * used[..., :, None] * used[..., None, :]
         eye = xp.eye(H.shape[-1], dtype=xp.float64, device=device_of(H))
         return replace(self, H=H + eye * (RIDGE * xp.linalg.diagonal(H))[..., None])
 
-    def select(self, candidates: np.ndarray) -> "SparseProblem":
-        """The problem of some candidates."""
-        xp = namespace(self.total)
-        index = xp.asarray(candidates, device=device_of(self.total))
-        names = ("l2", "l1", "used", "H")
-        return replace(self, **{n: xp.take(getattr(self, n), index, axis=0) for n in names})
+    def _selected(self, index, xp):
+        return {"H": xp.take(self.H, index, axis=0)}
 
     def violation(self, W: Array, G: Array) -> Array:
         """Largest component (C, S) of the least subgradient."""
         xp = namespace(W)
-        return xp.max(penalty.violation(W, G, self.l1, xp), axis=(-2, -1))
+        return xp.max(self.penalty.violation(W, G, xp), axis=(-2, -1))
 
     def newton_direction(self, W: Array, G: Array, allowed: Array) -> Array:
         """To the minimum of the second-order model plus penalty, or near enough to it.
@@ -108,8 +86,8 @@ class SparseProblem:
 
         H = xp.reshape(self.H, (batch[0], k * q, k * q))
         w = flat(W)
-        g = w @ H - flat(G - self.l2 * W)
-        l1, l2 = flat(self.l1), flat(self.l2)
+        g = w @ H - flat(G - self.penalty.l2 * W)
+        l1, l2 = flat(self.penalty.l1), flat(self.penalty.l2)
         if is_numpy(H) and k * q > FEW_COEFFICIENTS:
             v = w.copy()
             for (b, m), enough in np.ndenumerate(allowed.reshape(batch[:2])):
@@ -120,14 +98,10 @@ class SparseProblem:
         return xp.reshape(v, W.shape) - W
 
     def slope(self, W: Array, G: Array, direction: Array, *, behind: bool = False) -> Array:
-        """Derivative (C, S) of the whole objective along a direction: ahead of W, or behind it.
-
-        They differ where coefficients are zero, as many are right at the end of a step.
-        """
+        """Derivative (C, S) of the whole objective along a direction: ahead of W, or behind it."""
         xp = namespace(W)
-        size = -xp.abs(direction) if behind else xp.abs(direction)
-        kink = xp.where(W == 0, size, xp.sign(W) * direction)
-        return xp.sum(G * direction + self.l1 * kink, axis=(-2, -1))
+        kinks = self.penalty.along(W, direction, xp, behind=behind)
+        return xp.sum(G * direction + kinks, axis=(-2, -1))
 
 
 def _second_derivatives(rows, W, shared):
@@ -187,9 +161,10 @@ def minimise_by_gradients(
 ) -> Solved:
     """Accelerated proximal gradient steps; models restart where acceleration leads uphill."""
     xp = namespace(start)
-    bound = _largest_curvature(problem) + problem.l2
+    step = 1 / (_largest_curvature(problem) + problem.penalty.l2)
+    kinks = replace(problem.penalty, l2=0.0)  # the gradient has the rest
     W, V = start, start
-    momentum = xp.ones_like(problem.l1[:, :, 0, 0])
+    momentum = xp.ones_like(problem.penalty.l1[:, :, 0, 0])
     n_iter = np.zeros(start.shape[:2], dtype=np.int32)
     violation = xp.full_like(momentum, float("inf"))
     for done_iter in range(max_iter + 1):
@@ -204,7 +179,7 @@ def minimise_by_gradients(
         if not host_going.any() or done_iter == max_iter:
             break
         n_iter[host_going] = done_iter + 1
-        moved = penalty.soft_threshold(V - G / bound, problem.l1 / bound, xp) * problem.used
+        moved = kinks.prox(V - step * G, step, xp)
         uphill = xp.sum((V - moved) * (moved - W), axis=(-2, -1)) > 0
         after = (1 + xp.sqrt(1 + 4 * momentum**2)) / 2
         push = xp.where(uphill, xp.zeros_like(after), (momentum - 1) / after)
@@ -218,7 +193,7 @@ def minimise_by_gradients(
 def _largest_curvature(problem):
     """Bound (C, S, 1, 1) on the Hessian of the mean loss, by power steps."""
     data, xp = problem.data, problem.data.place.xp
-    V = xp.ones_like(problem.l1[:1, :, 0, :])[0, ...] * xp.ones_like(problem.total[:, None])
+    V = xp.ones_like(problem.penalty.l1[:1, :, 0, :])[0, ...] * xp.ones_like(problem.total[:, None])
     V = V[: data.design.n_maps, :]
     V = V / V.shape[-1] ** 0.5  # (S or 1, q)
     size = xp.zeros_like(V[:, 0])

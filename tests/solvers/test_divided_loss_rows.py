@@ -10,6 +10,7 @@ from gpuml.data import Absent
 from gpuml.designs import Dense, Divided, Mapped
 from gpuml.divided import InProcess
 from gpuml.losses import BINOMIAL, MULTINOMIAL
+from gpuml.penalties import Penalty
 from gpuml.solvers import loss_rows
 from gpuml.solvers.loss_rows import LossRows, gradients
 from gpuml.solvers.newton import diagonal_inverse, mean_second_derivatives
@@ -71,7 +72,7 @@ def sums(data, W):
     """All that solvers ask of rows."""
     total = data.total_weights()
     shared = data.n_splits > 1
-    diagonal = diagonal_inverse(data, 0 * W[:, :, 0, 0], 1 + 0 * W[:, 0, 0, 0])
+    diagonal = diagonal_inverse(data, Penalty(0 * W, 0 * W, 1 + 0 * W))
     return {
         "total": total,
         "largest": data.largest_weights(),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpuml.penalties import prox, soft_threshold, value, violation
+from gpuml.penalties import Penalty
 from gpuml.solvers._patterns import Quadratic
 from gpuml.solvers._sweeps import solve_by_sweeps
 from gpuml.solvers.prox import minimise_path, minimise_quadratic
@@ -20,7 +20,7 @@ def relative_violation(H, g, l1, l2, v):
     scale = np.sqrt(np.where(np.diagonal(H, axis1=1, axis2=2) > 0, 1, np.inf))[:, None, :]
     scale = scale * np.sqrt(np.maximum(np.diagonal(H, axis1=1, axis2=2), 1e-300))[:, None, :]
     slope = v @ H + l2 * v - g
-    found = violation(v, slope, l1 + np.zeros_like(v), np) / scale
+    found = Penalty(l1 + np.zeros_like(v), l2).violation(v, slope, np) / scale
     return found.max(-1) / np.abs(g / scale).max(-1)
 
 
@@ -93,7 +93,7 @@ def test_sweeps_leave_alone_what_they_do_not_solve(rng):
     H, g = H / scale[:, :, None] / scale[:, None, :], g / scale[:, None, :]
     l1 = np.full(g.shape, 0.1 * np.abs(g).max())
     l1[0, 0, :2] = 0  # no signs to be found
-    problem = Quadratic(H, g, l1, np.zeros_like(g), np.zeros(g.shape, dtype=bool))
+    problem = Quadratic(H, g, Penalty(l1, np.zeros_like(g)), np.zeros(g.shape, dtype=bool))
     start = rng.normal(size=g.shape)
     todo = np.array([[True, True], [False, True]])
     v, n_sweeps = solve_by_sweeps(problem, start, todo, 1e-12, 1000)
@@ -188,8 +188,26 @@ def test_descent_solves_what_pivoting_leaves(library, rng, monkeypatch):
 def test_prox_minimises_its_objective(rng):
     z, grid = rng.normal(size=7), np.linspace(-5, 5, 200_001)
     for l1, l2, step in [(0.3, 0.0, 1.0), (0.5, 2.0, 0.7)]:
-        found = prox(z, step, l1, l2, np)
+        found = Penalty(l1, l2).prox(z, step, np)
         for zi, vi in zip(z, found, strict=True):
-            objective = (grid - zi) ** 2 / (2 * step) + value(grid[:, None], l1, l2, np)
+            objective = (grid - zi) ** 2 / (2 * step) + Penalty(l1, l2).value(grid[:, None], np)
             assert abs(grid[objective.argmin()] - vi) < 1e-4
-    np.testing.assert_array_equal(soft_threshold(np.array([-2.0, 0.5, 2.0]), 1.0, np), [-1, 0, 1])
+    some = Penalty(1.0, 0.0, used=np.array([1.0, 1.0, 0.0]))
+    np.testing.assert_array_equal(some.prox(np.array([-2.0, 0.5, 2.0]), 1.0, np), [-1, 0, 0])
+
+
+def test_optimality_is_that_no_direction_leads_down(rng):
+    """Where nothing is violated, the objective rises along every direction, and ahead of v only."""
+    penalty = Penalty(np.array([0.5, 0.0, 2.0]), np.array([1.0, 0.5, 0.0]))
+    z = np.array([2.0, -1.0, 0.7])
+    v = penalty.prox(z, 1.0, np)
+    slope = v - z + penalty.l2 * v
+    np.testing.assert_allclose(penalty.violation(v, slope, np), 0, atol=1e-15)
+    for direction in rng.normal(size=(20, 3)):
+        ahead, behind = (
+            (slope * direction + penalty.along(v, direction, np, behind=side)).sum()
+            for side in (False, True)
+        )
+        assert ahead >= -1e-15
+        assert ahead >= behind
+    assert penalty.violation(v + 0.1, slope + 0.2, np).max() > 0.1
