@@ -1,7 +1,8 @@
 """Transformers of some columns, and regressors of a transformed target, where the data is.
 
-The classes are scikit-learn's, and its work for host data: NumPy, pandas, polars, lists, sparse
-matrices. Only what cannot be done to arrays of CuPy, torch and other libraries there is replaced:
+The classes are scikit-learn's, and its work for data in CPU memory: NumPy, pandas, polars, lists,
+sparse matrices. Only what cannot be done to arrays of CuPy, torch and other libraries there is
+replaced:
 
 * `ColumnTransformer` takes columns of them by integers, slices and masks, and joins results on
   their device. Names of columns and `make_column_selector` need a DataFrame.

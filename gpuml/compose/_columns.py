@@ -18,9 +18,9 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
     """Transformers of some columns each, their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
-    the work for host data. Of arrays of CuPy, torch and other libraries, columns are taken, and
-    results are joined, on their device: one transformer after the other, whatever `n_jobs` is.
-    Neighbouring columns are a view, others are copied once.
+    the work for data in CPU memory. Of arrays of CuPy, torch and other libraries, columns are
+    taken, and results are joined, on their device: one transformer after the other, whatever
+    `n_jobs` is. Neighbouring columns are a view, others are copied once.
 
     Parameters
     ----------
@@ -28,10 +28,10 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
         A transformer may be "drop" or "passthrough". Columns are integers, a slice or a mask; of
         DataFrames also names, or a callable that gives any of these.
     remainder : {"drop", "passthrough"} or transformer, default="drop"
-        What becomes of columns that nobody names.
+        What becomes of columns that are not named.
     sparse_threshold : float, default=0.3
         Results with a sparse matrix among them stay sparse if a smaller share of their values is
-        not zero. Only for host data: results on a device become dense.
+        not zero. Only for data in CPU memory: results on a device become dense.
     n_jobs : int, default=None
     transformer_weights : dict, default=None
         A factor for the results of each transformer, by name.

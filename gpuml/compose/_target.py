@@ -36,8 +36,8 @@ class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
     r"""Regression of g(y): predicts :math:`g^{-1}(f(X))` for f fitted to X and g(y).
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
-    the work for host data. Where X is an array of CuPy, torch or another library, y is brought to
-    its device, and transformed there; predictions come back there.
+    the work for data in CPU memory. Where X is an array of CuPy, torch or another library, y is
+    brought to its device, and transformed there; predictions come back there.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def compressed_components(
         found = _of_source(estimator, batch, source, Q, plan, Rule(centred, dtype=plan.dtype))
     else:
         Q = start(batch.n_features, plan.width(shape), random)
-        found = _of_pieces(batch, Q, plan, Rule(centred))
+        found = _of_shards(batch, Q, plan, Rule(centred))
     return _components(found, batch.n_rows, centred, count, random)
 
 
@@ -138,20 +138,20 @@ def _of_source(estimator, batch, source, Q, plan, rule):
     return Found(triplets.singular, vectors, rows.sums, rows.shift, variance)
 
 
-def _of_pieces(batch, Q, plan, rule):
+def _of_shards(batch, Q, plan, rule):
     holders, place = batch.holders, batch.work
     xp = place.xp
     zeros = xp.zeros(batch.n_features, dtype=xp.float64, device=place.device)
     # Sums first, then squares about the mean: a shift near it would be a guess otherwise.
-    plain = holders.total(_sums_of_piece, zeros, combine=Sums.plus)
+    plain = holders.total(_sums_of_shard, zeros, combine=Sums.plus)
     shift = plain.total / batch.n_rows
-    sums = holders.total(_sums_of_piece, shift, combine=Sums.plus)
+    sums = holders.total(_sums_of_shard, shift, combine=Sums.plus)
     if not all_finite(sums.squares, xp):
         raise ValueError("Input X contains NaN or infinity, or values whose squares overflow.")
     standard = standard_of(rule, sums, shift, batch.n_rows)
 
     def visit(Q):
-        return holders.total(_visit_of_piece, Q, standard, combine=Visit.plus)
+        return holders.total(_visit_of_shard, Q, standard, combine=Visit.plus)
 
     _, triplets = iterate(move(Q, place), visit, plan)
     found = Found(triplets.singular, triplets.right, sums, shift)
@@ -169,19 +169,19 @@ def _variances(batch, found):
     # A large mean has taken the digits: one more reading, of the rows less their mean.
     standard = standard_of(Rule(True), found.sums, found.shift, batch.n_rows)
     right = found.vectors.T
-    total = batch.holders.total(_visit_of_piece, right, standard, combine=Visit.plus)
+    total = batch.holders.total(_visit_of_shard, right, standard, combine=Visit.plus)
     return xp.linalg.diagonal(total.G) / batch.n_rows
 
 
-def _sums_of_piece(folds: Folds, shift: Array) -> Sums:
-    return chunked.sums(_piece(folds), shift)
+def _sums_of_shard(folds: Folds, shift: Array) -> Sums:
+    return chunked.sums(_shard(folds), shift)
 
 
-def _visit_of_piece(folds: Folds, Q: Array, standard: Standard) -> Visit:
-    return chunked.visit(replace(_piece(folds), standard=standard), Q)
+def _visit_of_shard(folds: Folds, Q: Array, standard: Standard) -> Visit:
+    return chunked.visit(replace(_shard(folds), standard=standard), Q)
 
 
-def _piece(folds):
+def _shard(folds):
     block_bytes = current_settings().block_bytes
     return Chunked([folds.batch.X], is_wide=False, block_bytes=block_bytes, at=folds.batch.work)
 

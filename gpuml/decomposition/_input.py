@@ -70,7 +70,7 @@ def batch_of(X: Array) -> Batch:
 
 
 def check_seen(estimator: Any, X: Any) -> Any:
-    """Check rows for `transform`, dense or sparse, of host or device."""
+    """Check rows for `transform`, dense or sparse, in CPU memory or on a device."""
     if is_cupyx_sparse(X):
         return check_csr(estimator, X, reset=False, floats=True)
     if sparse.issparse(X):

@@ -52,7 +52,7 @@ class Streamed:
 
     @property
     def home(self) -> Place:
-        """Where results are to be: on the host for what is in files."""
+        """Where results are to be: in CPU memory for what is in files."""
         return self.source.home
 
     @property

@@ -73,7 +73,8 @@ class PCA(Decomposition, Generative, SklearnPCA):
           features; else "full" where the smaller side is at most 1,000; else "randomized" for an
           integer below 0.8 of the smaller side, and "full" for anything else. scikit-learn takes
           "randomized" more often, where exact components cost little more.
-        - "arpack": scikit-learn's, for host data. "auto" takes it for sparse host data.
+        - "arpack": scikit-learn's, for data in CPU memory. "auto" takes it for sparse data in CPU
+          memory.
         - "jacobi", "cuml-full": cuML's solvers ("jacobi", "full"), on a GPU.
     tol : float, default=0.0
         Only for "arpack" and "jacobi" (0 is then cuML's default).
@@ -159,7 +160,7 @@ class PCA(Decomposition, Generative, SklearnPCA):
         if is_foreign(X) or is_cupyx_sparse(X):
             raise ValueError(
                 "PCA with svd_solver='arpack' is not supported for Array API inputs. ARPACK works "
-                "on the host: use svd_solver='auto', or pass NumPy arrays (cupy.asnumpy(X), "
+                "in CPU memory: use svd_solver='auto', or pass NumPy arrays (cupy.asnumpy(X), "
                 "X.cpu().numpy())."
             )
         with naming_columns(self, X):

@@ -40,7 +40,8 @@ class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
           block: packed codes (missing ones count as the mean of their feature), ``zarr.Array``,
           memory maps. Products of codes, and of integers of 8 bits, are float32. Of rows on a
           cluster, only sums travel.
-        - "arpack": scikit-learn's, for host data; on a device, eigenvectors of second moments.
+        - "arpack": scikit-learn's, for data in CPU memory; on a device, eigenvectors of second
+          moments.
     n_iter : int, default=5
         Iterations of "randomized" and "compressed".
     n_oversamples : int, default=10
@@ -123,8 +124,8 @@ class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
             if self.algorithm == "arpack" and rows.n_features > MANY_SPARSE_FEATURES:
                 raise ValueError(
                     "algorithm='arpack' needs the second moments of all features on a GPU, which "
-                    f"is too much for {rows.n_features}. Use algorithm='randomized', or pass host "
-                    "data (X.get())."
+                    f"is too much for {rows.n_features}. Use algorithm='randomized', or pass "
+                    "data in CPU memory (X.get())."
                 )
             by_moments = self.algorithm == "arpack"
         elif isinstance(rows, Streamed) or self.fits_batches:

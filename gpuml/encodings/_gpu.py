@@ -98,14 +98,14 @@ def _forward(gpu, packed, factors, columns):
     stages = -(-data.shape[1] // stage_bytes)
     in_byte = 8 // packed.bits
     fragments, scales = sliced(gpu, factors, columns, stages * stage_bytes // 32 * in_byte, in_byte)
-    # More columns than 32 bits can sum up come one piece after the other, added in float64.
-    pieces = list(_pieces(stages, _most_codes(packed.bits) // in_byte // stage_bytes))
-    dtype = factors[0].dtype if len(pieces) == 1 else np.dtype(np.float64)
+    # More columns than 32 bits can sum up come one run after the other, added in float64.
+    runs = list(_runs_of(stages, _most_codes(packed.bits) // in_byte // stage_bytes))
+    dtype = factors[0].dtype if len(runs) == 1 else np.dtype(np.float64)
     Y = gpu.xp.empty((n_rows, width), dtype=dtype)
     macros += (("WARPS", WARPS), ("M_TILES", FORWARD_TILES), ("OUT", C_NAMES[dtype.name]))
     macros += (("STAGES", n_stages), ("STAGE_BYTES", stage_bytes), *columns.macros)
     grid = (-(-n_rows // (WARPS * FORWARD_TILES * 16)) * columns.n_groups,)
-    for first, last in pieces:
+    for first, last in runs:
         arguments = (
             *_rows(data),
             fragments,
@@ -139,7 +139,7 @@ def backward(
             for (part,), columns in parts_of(gpu, [Y], slices):
                 # Sums of so many rows are sure to fit 64 bits.
                 most = 2**63 // ((2**packed.bits - 1) << (8 * columns.slices - 1))
-                for first, last in _pieces(Y.shape[0], most):
+                for first, last in _runs_of(Y.shape[0], most):
                     rows = Codes(packed.data[first:last], p, packed.bits, packed.missing)
                     sums, scales = _backward(gpu, rows, part[first:last], columns, split)
                     Z[: 1 + split] += sums * scales
@@ -213,7 +213,7 @@ def _most_codes(bits):
     return (2**31 - 1) // ((2**bits - 1) * LARGEST_DIGIT)
 
 
-def _pieces(length: int, most: int) -> Iterator[tuple[int, int]]:
+def _runs_of(length: int, most: int) -> Iterator[tuple[int, int]]:
     for first in range(0, length, most):
         yield first, min(first + most, length)
 

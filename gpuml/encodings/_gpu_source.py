@@ -40,7 +40,7 @@ def _kernel(device, program, kernel, macros, shared_bytes):
     if capability < OLDEST_CAPABILITY:
         raise RuntimeError(
             "Products with packed codes need a GPU of compute capability 8.0 or later; this one "
-            f"has {capability / 10}. Move the codes to the host with to_host()."
+            f"has {capability / 10}. Move the codes to CPU memory with to_host()."
         )
     module = cupy.RawModule(code=source(program), options=options(macros))
     function = module.get_function(kernel)

@@ -42,7 +42,7 @@ class Posterior(Travels):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Sparse matrices of SciPy or cupyx, for classifiers of counts and of two values.
         y : array-like of shape (n_samples,)
-            Labels: numbers, strings or bools, on the host or a device.
+            Labels: numbers, strings or bools, in CPU memory or on a device.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns

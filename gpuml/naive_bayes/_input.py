@@ -47,7 +47,7 @@ def labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Labelled:
     column = place.xp.zeros((X.shape[0], 1), dtype=place.xp.float64, device=place.device)
     sample_weight = as_array(sample_weight)
     if sample_weight is not None and not is_array(sample_weight) and place.kind != "numpy":
-        # A copy: other libraries do not like memory that pandas lets nobody write to.
+        # A copy: other libraries do not like memory that pandas has made read-only.
         sample_weight = np.array(sample_weight, dtype=np.float64)
     _, labels, weight = check_classify(copy(estimator), column, y, sample_weight)
     return Labelled(X, labels, weight)

@@ -29,7 +29,7 @@ SMALLEST_BLOCK_ROWS = 256
 def work_place(X: Array) -> Place:
     """Where dense rows are worked on; sparse ones stay where they are.
 
-    A pass over the rows does not repay a trip to a GPU, so "auto" leaves host rows on the host.
+    A pass over the rows does not repay a trip to a GPU, so "auto" leaves rows in CPU memory there.
     """
     setting = current_settings().device
     if is_sparse(X):

@@ -25,7 +25,7 @@ SHIFT_ROWS = 4096
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Of each column, host float64 (p,): sum of weights, mean, and sum of ``w (x - mean)^2``.
+    """Of each column, NumPy float64 (p,): sum of weights, mean, and sum of ``w (x - mean)^2``.
 
     The mean is nan, and the squares are 0, where nothing was seen.
     """
@@ -77,7 +77,7 @@ def _mean(sums):
 
 
 def _sample(X, weight):
-    """Mean of some rows (p,), whether there is one, and whether a value is nan; on the host."""
+    """Mean of some rows (p,), whether there is one, and whether a value is nan; in CPU memory."""
     xp = namespace(X)
     step = max(1, X.shape[0] // SHIFT_ROWS)
     rows = xp.astype(X[::step, ...], xp.float64)

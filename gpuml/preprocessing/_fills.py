@@ -11,7 +11,7 @@ from gpuml.preprocessing._places import column_chunks, row_blocks
 
 
 def count_missing(X: Array, is_missing: Callable[[Array], Array]) -> np.ndarray:
-    """Number of missing values of each column (p,), on the host."""
+    """Number of missing values of each column (p,), in CPU memory."""
     xp = namespace(X)
     total = xp.zeros((X.shape[1],), dtype=xp.int64, device=device_of(X))
     for rows in row_blocks(X, X.shape[1]):
@@ -51,7 +51,7 @@ def column_medians(X: Array, is_missing: Callable[[Array], Array], seen: np.ndar
 
 
 def column_modes(X: Array, is_missing: Callable[[Array], Array]) -> np.ndarray:
-    """Most frequent values (p,), the smallest of several, host float64; nan where none is there."""
+    """Most frequent values (p,), the smallest of several, NumPy float64; nan for none."""
     return per_column(X, is_missing, _mode)
 
 

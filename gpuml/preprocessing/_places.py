@@ -20,7 +20,7 @@ Estimator = TypeVar("Estimator")
 
 
 def at_host(estimator: Estimator) -> Estimator:
-    """The estimator with its fitted arrays on the host: itself if they are, else a copy."""
+    """The estimator with its fitted arrays in CPU memory: itself if they are, else a copy."""
     if not any(is_foreign(value) for value in vars(estimator).values()):
         return estimator
     copied = copy.copy(estimator)

@@ -69,7 +69,7 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     .. math:: z_j = a + (b - a) (x_j - \min_i x_{ij}) / (\max_i x_{ij} - \min_i x_{ij})
 
     Extrema are of values that are not nan. Arrays of CuPy, torch and other libraries are worked on
-    where they are; host data is scikit-learn's work.
+    where they are; data in CPU memory is scikit-learn's work.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
 class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     r"""Divide each feature by its largest absolute value, ``max_i |x_ij|``.
 
-    Zeros stay zeros. Arrays of CuPy, torch and other libraries are worked on where they are; host
-    data, sparse rows included, is scikit-learn's work.
+    Zeros stay zeros. Arrays of CuPy, torch and other libraries are worked on where they are; data
+    in CPU memory, sparse rows included, is scikit-learn's work.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ from gpuml.preprocessing._transformer import Transformer
 class SimpleImputer(Transformer, sk.SimpleImputer):
     """Fill missing values with the mean, median, most frequent value or a constant.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are; host data, strings and
-    sparse rows included, is scikit-learn's work.
+    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory,
+    strings and sparse rows included, is scikit-learn's work.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
     ----------
     statistics_ : array of shape (n_features,)
         What missing values become; nan for features that are left out. In the library and on the
-        device of X; of the dtype of X for "median", else float64 (host data: object for
+        device of X; of the dtype of X for "median", else float64 (in CPU memory: object for
         "constant").
     indicator_ : sklearn.impute.MissingIndicator or None
     n_features_in_ : int
@@ -231,6 +231,6 @@ def _check_numeric(missing_values: Any) -> None:
 
 
 def _numbers(statistics: Any) -> np.ndarray:
-    """Statistics as host numbers: of host data, scikit-learn's may be objects."""
+    """Statistics as NumPy numbers: of data in CPU memory, scikit-learn's may be objects."""
     host = to_host(statistics) if is_array(statistics) else np.asarray(statistics)
     return host.astype(np.float64) if host.dtype == object else host

@@ -13,7 +13,7 @@ class Normalizer(Transformer, sk.Normalizer):
     r"""Divide each row by its norm, :math:`z_i = x_i / |x_i|`.
 
     A row of zeros stays as it is. Arrays of CuPy, torch and other libraries are worked on where
-    they are; host data, sparse rows included, is scikit-learn's work.
+    they are; data in CPU memory, sparse rows included, is scikit-learn's work.
 
     Parameters
     ----------

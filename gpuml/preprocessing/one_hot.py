@@ -26,7 +26,7 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
     """A column of 0 and 1 for each category of each feature.
 
     Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
-    host data, strings included, is scikit-learn's work. Categories are kept on the host.
+    data in CPU memory, strings included, is scikit-learn's work. Categories stay in CPU memory.
 
     Parameters
     ----------
@@ -35,20 +35,20 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
     drop : {"first", "if_binary"}, array-like of shape (n_features,) or None, default=None
         A category of each feature that gets no column.
     sparse_output : bool, default=True
-        Whether `transform` gives a sparse matrix: of SciPy for host data, of cupyx (CSR) for CuPy
-        arrays. For other device data only False will do.
+        Whether `transform` gives a sparse matrix: of SciPy for data in CPU memory, of cupyx (CSR)
+        for CuPy arrays. For other device data only False will do.
     dtype : dtype, default=numpy.float64
         Of the output, for any library.
     handle_unknown : {"error", "ignore", "infrequent_if_exist", "warn"}, default="error"
         What `transform` does with a category that `fit` has not seen: raise, or give zeros.
     min_frequency, max_categories : default=None
-        Rare categories share a column; only for host data.
+        Rare categories share a column; only for data in CPU memory.
     feature_name_combiner : "concat" or callable, default="concat"
 
     Attributes
     ----------
     categories_ : list of ndarrays
-        Categories of each feature, sorted, nan at the end; on the host, as names of columns are.
+        Categories of each feature, sorted, nan at the end; in CPU memory, as names of columns are.
     drop_idx_ : ndarray of shape (n_features,) or None
         Index of the category of each feature that gets no column.
     n_features_in_ : int
@@ -84,8 +84,8 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
             )
         if self.sparse_output and kind != "cupy":
             raise ValueError(
-                f"sparse_output=True is for host data and CuPy arrays, and X is of {kind}. Set "
-                "sparse_output=False."
+                "sparse_output=True is for data in CPU memory and CuPy arrays, and X is of "
+                f"{kind}. Set sparse_output=False."
             )
         if self.sparse_output and wants_frame(self):
             raise ValueError("A DataFrame is no sparse matrix. Set sparse_output=False.")
@@ -141,7 +141,7 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
         -------
         X_original : array of shape (n_samples, n_features)
             In the library and on the device of X. Zeros everywhere stand for the dropped category,
-            or for an unknown one: None for host data, nan for device data.
+            or for an unknown one: None for data in CPU memory, nan for device data.
 
         Raises
         ------

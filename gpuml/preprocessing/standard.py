@@ -24,7 +24,8 @@ class StandardScaler(Scaler, sk.StandardScaler):
         s_j^2 = \sum_i w_i (x_{ij} - m_j)^2 / \sum_i w_i
 
     Sums run over values that are not nan. Arrays of CuPy, torch and other libraries are worked on
-    where they are, with float64 sums whatever their dtype; host data is scikit-learn's work.
+    where they are, with float64 sums whatever their dtype; data in CPU memory is scikit-learn's
+    work.
 
     In a `gpuml.model_selection` search over a pipeline, scalers of all candidates are fitted to
     all splits from the moments that the linear model at its end needs anyway.

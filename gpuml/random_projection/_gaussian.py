@@ -8,9 +8,9 @@ from gpuml.random_projection._projection import RandomProjection
 class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
     r"""Project rows by a matrix of random normal numbers, :math:`Z = X C'`.
 
-    scikit-learn draws C on the host, so that a seed gives the same matrix everywhere; it needs
+    scikit-learn draws C by NumPy, so that a seed gives the same matrix everywhere; it needs
     nothing of X but its shape. The product is taken where X is: NumPy, CuPy, torch and other
-    arrays, and sparse matrices of SciPy and cupyx. Dense host rows go to a GPU where
+    arrays, and sparse matrices of SciPy and cupyx. Dense rows in CPU memory go to a GPU where
     ``gpuml.set_config(device=...)`` says so; results come back.
 
     Parameters

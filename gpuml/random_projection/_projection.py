@@ -132,7 +132,7 @@ class RandomProjection(Travels, TransformerMixin):
         return to_host(self._product(move(X, self._work_place(X))))
 
     def _work_place(self, X: Any) -> Place:
-        """Where dense host rows are worked on."""
+        """Where dense rows in CPU memory are worked on."""
         setting = current_settings().device
         if setting == "cuda" and not is_array(X):
             return compute_place(np.empty(0), 0, setting)

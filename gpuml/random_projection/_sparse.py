@@ -9,7 +9,7 @@ class SparseRandomProjection(RandomProjection, sk.SparseRandomProjection):
     r"""Project rows by a random matrix with few numbers that are not 0, :math:`Z = X C'`.
 
     The entries of C are 0, or :math:`\pm \sqrt{1 / (d k)}` with the probability d, for k
-    components. scikit-learn draws C on the host, so that a seed gives the same matrix everywhere;
+    components. scikit-learn draws C by NumPy, so that a seed gives the same matrix everywhere;
     the product is taken where X is, as for `GaussianRandomProjection`.
 
     Parameters

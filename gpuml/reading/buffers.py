@@ -1,6 +1,6 @@
 """Blocks of CPU memory and files in buffers of a GPU, each filled while others are worked on.
 
-Nobody waits on the host for what the GPU can wait for itself. A block is handed out when its
+No thread of the CPU waits for what the GPU can wait for by itself. A block is handed out when its
 copies are queued, and work on it waits for their end; copies into a buffer wait for the work that
 was queued on the block before. So copies of one block follow those of the last without a gap.
 """
@@ -59,7 +59,7 @@ class CudaMemory:
         return memory.data.ptr
 
     def finish(self) -> None:
-        """Wait for what the caller queued: somebody's rows may have been made on the GPU."""
+        """Wait for what the caller queued: rows may have been made on the GPU."""
         self._cupy.cuda.get_current_stream().synchronize()
 
 

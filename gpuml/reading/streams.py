@@ -54,7 +54,7 @@ def at_place(block: Any, place: Place) -> Any:
 
 
 def _read(source, part):
-    """A block of a file, in memory: pages of a memory map are read by whoever touches them."""
+    """A block of a file, in memory: pages of a memory map are read when they are touched."""
     block = source.slice_of(part)
     if isinstance(block, Packed):
         return block.of(_in_memory(block.data))

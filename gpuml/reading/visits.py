@@ -99,7 +99,7 @@ class Visits:
         return xp.concat([Y @ turn for Y in images])
 
     def squared_lengths(self, W: Array) -> np.ndarray:
-        """Of the columns of ``A W``, on the host."""
+        """Of the columns of ``A W``, in CPU memory."""
         xp = namespace(W)
         total = np.zeros(W.shape[1])
         for part, block in self._blocks():

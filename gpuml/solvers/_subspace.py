@@ -50,7 +50,7 @@ def leading_by_iteration(A: Array, n_leading: int, xp) -> tuple[Array, Array] | 
     left = MAX_PRODUCTS
     for _ in range(MAX_ROUNDS):
         V, values, residuals = _rayleigh_ritz(A, V, xp)
-        # The one trip to the host in a round.
+        # The one trip to CPU memory in a round.
         ritz, error = to_host(xp.stack([values, residuals]))
         tolerance = p * EPS * ritz[:, :1]
         if (error[:, :n_leading] <= tolerance).all():

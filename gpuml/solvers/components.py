@@ -32,7 +32,7 @@ SOME_OF_ALL = 0.25
 # The same for iterations on a device, where small matrices are a matter of launches.
 ITERATE_FROM_ORDER = 256
 ITERATE_UP_TO_SHARE = 0.05
-# Up to this order a host core is as fast as a device, and has more than one.
+# Up to this order a CPU core is as fast as a device, and has more than one.
 ON_HOST_UP_TO_ORDER = 256
 # Orders at which matrices are worth a thread each, and BLAS would not do better with its own.
 SIDE_BY_SIDE = (48, 512)
@@ -116,7 +116,7 @@ def about_origin(centred: Array, mean: Array, weight: Array, n_components: int) 
 
 
 def _drowned(found, centred, xp):
-    """Parts, bools on the host, of which a large mean hides what the rows are without it.
+    """Parts, bools in CPU memory, of which a large mean hides what the rows are without it.
 
     An eigenvalue is right to eps times the largest one, which is the mean's.
     """

@@ -46,7 +46,7 @@ from gpuml.solvers.row_products import Visit
 # Thinner products take no less time; Dask has the same.
 MIN_WIDTH = 20
 THREADED_FROM_PRODUCTS = 2e9
-# Matrices up to this order are factorised on the host.
+# Matrices up to this order are factorised in CPU memory.
 SMALL_ORDER = 256
 # Matrices with so many rows for each column are orthonormalised by products.
 TALL = 8
@@ -150,7 +150,7 @@ def _demand_squares(Q, total, dtype):
 
 
 def _small(G):
-    """A matrix of the order of the block, on the host: a GPU takes longer to start than this."""
+    """A matrix of the order of the block, in CPU memory: a GPU takes longer to start than this."""
     return to_host(G) if max(G.shape) <= SMALL_ORDER else G
 
 
@@ -166,7 +166,7 @@ def _eigh(G):
 
 
 def _qr(Z, xp):
-    """QR of a thin float64 matrix, with R on the host where it is small."""
+    """QR of a thin float64 matrix, with R in CPU memory where it is small."""
     n, width = Z.shape
     is_tall = TALL * width <= n and width <= SMALL_ORDER
     # Threads of BLAS would wait for each other longer than it takes.

@@ -17,7 +17,7 @@ from gpuml.solvers.standard import Rule, Standard, Sums, standard_of
 
 
 def visit(block: Block, Q: Array, rule: Rule) -> tuple[Visit, Array]:
-    """The share of a block in ``Z = C' C Q``, ``G = Q' C' C Q``, and its rows of ``C Q``.
+    """What a block adds to ``Z = C' C Q``, ``G = Q' C' C Q``, and its rows of ``C Q``.
 
     Parameters
     ----------

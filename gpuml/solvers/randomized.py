@@ -136,7 +136,7 @@ def randomized_svd(
     n_iter : int or "auto"
         Iterations. "auto" is 7 for fewer components than a tenth of the smaller dimension, else 4.
     random : numpy.random.RandomState
-        Its numbers are drawn on the host, as many and in the order that scikit-learn draws them.
+        Its numbers are drawn by NumPy, as many and in the order that scikit-learn draws them.
     """
     xp = namespace(rows.like)
     n, p = rows.shape

@@ -77,7 +77,7 @@ def sums_of(block: Block, shift: Array) -> Sums:
 
 
 def visit(block: Block, Q: Array, standard: Standard) -> tuple[Visit, Array]:
-    """The share of a block in a visit, and its rows of ``Y = A Q`` (n_b, l)."""
+    """What a block adds to a visit, and its rows of ``Y = A Q`` (n_b, l)."""
     if isinstance(block, Packed):
         return _visit_packed(block, Q, standard)
     xp = namespace(Q)
@@ -128,9 +128,9 @@ def over_rows(
     join: Callable[[Any, Any], Any],
     width: int,
 ) -> Any:
-    """A function of pieces of a dense block, and where they lie; results are joined in order.
+    """A function of runs of rows of a dense block, and where they lie; results are joined in order.
 
-    Where the pieces are cut follows from the shape of the block alone. Threads share them on a CPU.
+    Where the runs are cut follows from the shape of the block alone. Threads share them on a CPU.
 
     Parameters
     ----------

@@ -40,8 +40,8 @@ class Rule:
 
     Attributes
     ----------
-    center : bool, or array (p,) float64 on the host
-    scale : None, "std", "patterson", or array (p,) float64 on the host
+    center : bool, or array (p,) float64 in CPU memory
+    scale : None, "std", "patterson", or array (p,) float64 in CPU memory
     dtype : {"float32", "float64"}
         Of the arithmetic within a block.
     """
