@@ -18,8 +18,73 @@ from gpuml.feature_extraction._vocabulary import pruned
 class _Counting(Travels):
     """Counts by scikit-learn or cuML. What is fitted is scikit-learn's, in CPU memory."""
 
-    def _fit_counts(self, texts: Texts) -> Any:
-        """Find the vocabulary; gives counts where the work was done."""
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, raw_documents, y=None) -> Self:
+        """Find the vocabulary, and the weights of its terms if they have some.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For a single string, missing documents, and where no terms are left. A failed fit
+            leaves the estimator as it was.
+        gpuml.exceptions.FallbackError
+            If cuML cannot do it, and the setting `fallback` is "error".
+        """
+        with unchanged_on_error(self):
+            self._learn(place_texts(self, raw_documents, "fit"))
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, raw_documents, y=None):
+        """As `fit`, then `transform` of the same texts.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+            Of SciPy, or of cupyx on a GPU.
+        """
+        with unchanged_on_error(self):
+            texts = place_texts(self, raw_documents, "fit_transform")
+            return self._home(texts, self._learn(texts))
+
+    def transform(self, raw_documents):
+        """Count, or weigh, the terms of the vocabulary in texts.
+
+        Parameters
+        ----------
+        raw_documents : iterable of str, or cudf.Series
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+            Of SciPy, or of cupyx on a GPU.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`, unless there are no weights and the vocabulary is the user's.
+        """
+        texts = place_texts(self, raw_documents, "transform")
+        return self._home(texts, self._counts(texts))
+
+    def _learn(self, texts: Texts) -> Any:
+        """Fit; gives counts where the work was done."""
         if not texts.on_gpu:
             return sk.CountVectorizer.fit_transform(self, texts.documents)
         self._validate_ngram_range()
@@ -41,6 +106,10 @@ class _Counting(Travels):
         self._check_vocabulary()
         terms = sorted(self.vocabulary_, key=self.vocabulary_.__getitem__)
         return _engine.counts(self, texts.documents, terms)[1]
+
+    def _home(self, texts: Texts, X: Any) -> Any:
+        """What `transform` gives of counts, where it was asked for."""
+        return texts.home(X, self.dtype)
 
     def _warn_of_upper_case(self):
         # scikit-learn's warning is in the midst of its fit; without texts that fit is short.
@@ -89,53 +158,6 @@ token_pattern, ngram_range, analyzer, max_df, min_df, max_features, vocabulary, 
     array(['another', 'one', 'text'], dtype=object)
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, raw_documents, y=None):
-        """Find the vocabulary, and count its terms in the same texts.
-
-        Parameters
-        ----------
-        raw_documents : iterable of str, or cudf.Series
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        X : CSR matrix of shape (n_samples, n_features)
-            Of SciPy, or of cupyx on a GPU.
-
-        Raises
-        ------
-        ValueError
-            For a single string, missing documents, and where no terms are left. A failed fit
-            leaves the estimator as it was.
-        gpuml.exceptions.FallbackError
-            If cuML cannot do it, and the setting `fallback` is "error".
-        """
-        with unchanged_on_error(self):
-            texts = place_texts(self, raw_documents, "fit_transform")
-            return texts.home(self._fit_counts(texts), self.dtype)
-
-    def transform(self, raw_documents):
-        """Count the terms of the vocabulary.
-
-        Parameters
-        ----------
-        raw_documents : iterable of str, or cudf.Series
-
-        Returns
-        -------
-        X : CSR matrix of shape (n_samples, n_features)
-            Of SciPy, or of cupyx on a GPU.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`, unless the vocabulary is the user's.
-        """
-        texts = place_texts(self, raw_documents, "transform")
-        return texts.home(self._counts(texts), self.dtype)
-
 
 class TfidfVectorizer(_Counting, sk.TfidfVectorizer):
     """Texts as sparse rows of weights of terms: `CountVectorizer`, then `TfidfTransformer`.
@@ -169,49 +191,6 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
            [0.81, 0.  , 0.58]])
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, raw_documents, y=None) -> Self:
-        """Find the vocabulary and the weights of its terms.
-
-        Parameters
-        ----------
-        raw_documents : iterable of str, or cudf.Series
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : TfidfVectorizer
-
-        Raises
-        ------
-        ValueError
-            As `CountVectorizer.fit_transform`. A failed fit leaves the estimator as it was.
-        """
-        with unchanged_on_error(self):
-            self._learn(place_texts(self, raw_documents, "fit"))
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, raw_documents, y=None):
-        """Find the vocabulary and the weights, and weigh the terms of the same texts.
-
-        Parameters
-        ----------
-        raw_documents : iterable of str, or cudf.Series
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        X : CSR matrix of shape (n_samples, n_features)
-            Of SciPy, or of cupyx on a GPU.
-        """
-        with unchanged_on_error(self):
-            texts = place_texts(self, raw_documents, "fit_transform")
-            X = self._learn(texts)
-            return texts.home(self._weighted(X), X.dtype)
-
     def transform(self, raw_documents):
         """Weigh the terms of texts.
 
@@ -230,14 +209,11 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
             Before `fit`.
         """
         check_is_fitted(self, msg="The TF-IDF vectorizer is not fitted")
-        texts = place_texts(self, raw_documents, "transform")
-        weighted = self._weighted(self._counts(texts))
-        return texts.home(weighted, weighted.dtype)
+        return super().transform(raw_documents)
 
     def _learn(self, texts):
-        """Fit; gives counts where the work was done."""
         self._check_params()
-        X = self._fit_counts(texts)
+        X = super()._learn(texts)
         weights = TfidfTransformer(
             norm=self.norm,
             use_idf=self.use_idf,
@@ -249,8 +225,9 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
         self._tfidf = weights
         return X
 
-    def _weighted(self, X):
+    def _home(self, texts, X):
         weights = TfidfTransformer()
         # May be scikit-learn's, if the user has set `idf_`.
         weights.__dict__.update(self._tfidf.__dict__)
-        return weights.transform(X, copy=False)
+        weighted = weights.transform(X, copy=False)
+        return texts.home(weighted, weighted.dtype)
