@@ -7,7 +7,7 @@ import ctypes
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -147,48 +147,29 @@ def _torch(x, device="cpu"):
     return torch.asarray(np.array(x, order="C"), device=device)
 
 
-def _torch_cuda(x):
-    return _torch(x, device="cuda")
-
-
 def _cupy(x):
     import cupy
 
     return cupy.array(x)
 
 
-def _always_there():
-    return ""
-
-
-def _unless_installed(package):
-    return "" if importlib.util.find_spec(package) else f"{package} is not installed"
-
-
-def _without_strict():
-    return _unless_installed("array_api_strict")
-
-
-def _without_torch():
-    return _unless_installed("torch")
-
-
-def _without_cupy():
-    return _without_gpu() or _unless_installed("cupy") or ("" if places.has_gpu() else "no GPU")
-
-
-def _without_torch_cuda():
-    return _without_gpu() or _without_torch() or ("" if _torch_sees_gpu() else "no GPU")
+def _missing(package, sees_gpu=None):
+    """Why a package, or the GPU that it is to see, cannot be used here; "" if it can."""
+    if sees_gpu is not None and not _has_driver():
+        return "no GPU"
+    if package is not None and importlib.util.find_spec(package) is None:
+        return f"{package} is not installed"
+    return "" if sees_gpu is None or sees_gpu() else "no GPU"
 
 
 @cache
-def _without_gpu():
+def _has_driver():
     # Asked first, because importing torch or CuPy only to hear "no" takes seconds.
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return "no GPU"
-    return ""
+        return False
+    return True
 
 
 @cache
@@ -198,13 +179,18 @@ def _torch_sees_gpu():
     return torch.cuda.is_available()
 
 
+def _library(name, asarray, package=None, sees_gpu=None):
+    missing = partial(_missing, package, sees_gpu)
+    return ArrayLibrary(name, asarray, missing, needs_gpu=sees_gpu is not None)
+
+
 _LIBRARIES = (
-    ArrayLibrary("numpy", np.array, _always_there),
-    ArrayLibrary("numpy-readonly", _numpy_readonly, _always_there),
-    ArrayLibrary("array_api_strict", _strict_on_second_device, _without_strict),
-    ArrayLibrary("torch", _torch, _without_torch),
-    ArrayLibrary("cupy", _cupy, _without_cupy, needs_gpu=True),
-    ArrayLibrary("torch-cuda", _torch_cuda, _without_torch_cuda, needs_gpu=True),
+    _library("numpy", np.array),
+    _library("numpy-readonly", _numpy_readonly),
+    _library("array_api_strict", _strict_on_second_device, "array_api_strict"),
+    _library("torch", _torch, "torch"),
+    _library("cupy", _cupy, "cupy", places.has_gpu),
+    _library("torch-cuda", partial(_torch, device="cuda"), "torch", _torch_sees_gpu),
 )
 
 

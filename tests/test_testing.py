@@ -72,7 +72,7 @@ def test_entry_names_and_marks():
 
 
 def test_entries_skip_with_the_reason(monkeypatch):
-    monkeypatch.setattr("gpuml.testing._without_gpu", lambda: "no GPU")
+    monkeypatch.setattr("gpuml.testing._has_driver", lambda: False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     skips = {
         entry.id: mark.kwargs["reason"]

@@ -187,14 +187,7 @@ class Ticket:
 
 
 class Stager:
-    """Copies arrays over a link, one after the other, by threads that end with `close`.
-
-    Parameters
-    ----------
-    link : Link
-    pieces : Pieces
-    threads : int
-    """
+    """Copies arrays over a link, one after the other, by threads that end with `close`."""
 
     def __init__(self, link: Any, pieces: Pieces, threads: int):
         self._link, self._pieces, self._most = link, pieces, threads

@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import sklearn.metrics as sk
 
-from gpuml._arrays import Array, Place, as_array, is_array, itemsize, move, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    Place,
+    as_array,
+    is_array,
+    itemsize,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._sklearn import validate_parameter_constraints
 from gpuml.metrics._classes import evaluate_classes
 from gpuml.metrics._confusion import confusion_matrices
@@ -47,17 +57,14 @@ def n_equal(y_true: Any, y_pred: Any) -> tuple[int, int] | None:
 
     The pairs of labels, and what scikit-learn makes of them, take as long as many a prediction.
     """
-    if not is_unreadable(y_pred):
+    labels = _labels(y_true, y_pred)
+    if labels is None:
         return None
-    y_true, y_pred = _vector(y_true), _vector(y_pred)
-    if y_true is None or y_pred is None or y_true.shape != y_pred.shape:
-        return None
-    place = place_of(y_pred)
-    xp, labels = place.xp, (move(y_true, place), y_pred)
+    xp = namespace(*labels)
     if any(x.dtype == xp.uint64 or not xp.isdtype(x.dtype, ("bool", "integral")) for x in labels):
         return None
     true, pred = (xp.astype(x, xp.int64, copy=False) for x in labels)
-    return int(xp.sum(xp.astype(true == pred, xp.int64))), y_pred.shape[0]
+    return int(xp.sum(xp.astype(true == pred, xp.int64))), true.shape[0]
 
 
 def score_scores(
@@ -103,15 +110,23 @@ class _Pairs(NamedTuple):
     weight: np.ndarray
 
 
-def _pairs(y_true, y_pred, sample_weight):
+def _labels(y_true, y_pred):
+    """True and predicted labels where the latter are; None if scikit-learn is to read them."""
     if not is_unreadable(y_pred):
         return None
     y_true, y_pred = _vector(y_true), _vector(y_pred)
     if y_true is None or y_pred is None or y_true.shape != y_pred.shape:
         return None
-    place = place_of(y_pred)
-    weight, is_usable = _weight(sample_weight, y_pred.shape[0], place)
-    encoded = _encoded([move(y_true, place), y_pred], place.xp)
+    return [move(y_true, place_of(y_pred)), y_pred]
+
+
+def _pairs(y_true, y_pred, sample_weight):
+    labels = _labels(y_true, y_pred)
+    if labels is None:
+        return None
+    place = place_of(labels[1])
+    weight, is_usable = _weight(sample_weight, labels[1].shape[0], place)
+    encoded = _encoded(labels, place.xp)
     if encoded is None or not is_usable:
         return None
     (true, pred), labels = encoded

@@ -86,15 +86,7 @@ NOTES = (
 
 
 def use_checks(model, method, X, arguments):
-    """Raise what scikit-learn raises at use, and what cuML does not do with these rows.
-
-    Parameters
-    ----------
-    model : cuML estimator
-    method : str
-    X : array, sparse matrix or None
-    arguments : mapping
-    """
+    """Raise what scikit-learn raises at use, and refuse what cuML does not do with these rows."""
     if X is not None and _is_sparse(X) != _is_sparse(model._fit_X):
         raise UnsupportedHere("search for dense rows among sparse ones, or the reverse")
     if method == "radius_neighbors_graph":

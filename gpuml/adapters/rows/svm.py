@@ -69,17 +69,7 @@ def _kernel_changes(params, data):
 
 
 def gamma_of(params, data):
-    """`gamma` as a number. cuML divides by the variance of X even if that is 0.
-
-    Parameters
-    ----------
-    params : mapping
-    data : Data
-
-    Returns
-    -------
-    gamma : float
-    """
+    """`gamma` as a number. cuML divides by the variance of X even if that is 0."""
     gamma = params["gamma"]
     if params["kernel"] == "precomputed":
         return 0.0
@@ -101,15 +91,7 @@ def _variance(X, n_cells):
 
 
 def use_checks(model, method, X, arguments):
-    """Raise what scikit-learn raises at use.
-
-    Parameters
-    ----------
-    model : cuML estimator
-    method : str
-    X : array or sparse matrix
-    arguments : mapping
-    """
+    """Refuse rows that cuML's model cannot read."""
     if hasattr(X, "indptr") and not model._sparse:
         raise UnsupportedHere("sparse rows for a model of dense ones")
 
@@ -203,14 +185,7 @@ def _linear_svr_changes(params, data):
 
 
 def warn_unless_converged(model, params):
-    """Give scikit-learn's warning, which cuML does not.
-
-    Parameters
-    ----------
-    model : cuML estimator
-        Fitted.
-    params : mapping
-    """
+    """Give scikit-learn's warning of a fitted model, which cuML does not."""
     if model.n_iter_ >= params["max_iter"]:
         warnings.warn(
             "The solver failed to converge, increase the number of iterations.",
