@@ -2,8 +2,7 @@
 
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 
-from gpuml.random_projection._gaussian import GaussianRandomProjection
-from gpuml.random_projection._sparse import SparseRandomProjection
+from gpuml.random_projection._projection import GaussianRandomProjection, SparseRandomProjection
 
 __all__ = [
     "GaussianRandomProjection",

@@ -19,7 +19,7 @@ from gpuml._arrays import Array, Place, compute_place, move, namespace, nbytes, 
 from gpuml.encodings import Packed, products
 from gpuml.reading.sources import source_of
 from gpuml.reading.streams import at_place, blocks, parts_of
-from gpuml.reading.visits import SHIFT_ROWS, as_codes, check_sums
+from gpuml.reading.visits import as_codes, check_sums, mean_of_first
 from gpuml.solvers import row_products
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.row_products import Visit, over_rows
@@ -92,15 +92,7 @@ class Chunked:
         for chunk, span in zip(self.chunks, self.spans, strict=True):
             if isinstance(chunk, Packed) and chunk.missing and not self.is_summed:
                 raise TypeError(MISSING_UNSEEN)
-            yield chunk, span, self.standard if self.is_wide else _part(self.standard, span)
-
-
-def _part(standard, features):
-    centre, factor, fill = (
-        None if values is None else values[features]
-        for values in (standard.centre, standard.factor, standard.fill)
-    )
-    return Standard(centre, factor, fill, standard.dtype)
+            yield chunk, span, self.standard if self.is_wide else self.standard.part(span)
 
 
 def _data(chunk):
@@ -200,7 +192,7 @@ def _transposed_dense(block, Y, standard):
     Y = xp.astype(Y, work, copy=False)
 
     def product(rows, part):
-        A = row_products.standardised(rows, standard, work, xp)
+        A = row_products.standardised(rows, standard, work)
         return xp.astype(A.T @ Y[part, :], xp.float64, copy=False)
 
     return over_rows(block, product, lambda a, b: a + b, Y.shape[1])
@@ -230,7 +222,7 @@ def _first_means(chunk):
     if isinstance(chunk, Packed):  # counted exactly
         return xp.zeros(chunk.shape[1], dtype=xp.float64, device=data.device)
     with quiet():
-        return xp.mean(xp.astype(chunk[: min(SHIFT_ROWS, chunk.shape[0]), ...], xp.float64), axis=0)
+        return mean_of_first(chunk)
 
 
 def sums(run: Chunked, shift: Array) -> Sums:

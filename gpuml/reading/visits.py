@@ -119,7 +119,7 @@ class Visits:
         for _, block in self._blocks():
             with quiet():
                 if self.sums is None and not isinstance(block, Packed):
-                    self.shift = _mean_of_first(block)
+                    self.shift = mean_of_first(block)
                 found = row_products.sums_of(block, self.shift)
                 self.sums = found if self.sums is None else self.sums.plus(found)
         assert self.sums is not None
@@ -136,7 +136,8 @@ class Visits:
         check_sums(self.sums)
 
 
-def _mean_of_first(block):
+def mean_of_first(block: Array) -> Array:
+    """Means (p,) of the first rows, float64: near those of all."""
     xp = namespace(block)
     first = block[: min(SHIFT_ROWS, block.shape[0]), ...]
     return xp.mean(xp.astype(first, xp.float64), axis=0)

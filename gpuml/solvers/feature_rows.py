@@ -12,7 +12,7 @@ from gpuml._arrays import Array, namespace
 from gpuml.encodings import products
 from gpuml.encodings._row_counts import row_counts
 from gpuml.encodings.packed import Packed
-from gpuml.solvers.row_products import Block, Visit, joined, over_rows
+from gpuml.solvers.row_products import Block, Visit, image_dense, over_rows, visit_dense
 from gpuml.solvers.standard import Rule, Standard, Sums, standard_of
 
 
@@ -29,16 +29,8 @@ def visit(block: Block, Q: Array, rule: Rule) -> tuple[Visit, Array]:
     """
     if isinstance(block, Packed):
         return _visit_packed(block, Q, rule)
-    xp = namespace(Q)
-    small = xp.astype(Q, getattr(xp, rule.dtype), copy=False)
-
-    def both(rows, part):
-        C = _standardised(rows, rule.part(part), xp)
-        Y = C @ small
-        return Visit.of(C.T @ Y, Y), [Y]
-
-    sums, images = over_rows(block, both, joined, Q.shape[1])
-    return sums, xp.concat(images)
+    work = getattr(namespace(Q), rule.dtype)
+    return visit_dense(block, Q, work, lambda rows, part: _standardised(rows, rule.part(part)))
 
 
 def image(block: Block, W: Array, rule: Rule) -> Array:
@@ -48,12 +40,7 @@ def image(block: Block, W: Array, rule: Rule) -> Array:
     if isinstance(block, Packed):
         standard = _standard_of_codes(block, W, rule)
         return xp.astype(_image_packed(block, W, standard)[0], work, copy=False)
-    small = xp.astype(W, work, copy=False)
-
-    def times(rows, part):
-        return [_standardised(rows, rule.part(part), xp) @ small]
-
-    return xp.concat(over_rows(block, times, lambda a, b: a + b, W.shape[1]))
+    return image_dense(block, W, work, lambda rows, part: _standardised(rows, rule.part(part)))
 
 
 def sums_of(block: Block) -> tuple[Sums, Array]:
@@ -102,7 +89,8 @@ def _filled(block, of_codes, of_missing, xp):
     return codes[:, :width] + marks[:, width:]
 
 
-def _standardised(rows, rule, xp):
+def _standardised(rows, rule):
+    xp = namespace(rows)
     work = getattr(xp, rule.dtype)
     standard = Standard()
     if rule.center is not False or rule.scale is not None:

@@ -80,40 +80,53 @@ def visit(block: Block, Q: Array, standard: Standard) -> tuple[Visit, Array]:
     """What a block adds to a visit, and its rows of ``Y = A Q`` (n_b, l)."""
     if isinstance(block, Packed):
         return _visit_packed(block, Q, standard)
-    xp = namespace(Q)
-    work = getattr(xp, standard.dtype)
-    small = xp.astype(Q, work, copy=False)
-
-    def both(rows, _part):
-        A = standardised(rows, standard, work, xp)
-        Y = A @ small
-        return Visit.of(A.T @ Y, Y), [Y]
-
-    sums, images = over_rows(block, both, joined, Q.shape[1])
-    return sums, xp.concat(images)
+    work = getattr(namespace(Q), standard.dtype)
+    return visit_dense(block, Q, work, lambda rows, _: standardised(rows, standard, work))
 
 
 def image(block: Block, W: Array, standard: Standard) -> Array:
     """``A W`` (n_b, l) of a block."""
     if isinstance(block, Packed):
         return _image_packed(block, W, standard)
+    work = getattr(namespace(W), standard.dtype)
+    return image_dense(block, W, work, lambda rows, _: standardised(rows, standard, work))
+
+
+def visit_dense(
+    block: Array, Q: Array, work: Any, standardise: Callable[[Array, slice], Array]
+) -> tuple[Visit, Array]:
+    """A visit of dense rows, which are standardised a run at a time, with products of a dtype."""
+    xp = namespace(Q)
+    small = xp.astype(Q, work, copy=False)
+
+    def both(rows, part):
+        A = standardise(rows, part)
+        Y = A @ small
+        return Visit.of(A.T @ Y, Y), [Y]
+
+    def joined(a, b):
+        return a[0].plus(b[0]), a[1] + b[1]
+
+    sums, images = over_rows(block, both, joined, Q.shape[1])
+    return sums, xp.concat(images)
+
+
+def image_dense(
+    block: Array, W: Array, work: Any, standardise: Callable[[Array, slice], Array]
+) -> Array:
+    """The image of dense rows, likewise."""
     xp = namespace(W)
-    work = getattr(xp, standard.dtype)
     small = xp.astype(W, work, copy=False)
 
-    def times(rows, _part):
-        return [standardised(rows, standard, work, xp) @ small]
+    def times(rows, part):
+        return [standardise(rows, part) @ small]
 
     return xp.concat(over_rows(block, times, lambda a, b: a + b, W.shape[1]))
 
 
-def joined(a: Any, b: Any) -> Any:
-    """Sums and lists of images of neighbouring rows."""
-    return a[0].plus(b[0]), a[1] + b[1]
-
-
-def standardised(rows: Array, standard: Standard, work: Any, xp: Any) -> Array:
+def standardised(rows: Array, standard: Standard, work: Any) -> Array:
     """A of some dense rows, of a dtype; themselves where nothing is to be done."""
+    xp = namespace(rows)
     rows = xp.astype(rows, work, copy=False)
     if standard.centre is not None:
         rows = rows - xp.astype(standard.centre, work)

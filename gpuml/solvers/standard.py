@@ -85,6 +85,13 @@ class Standard:
     fill: Array | None = None
     dtype: str = "float64"
 
+    def part(self, features: slice) -> "Standard":
+        """Of some of the features."""
+        centre, factor, fill = (
+            None if a is None else a[features] for a in (self.centre, self.factor, self.fill)
+        )
+        return Standard(centre, factor, fill, self.dtype)
+
     def beside(self, like: Array) -> "Standard":
         """The same with its arrays where another one is."""
         place = place_of(like)
