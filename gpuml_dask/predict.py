@@ -86,212 +86,123 @@ def predict(model: Any, X: Any) -> Any:
     return _apply(model, "predict", X)
 
 
-def predict_proba(model: Any, X: Any) -> Any:
-    """Predict the probabilities of the classes for rows in blocks.
+def _documented(result: str, example: str, *, rows: str = "(n_samples, n_features)") -> Any:
+    """A decorator that adds sections to the docstring of a function of a model and rows.
 
     Parameters
     ----------
-    model : estimator
-        As for `predict`; it must have ``predict_proba``.
-    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        As for `predict`.
-
-    Returns
-    -------
-    probabilities : dask array of shape (n_samples, n_classes)
-        As for `predict`; columns are one chunk.
-
-    Raises
-    ------
-    NotFittedError, AttributeError, ValueError
-        As for `predict`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from gpuml.linear_model import LogisticRegression
-    >>> from gpuml_dask.predict import predict_proba
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> model = LogisticRegression().fit(X, X[:, 0] > 2)
-    >>> there = predict_proba(model, da.from_array(X, chunks=(2, 2)))
-    >>> bool(np.allclose(there.compute(scheduler="threads"), model.predict_proba(X)))
-    True
+    result : str
+        What is under Returns.
+    example : str
+        A line that makes a model of the rows X, a line with the function, and what it prints.
+    rows : str
+        The shape of X.
     """
+
+    def decorate(function):
+        name = function.__name__
+        summary = function.__doc__ or ""  # python -OO has none
+        sections = OF_A_METHOD.format(name=name, rows=rows, result=result)
+        function.__doc__ = f"{summary}\n{sections}{example.format(name)}"
+        return function
+
+    return decorate
+
+
+OF_A_METHOD = """
+Parameters
+----------
+model : estimator
+    As for `predict`; it must have ``{name}``.
+X : dask array, dask dataframe or local rows, of shape {rows}
+    As for `predict`.
+
+Returns
+-------
+{result}
+
+Raises
+------
+NotFittedError, AttributeError, ValueError
+    As for `predict`.
+
+Examples
+--------
+>>> import dask.array as da
+>>> import numpy as np
+>>> from gpuml_dask.predict import {name}
+>>> X = np.arange(12.0).reshape(6, 2) % 5
+"""
+OF_A_CLASSIFIER = """\
+>>> from gpuml.linear_model import LogisticRegression
+>>> model = LogisticRegression().fit(X, X[:, 0] > 2)
+>>> there = {0}(model, da.from_array(X, chunks=(2, 2)))
+>>> bool(np.allclose(there.compute(scheduler="threads"), model.{0}(X)))
+True
+"""
+OF_A_PCA = """\
+>>> from gpuml.decomposition import PCA
+>>> step = PCA(1).fit(X)
+"""
+
+
+@_documented(
+    "probabilities : dask array of shape (n_samples, n_classes)\n"
+    "    As for `predict`; columns are one chunk.",
+    OF_A_CLASSIFIER,
+)
+def predict_proba(model: Any, X: Any) -> Any:
+    """Predict the probabilities of the classes for rows in blocks."""
     return _apply(model, "predict_proba", X)
 
 
+@_documented(
+    "logarithms : dask array of shape (n_samples, n_classes)\n"
+    "    As for `predict`; columns are one chunk.",
+    OF_A_CLASSIFIER,
+)
 def predict_log_proba(model: Any, X: Any) -> Any:
-    """Predict logarithms of the probabilities of the classes for rows in blocks.
-
-    Parameters
-    ----------
-    model : estimator
-        As for `predict`; it must have ``predict_log_proba``.
-    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        As for `predict`.
-
-    Returns
-    -------
-    logarithms : dask array of shape (n_samples, n_classes)
-        As for `predict`; columns are one chunk.
-
-    Raises
-    ------
-    NotFittedError, AttributeError, ValueError
-        As for `predict`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from gpuml.linear_model import LogisticRegression
-    >>> from gpuml_dask.predict import predict_log_proba
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> model = LogisticRegression().fit(X, X[:, 0] > 2)
-    >>> there = predict_log_proba(model, da.from_array(X, chunks=(2, 2)))
-    >>> bool(np.allclose(there.compute(scheduler="threads"), model.predict_log_proba(X)))
-    True
-    """
+    """Predict logarithms of the probabilities of the classes for rows in blocks."""
     return _apply(model, "predict_log_proba", X)
 
 
+@_documented(
+    "decisions : dask array of shape (n_samples,) or (n_samples, n_classes)\n    As for `predict`.",
+    OF_A_CLASSIFIER,
+)
 def decision_function(model: Any, X: Any) -> Any:
-    """Decision values of a classifier for rows in blocks.
-
-    Parameters
-    ----------
-    model : estimator
-        As for `predict`; it must have ``decision_function``.
-    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        As for `predict`.
-
-    Returns
-    -------
-    decisions : dask array of shape (n_samples,) or (n_samples, n_classes)
-        As for `predict`.
-
-    Raises
-    ------
-    NotFittedError, AttributeError, ValueError
-        As for `predict`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from gpuml.linear_model import LogisticRegression
-    >>> from gpuml_dask.predict import decision_function
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> model = LogisticRegression().fit(X, X[:, 0] > 2)
-    >>> there = decision_function(model, da.from_array(X, chunks=(2, 2)))
-    >>> bool(np.allclose(there.compute(scheduler="threads"), model.decision_function(X)))
-    True
-    """
+    """Decision values of a classifier for rows in blocks."""
     return _apply(model, "decision_function", X)
 
 
+@_documented(
+    "transformed : dask array of shape (n_samples, n_features_out)\n"
+    "    As for `predict`. It is an array in any case: DataFrames that ``set_output`` makes the\n"
+    "    model return are turned into arrays, block by block. The names of its columns are those\n"
+    "    of ``model.get_feature_names_out()``.",
+    OF_A_PCA + ">>> {}(step, da.from_array(X, chunks=(2, 2))).shape\n(6, 1)\n",
+)
 def transform(model: Any, X: Any) -> Any:
-    """Transform rows in blocks.
-
-    Parameters
-    ----------
-    model : estimator
-        As for `predict`; it must have ``transform``, which has to treat each row by itself.
-    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        As for `predict`.
-
-    Returns
-    -------
-    transformed : dask array of shape (n_samples, n_features_out)
-        As for `predict`. It is an array in any case: frames that ``set_output`` makes the model
-        return are turned into arrays, block by block. The names of its columns are those of
-        ``model.get_feature_names_out()``.
-
-    Raises
-    ------
-    NotFittedError, AttributeError, ValueError
-        As for `predict`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from gpuml.decomposition import PCA
-    >>> from gpuml_dask.predict import transform
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> step = PCA(1).fit(X)
-    >>> transform(step, da.from_array(X, chunks=(2, 2))).shape
-    (6, 1)
-    """
+    """Transform rows in blocks, each row by itself."""
     return _apply(model, "transform", X)
 
 
+@_documented(
+    "original : dask array of shape (n_samples, n_features)\n    As for `transform`.",
+    OF_A_PCA + ">>> {}(step, da.ones((6, 1), chunks=(2, 1))).shape\n(6, 2)\n",
+    rows="(n_samples, n_features_out)",
+)
 def inverse_transform(model: Any, X: Any) -> Any:
-    """Undo `transform` of rows in blocks.
-
-    Parameters
-    ----------
-    model : estimator
-        As for `predict`; it must have ``inverse_transform``, which treats each row by itself.
-    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features_out)
-        Rows as ``transform`` gives them; otherwise as for `predict`.
-
-    Returns
-    -------
-    original : dask array of shape (n_samples, n_features)
-        As for `transform`.
-
-    Raises
-    ------
-    NotFittedError, AttributeError, ValueError
-        As for `predict`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from gpuml.decomposition import PCA
-    >>> from gpuml_dask.predict import inverse_transform
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> step = PCA(1).fit(X)
-    >>> inverse_transform(step, da.ones((6, 1), chunks=(2, 1))).shape
-    (6, 2)
-    """
+    """Undo `transform` of rows in blocks."""
     return _apply(model, "inverse_transform", X)
 
 
+@_documented(
+    "scores : dask array of shape (n_samples,)\n    As for `predict`.",
+    OF_A_PCA + ">>> {}(step, da.from_array(X, chunks=(2, 2))).shape\n(6,)\n",
+)
 def score_samples(model: Any, X: Any) -> Any:
-    """Scores of single rows in blocks, such as logarithms of their likelihoods.
-
-    Parameters
-    ----------
-    model : estimator
-        As for `predict`; it must have ``score_samples``.
-    X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        As for `predict`.
-
-    Returns
-    -------
-    scores : dask array of shape (n_samples,)
-        As for `predict`.
-
-    Raises
-    ------
-    NotFittedError, AttributeError, ValueError
-        As for `predict`.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import numpy as np
-    >>> from gpuml.decomposition import PCA
-    >>> from gpuml_dask.predict import score_samples
-    >>> X = np.arange(12.0).reshape(6, 2) % 5
-    >>> step = PCA(1).fit(X)
-    >>> score_samples(step, da.from_array(X, chunks=(2, 2))).shape
-    (6,)
-    """
+    """Scores of single rows in blocks, such as logarithms of their likelihoods."""
     return _apply(model, "score_samples", X)
 
 
