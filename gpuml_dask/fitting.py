@@ -5,11 +5,14 @@ does. Given rows on a cluster it fits them where they are; its fitted attributes
 NumPy arrays, so that it is cloned, pickled and used like any other.
 """
 
+import inspect
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Number
+from textwrap import fill
 from typing import Any, Self
 from uuid import uuid4
 
@@ -34,6 +37,66 @@ from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
 # The class that a mixin is put before: mypy need not know which.
 _Model: Any = object
+
+ON_WORKERS = (
+    "Given NumPy, CuPy or other data of this process, it is `{one}`. Given rows on a cluster (a "
+    "dask array, a dask or dask-cudf DataFrame, futures, handles of `gpuml_dask.place`) it fits "
+    "them where they are: {how}. Fitted attributes are then NumPy arrays in this process, whatever "
+    "the rows were. They do not depend on how rows are divided, but for rounding."
+)
+EXAMPLE = """
+Examples
+--------
+>>> import dask.array as da
+>>> from distributed import Client
+>>> from {module} import {name}
+>>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
+"""
+TRANSFORMED = """\
+>>> with Client(processes=False, dashboard_address=":0") as client:
+...     step = {}.fit(X)
+...     step.transform(X).compute().shape
+(300, {})
+"""
+
+
+def documented(how: str, example: str) -> Callable[[type], type]:
+    """A decorator that writes the docstring of a class from that of gpuml's of the same name.
+
+    Parameters
+    ----------
+    how : str
+        How rows on workers are fitted.
+    example : str
+        Lines with rows X on workers, and what they print.
+    """
+
+    def decorate(kind):
+        theirs = inspect.cleandoc(_of_gpuml(kind).__doc__ or "")  # python -OO has none
+        head, _, sections = theirs.partition("\nParameters\n")
+        problem = re.match(r".*?\n\n\.\. math::.*?\n\n|", head, re.S)[0].rstrip("\n,")
+        module, name = kind.__module__, kind.__name__
+        one = f"{module.replace('gpuml_dask', 'gpuml')}.{name}"
+        also = "See Also\n--------\n"
+        kind.__doc__ = "\n".join(
+            (
+                f"{problem}\n",
+                fill(ON_WORKERS.format(one=one, how=how), 100),
+                "\nParameters",
+                sections.partition("\nExamples\n")[0].replace(
+                    also, f"{also}{one} : The same on one device.\n"
+                ),
+                EXAMPLE.format(module=module, name=name) + example,
+            )
+        )
+        return kind
+
+    return decorate
+
+
+def _of_gpuml(kind):
+    """The class of gpuml that a class of this package derives from."""
+    return next(k for k in kind.__mro__ if k.__module__.startswith("gpuml."))
 
 
 class FitsOnWorkers(_Model):
@@ -102,32 +165,7 @@ class FitsSparseModels(FitsOnWorkers):
     """`fit` of models with an l1 penalty."""
 
     def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-        check_input : bool, default=True
-            As for scikit-learn's class; rows on workers are always checked.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
-        TypeError
-            For columns of dates or times.
-        gpuml_dask.errors.ClusterError
-            If there is no client, the cluster has no workers, or rows were lost that nobody can
-            make again.
-        """
+        """Fit the model, as `LinearRegression.fit`; rows on workers are checked in any case."""
         if any(map(lives_on_workers, (X, y, sample_weight))):
             return self._fit_on_workers(X, y, sample_weight)
         return super().fit(X, y, sample_weight, check_input)
@@ -137,29 +175,7 @@ class FitsRows(FitsOnWorkers):
     """`fit` of transformers that look at rows alone."""
 
     def fit(self, X, y=None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : None
-            Without effect.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
-        TypeError
-            For columns of dates or times.
-        gpuml_dask.errors.ClusterError
-            If there is no client, the cluster has no workers, or rows were lost that nobody can
-            make again.
-        """
+        """Fit to rows, here or on workers, as `LinearRegression.fit`; y is without effect."""
         if lives_on_workers(X):
             return self._fit_on_workers(X)
         return super().fit(X, y)
@@ -209,8 +225,7 @@ def _check_names(names: Sequence[Any] | None) -> None:
 
 def _bare(estimator):
     """The class of gpuml with the same parameters: workers need not know ours."""
-    kind = next(k for k in type(estimator).__mro__ if k.__module__.startswith("gpuml."))
-    return kind(**clone(estimator).get_params(deep=False))
+    return _of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
 
 
 def fit_table(estimator: Any, table: Table) -> dict[str, Any]:

@@ -44,7 +44,6 @@ OF_OBJECTS = {
 }
 
 RESULT = "users are given these and make none: attributes are described, their own page has both"
-ONES = "its parameters are those of the class it is named after on one device, and it says so"
 THEIRS = "scikit-learn's class, made by its from_* methods; the data it holds is described there"
 # Which checks do not hold of an object, and why.
 EXCEPTIONS = {
@@ -61,15 +60,6 @@ EXCEPTIONS = {
         for name in (
             *("ConfusionMatrixDisplay", "DetCurveDisplay", "PrecisionRecallDisplay"),
             *("PredictionErrorDisplay", "RocCurveDisplay"),
-        )
-    },
-    **{
-        f"gpuml_dask.{name}": (("PR01",), ONES)
-        for name in (
-            *("decomposition.PCA", "decomposition.TruncatedSVD", "linear_model.ElasticNet"),
-            *("linear_model.Lasso", "linear_model.LinearRegression", "linear_model.Ridge"),
-            *("linear_model.LogisticRegression", "linear_model.PoissonRegressor"),
-            "preprocessing.StandardScaler",
         )
     },
 }
