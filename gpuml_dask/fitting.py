@@ -6,7 +6,6 @@ NumPy arrays, so that it is cloned, pickled and used like any other.
 """
 
 import inspect
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -74,7 +73,8 @@ def documented(how: str, example: str) -> Callable[[type], type]:
     def decorate(kind):
         theirs = inspect.cleandoc(_of_gpuml(kind).__doc__ or "")  # python -OO has none
         head, _, sections = theirs.partition("\nParameters\n")
-        problem = re.match(r".*?\n\n\.\. math::.*?\n\n|", head, re.S)[0].rstrip("\n,")
+        before, formula, after = head.partition("\n\n.. math::")
+        problem = before + formula + after.partition("\n\n")[0].rstrip(",\n")
         module, name = kind.__module__, kind.__name__
         one = f"{module.replace('gpuml_dask', 'gpuml')}.{name}"
         also = "See Also\n--------\n"

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import numpy as np
 from distributed import Client
+from sklearn import model_selection as sk
 from sklearn.base import is_classifier
 
 import gpuml
@@ -18,7 +19,7 @@ from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.chains import ClusterTrainer
 from gpuml_dask.searching.round_evaluator import RoundEvaluator
-from gpuml_dask.searching.search import ClusterSearch
+from gpuml_dask.searching.search import ClusterSearch, with_parameters_of
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.waiting import answers, patience
@@ -50,6 +51,7 @@ class _Halving(AdaptiveClusterSearch):
         super()._check_input_parameters(X=X, y=y, split_params=split_params)
 
 
+@with_parameters_of(sk.HalvingGridSearchCV)
 class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
     """Search over a grid of parameters by successive halving, on the workers of a Dask cluster.
 
@@ -94,51 +96,8 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
     ([9, 3, 1], [49, 147, 441])
     """
 
-    def __init__(
-        self,
-        estimator,
-        param_grid,
-        *,
-        factor=3,
-        resource="n_samples",
-        max_resources="auto",
-        min_resources="exhaust",
-        aggressive_elimination=False,
-        cv=5,
-        scoring=None,
-        refit=True,
-        error_score=np.nan,
-        return_train_score=True,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        client=None,
-        checkpoint=None,
-        scheduler=None,
-        cache_cv=True,
-        iid="deprecated",
-    ):
-        super().__init__(
-            estimator,
-            param_grid,
-            factor=factor,
-            resource=resource,
-            max_resources=max_resources,
-            min_resources=min_resources,
-            aggressive_elimination=aggressive_elimination,
-            cv=cv,
-            scoring=scoring,
-            refit=refit,
-            error_score=error_score,
-            return_train_score=return_train_score,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.client, self.checkpoint = client, checkpoint
-        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
-
+@with_parameters_of(sk.HalvingRandomSearchCV)
 class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
     """Search over candidates drawn from distributions by successive halving, on a Dask cluster.
 
@@ -180,52 +139,6 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
     >>> search.n_resources_
     [49, 147, 441]
     """
-
-    def __init__(
-        self,
-        estimator,
-        param_distributions,
-        *,
-        n_candidates="exhaust",
-        factor=3,
-        resource="n_samples",
-        max_resources="auto",
-        min_resources="smallest",
-        aggressive_elimination=False,
-        cv=5,
-        scoring=None,
-        refit=True,
-        error_score=np.nan,
-        return_train_score=True,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        client=None,
-        checkpoint=None,
-        scheduler=None,
-        cache_cv=True,
-        iid="deprecated",
-    ):
-        super().__init__(
-            estimator,
-            param_distributions,
-            n_candidates=n_candidates,
-            factor=factor,
-            resource=resource,
-            max_resources=max_resources,
-            min_resources=min_resources,
-            aggressive_elimination=aggressive_elimination,
-            cv=cv,
-            scoring=scoring,
-            refit=refit,
-            error_score=error_score,
-            return_train_score=return_train_score,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.client, self.checkpoint = client, checkpoint
-        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
 
 class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
@@ -328,11 +241,14 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
             chunk_size=chunk_size,
             n_jobs=n_jobs,
             error_score=error_score,
+            client=client,
+            checkpoint=checkpoint,
+            scheduler=scheduler,
+            cache_cv=cache_cv,
+            iid=iid,
         )
         self.predict_meta, self.predict_proba_meta = predict_meta, predict_proba_meta
         self.transform_meta = transform_meta
-        self.client, self.checkpoint = client, checkpoint
-        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
     def _bounds(self, X: Any) -> tuple[int, ...]:
         if isinstance(X, Remote) and self.chunk_size is None:

@@ -1,9 +1,10 @@
 """scikit-learn's searches over the workers of a Dask cluster."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from inspect import Signature, signature
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -24,6 +25,8 @@ from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.drawing import draw, graph_of
 from gpuml_dask.searching.session import Session, client_for, computed, score_there
 
+Search = TypeVar("Search", bound=type)
+
 IID = (
     "iid= has no effect and will be refused one day: means of scores give every fold the same "
     "weight, as scikit-learn's searches do since 0.24. Leave it out; for means weighted by the "
@@ -38,11 +41,25 @@ NO_CHECKPOINT = (
 class ClusterSearch(OnePassSearch):
     """`fit` of a search on a cluster, and predictions for rows of Dask.
 
-    Subclasses have the parameters `client`, `scheduler`, `checkpoint`, `cache_cv` and `iid`.
+    Its parameters come after those of the search on one device; see `with_parameters_of`.
     """
 
     # Splits of labels on workers follow from how many there are of each; see `Session.splits`.
     counts_labels = True
+
+    def __init__(
+        self,
+        *args,
+        client=None,
+        checkpoint=None,
+        scheduler=None,
+        cache_cv=True,
+        iid="deprecated",
+        **kwargs,
+    ):
+        super().__init__(*args, **kwargs)
+        self.client, self.checkpoint = client, checkpoint
+        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
     def fit(self, X, y=None, **params) -> Self:
         """Fit and score all candidates on all splits, and the best one on all rows.
@@ -268,6 +285,26 @@ class ClusterSearch(OnePassSearch):
         return getattr(predict, method)(self.best_estimator_, X)
 
 
+def with_parameters_of(one_device: type) -> Callable[[Search], Search]:
+    """A decorator that names the parameters of a search: a class's on one device, and a cluster's.
+
+    scikit-learn, `help` and editors read them from the signature of ``__init__``.
+    """
+
+    def decorate(kind):
+        def __init__(self, *args, **kwargs):
+            super(kind, self).__init__(*args, **kwargs)
+
+        theirs, ours = (signature(vars(k)["__init__"]) for k in (one_device, ClusterSearch))
+        of_cluster = [p for p in ours.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        every: Any = __init__
+        every.__signature__ = Signature([*theirs.parameters.values(), *of_cluster])
+        kind.__init__ = every
+        return kind
+
+    return decorate
+
+
 def _address(client):
     """The address of a client's scheduler; None of one in this process."""
     if not isinstance(client, Client):
@@ -276,6 +313,7 @@ def _address(client):
     return None if address is None or address.startswith("inproc") else address
 
 
+@with_parameters_of(sk.GridSearchCV)
 class GridSearchCV(ClusterSearch, sk.GridSearchCV):
     """Exhaustive search over a grid of parameters, on the workers of a Dask cluster.
 
@@ -362,41 +400,8 @@ class GridSearchCV(ClusterSearch, sk.GridSearchCV):
     >>> client.close()
     """
 
-    def __init__(
-        self,
-        estimator,
-        param_grid,
-        *,
-        scoring=None,
-        n_jobs=None,
-        refit=True,
-        cv=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        error_score=np.nan,
-        return_train_score=False,
-        client=None,
-        checkpoint=None,
-        scheduler=None,
-        cache_cv=True,
-        iid="deprecated",
-    ):
-        super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.client, self.checkpoint = client, checkpoint
-        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
-
+@with_parameters_of(sk.RandomizedSearchCV)
 class RandomizedSearchCV(ClusterSearch, sk.RandomizedSearchCV):
     """Search over candidates drawn from distributions, on the workers of a Dask cluster.
 
@@ -437,41 +442,3 @@ class RandomizedSearchCV(ClusterSearch, sk.RandomizedSearchCV):
     >>> print(round(search.best_params_["alpha"], 3))
     0.2
     """
-
-    def __init__(
-        self,
-        estimator,
-        param_distributions,
-        *,
-        n_iter=10,
-        scoring=None,
-        n_jobs=None,
-        refit=True,
-        cv=None,
-        verbose=0,
-        pre_dispatch="2*n_jobs",
-        random_state=None,
-        error_score=np.nan,
-        return_train_score=False,
-        client=None,
-        checkpoint=None,
-        scheduler=None,
-        cache_cv=True,
-        iid="deprecated",
-    ):
-        super().__init__(
-            estimator,
-            param_distributions,
-            n_iter=n_iter,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            random_state=random_state,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.client, self.checkpoint = client, checkpoint
-        self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
