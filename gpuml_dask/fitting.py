@@ -27,7 +27,7 @@ from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.model_selection.divided import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
-from gpuml_dask.cluster import the_client
+from gpuml_dask.client import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place

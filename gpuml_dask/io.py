@@ -11,12 +11,12 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import parse_bytes
-from distributed import Client, get_client
+from distributed import Client
 
 from gpuml import get_config
 from gpuml.data import compute_place
 from gpuml_dask._dask import meta_of
-from gpuml_dask.cluster import the_client
+from gpuml_dask.client import current_client, the_client
 from gpuml_dask.planning.kinds import Kinds, kinds_among
 from gpuml_dask.planning.pieces import balance
 from gpuml_dask.rows.blocks import upload
@@ -277,11 +277,9 @@ def _reads_to_gpu(client) -> bool:
     setting = get_config()["device"]
     if setting == "cpu":
         return False
+    client = current_client() if client is None else client
     if client is None:
-        try:
-            client = get_client()
-        except ValueError:
-            return has_gpu_here(setting)
+        return has_gpu_here(setting)
     with the_client(client) as there:
         facts = facts_of(there)
     with_gpu = any(worker["resources"].get("GPU") for worker in facts.values())

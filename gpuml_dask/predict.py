@@ -18,7 +18,7 @@ from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml_dask._dask import meta_of
-from gpuml_dask.cluster import current_client
+from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
 from gpuml_dask.scores import MisalignedError, score_blocks

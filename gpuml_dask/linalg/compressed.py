@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from distributed import Client, get_client
+from distributed import Client
 
 from gpuml import get_config
 from gpuml.linalg import checked_rule
-from gpuml_dask.cluster import the_client
+from gpuml_dask.client import current_client, the_client
 from gpuml_dask.linalg.door import check_iterator, checked_matrix, seed_of
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.now import computed
@@ -174,10 +174,8 @@ def svd_compressed(
 
 
 def _now(matrix, job, client, return_error):
+    client = current_client() if client is None else client
     if client is None:
-        try:
-            client = get_client()
-        except ValueError:
-            return computed(matrix, job, None, return_error)
+        return computed(matrix, job, None, return_error)
     with the_client(client) as client:
         return computed(matrix, job, client, return_error)

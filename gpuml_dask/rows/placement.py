@@ -10,9 +10,10 @@ from functools import cache, partial
 from typing import Any, Self
 from uuid import uuid4
 
-from distributed import Client, Future, get_client
+from distributed import Client, Future
 from sklearn.utils import check_consistent_length
 
+from gpuml_dask.client import HOW_TO_CONNECT, current_client
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
@@ -281,7 +282,9 @@ def place(
     ...         table.sizes, table.X, table.whole("y").result().sum()
     ((4, 4, 2), <X of shape (10, 2), float64, on workers>, np.int64(45))
     """
-    client = _current_client() if client is None else client
+    client = current_client() if client is None else client
+    if client is None:
+        raise ValueError(f"There is no Dask client. {HOW_TO_CONNECT}")
     check_client(client)
     if taken := {"X", "y"} & set(columns or ()):
         raise ValueError(f"columns must have other names than X and y, got {sorted(taken)}.")
@@ -302,16 +305,6 @@ def place(
         _release(placed.values())
         raise
     return Table(client, placed)
-
-
-def _current_client():
-    try:
-        return get_client()
-    except ValueError as error:
-        raise ValueError(
-            "There is no Dask client. Start one with gpuml_dask.local_client(), connect to a "
-            "running scheduler with distributed.Client('tcp://host:8786'), or give client=."
-        ) from error
 
 
 def _place_all(client, read, placed, chunks, numeric):

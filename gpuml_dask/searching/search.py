@@ -19,11 +19,12 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
 from gpuml.model_selection.search import OnePassSearch
 from gpuml_dask import predict
+from gpuml_dask.client import client_for
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.drawing import draw, graph_of
-from gpuml_dask.searching.session import Session, client_for, computed, score_there
+from gpuml_dask.searching.session import Session, computed, score_there
 
 Search = TypeVar("Search", bound=type)
 

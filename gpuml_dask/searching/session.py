@@ -1,7 +1,7 @@
 """What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -10,7 +10,6 @@ import cloudpickle
 import dask
 from dask.base import is_dask_collection
 from distributed import Client, Future
-from distributed.deploy import Cluster
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedKFold
 
@@ -19,11 +18,11 @@ from gpuml.model_selection.candidates import number
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, speed_of
 from gpuml.model_selection.route import AtOnce
-from gpuml_dask.cluster import current_client, the_client
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
-from gpuml_dask.rows.placement import Placed, Table, place
+from gpuml_dask.rows.lazy import lives_on_workers
+from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.by_rows import plan_for
 from gpuml_dask.searching.drawing import graph_of
@@ -31,13 +30,6 @@ from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
 from gpuml_dask.waiting import answers, patience, workers_there
-
-# Names that dask-ml's searches take for the current client, and for work on this machine alone.
-CURRENT = ("distributed", "dask.distributed")
-LOCAL_SCHEDULERS = (
-    *("sync", "synchronous", "single-threaded", "threads", "threading"),
-    *("processes", "multiprocessing"),
-)
 
 
 class Session:
@@ -69,13 +61,13 @@ class Session:
         stand-in, so that it never does.
         """
         params = dict(params)
-        if is_remote(params.get("groups")):
+        if lives_on_workers(params.get("groups")):
             with place(params["groups"], client=self.client, numeric=False) as table:
                 params["groups"] = self._values(table, "X")
-        remote = {name: value for name, value in params.items() if is_remote(value)}
-        if not (is_remote(X) or is_remote(y) or remote):
+        remote = {name: value for name, value in params.items() if lives_on_workers(value)}
+        if not (lives_on_workers(X) or lives_on_workers(y) or remote):
             return X, y, params
-        there = y if is_remote(y) else None
+        there = y if lives_on_workers(y) else None
         table = self._table = place(X, there, client=self.client, numeric=False)
         if remote:
             params.update(self._params(table, remote))
@@ -217,16 +209,9 @@ def scored(packed: bytes, X: Any, y: Any = None, **params: Any) -> Any:
     return cloudpickle.loads(packed).score(X, y, **params)
 
 
-def is_remote(x: Any) -> bool:
-    """Whether `x` is rows on a cluster, or that Dask can make: a collection, futures, a handle."""
-    if isinstance(x, list | tuple):
-        return len(x) > 0 and all(map(is_remote, x))
-    return isinstance(x, Future | Placed) or is_dask_collection(x)
-
-
 def computed(x: Any, scheduler: Any) -> Any:
     """Rows that Dask makes, in this process, with one of Dask's local schedulers."""
-    if not is_remote(x):
+    if not lives_on_workers(x):
         return x
     parts = list(x) if isinstance(x, list | tuple) else [x]
     if not all(map(is_dask_collection, parts)):
@@ -234,46 +219,6 @@ def computed(x: Any, scheduler: Any) -> Any:
             f"{type(parts[0]).__name__} objects live on a cluster: give the search its client=."
         )
     return blocks.join(*dask.compute(*parts, scheduler=scheduler))
-
-
-@contextmanager
-def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
-    """The client that a search should use; None for a search in this process.
-
-    Parameters
-    ----------
-    client : Client, address, cluster or None
-        None is `scheduler`, and without that the current client, if there is one; in a task, that
-        of its worker.
-    scheduler : the same, or the name of one of Dask's local schedulers
-
-    Raises
-    ------
-    ClusterError
-        If the client is closed, or was called from its own event loop.
-    TypeError, ValueError
-        For anything else.
-    """
-    chosen = scheduler if client is None else client
-    named = isinstance(chosen, str) and ":" not in chosen
-    name = chosen.lower() if named else None
-    if chosen is None or name in CURRENT:
-        chosen, named = current_client(), False
-    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and _is_get(chosen)):
-        yield None
-    elif named:
-        raise ValueError(
-            f"client= (or scheduler=) must be a Client, a cluster, the address of a scheduler such "
-            f"as 'tcp://host:8786', or one of {LOCAL_SCHEDULERS}; got {chosen!r}."
-        )
-    else:
-        with the_client(chosen) as found:
-            yield found
-
-
-def _is_get(chosen: Any) -> bool:
-    """Whether it is a scheduler as a function, such as ``dask.threaded.get``."""
-    return callable(chosen) and not isinstance(chosen, type | Cluster)
 
 
 def _is_dealt(cv, y, classifier):

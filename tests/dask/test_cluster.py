@@ -17,7 +17,8 @@ import pytest
 from distributed import Client, performance_report
 
 from gpuml_dask import cluster as clusters
-from gpuml_dask.cluster import local_client, make_cluster, the_client
+from gpuml_dask.client import the_client
+from gpuml_dask.cluster import local_client, make_cluster
 from gpuml_dask.errors import ClusterError
 
 ROOT = Path(__file__).parents[2]

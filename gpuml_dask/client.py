@@ -1,0 +1,151 @@
+"""The client to work with: the one that is given, or the current one."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from distributed import Client, get_client
+from distributed.deploy import Cluster
+
+from gpuml_dask.errors import ClusterError
+from gpuml_dask.on_start import import_on_workers
+from gpuml_dask.waiting import in_touch, thread_lent
+
+HOW_TO_CONNECT = (
+    "Start one with gpuml_dask.local_client(), connect to a running scheduler with "
+    "distributed.Client('tcp://host:8786'), or give client=: a Client, a cluster, or the address "
+    "of a scheduler."
+)
+# Names that dask-ml's searches take for the current client, and for work on this machine alone.
+CURRENT = ("distributed", "dask.distributed")
+LOCAL_SCHEDULERS = (
+    *("sync", "synchronous", "single-threaded", "threads", "threading"),
+    *("processes", "multiprocessing"),
+)
+
+
+@contextmanager
+def the_client(client: Any = None) -> Iterator[Client]:
+    """The client to work with, for a ``with`` statement.
+
+    Parameters
+    ----------
+    client : Client, str, Cluster or None, default=None
+        A client; the address of a scheduler; a cluster; None for the default client, or the
+        client of the worker if called in a task. For an asynchronous client, an address or a
+        cluster, a synchronous client is opened, which lives as long as the ``with`` block. In a
+        task, its worker runs others for as long.
+
+    Yields
+    ------
+    client : distributed.Client
+        A synchronous client that is connected.
+
+    Raises
+    ------
+    gpuml_dask.errors.ClusterError
+        If there is no client, it is closed, now or in the ``with`` block, or no scheduler answers.
+    RuntimeError
+        If the client is asynchronous and this is called from its own event loop, which would wait
+        for itself.
+    TypeError
+        If `client` is something else.
+    """
+    client = current_client() if client is None else client
+    if client is None:
+        raise ClusterError(f"There is no Dask client. {HOW_TO_CONNECT}")
+    if not isinstance(client, Client | Cluster | str):
+        raise TypeError(
+            f"client must be a Client, a cluster or an address, got {type(client).__name__}. "
+            + HOW_TO_CONNECT
+        )
+    if isinstance(client, Client) and client.status in ("closed", "closing"):
+        raise ClusterError(f"The client is closed. {HOW_TO_CONNECT}")
+    if isinstance(client, Client) and not client.asynchronous:
+        with thread_lent(), in_touch(client):
+            import_on_workers(client)
+            yield client
+        return
+    with thread_lent(), _opened(client) as ours, in_touch(ours):
+        import_on_workers(ours)
+        yield ours
+
+
+def current_client() -> Client | None:
+    """The current client, in a task that of its worker; None if there is none."""
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def _opened(client):
+    """A synchronous client of its own, to the scheduler that `client` says."""
+    security = None if isinstance(client, str) else client.security
+    address = client
+    if isinstance(client, Client):
+        _refuse_its_own_loop(client.loop)
+        address = client.scheduler.address if client.scheduler is not None else None
+    elif isinstance(client, Cluster):
+        if client.asynchronous:
+            _refuse_its_own_loop(client.loop)
+        address = client.scheduler_address
+    if not address or "Not Connected" in address:
+        raise ClusterError(f"There is no scheduler yet, or no longer. {HOW_TO_CONNECT}")
+    try:
+        return Client(address, security=security, set_as_default=False)
+    except OSError as error:
+        raise ClusterError(f"No scheduler answers at {address}. {HOW_TO_CONNECT}") from error
+
+
+def _refuse_its_own_loop(loop):
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if getattr(loop, "asyncio_loop", None) is running:
+        raise RuntimeError(
+            "A blocking call was made from the event loop of its own asynchronous client. Make it "
+            "in a thread: 'await asyncio.to_thread(search.fit, X, y)'."
+        )
+
+
+@contextmanager
+def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
+    """The client that a search should use; None for a search in this process.
+
+    Parameters
+    ----------
+    client : Client, address, cluster or None
+        None is `scheduler`, and without that the current client, if there is one; in a task, that
+        of its worker.
+    scheduler : the same, or the name of one of Dask's local schedulers
+
+    Raises
+    ------
+    ClusterError
+        If the client is closed, or was called from its own event loop.
+    TypeError, ValueError
+        For anything else.
+    """
+    chosen = scheduler if client is None else client
+    named = isinstance(chosen, str) and ":" not in chosen
+    name = chosen.lower() if named else None
+    if chosen is None or name in CURRENT:
+        chosen, named = current_client(), False
+    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and _is_get(chosen)):
+        yield None
+    elif named:
+        raise ValueError(
+            f"client= (or scheduler=) must be a Client, a cluster, the address of a scheduler such "
+            f"as 'tcp://host:8786', or one of {LOCAL_SCHEDULERS}; got {chosen!r}."
+        )
+    else:
+        with the_client(chosen) as found:
+            yield found
+
+
+def _is_get(chosen: Any) -> bool:
+    """Whether it is a scheduler as a function, such as ``dask.threaded.get``."""
+    return callable(chosen) and not isinstance(chosen, type | Cluster)
