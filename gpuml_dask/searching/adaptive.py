@@ -11,14 +11,12 @@ from sklearn.base import is_classifier
 
 import gpuml
 from gpuml.model_selection import halving, hyperband
-from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.lessons import Lesson, classes_of, with_classes
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.row_blocks import RowBlocks
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.rows.remote import Remote
 from gpuml_dask.searching.chains import ClusterTrainer
-from gpuml_dask.searching.round_evaluator import RoundEvaluator
 from gpuml_dask.searching.search import ClusterSearch, with_parameters_of
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import Column
@@ -28,18 +26,7 @@ from gpuml_dask.waiting import answers, patience
 class AdaptiveClusterSearch(ClusterSearch):
     """A search on a cluster whose rounds use other rows, or more of something else."""
 
-    # Rounds draw rows by their labels.
-    counts_labels = False
-
-    def _make_evaluator(self, job: Job) -> Any:
-        session: Session | None = vars(self).get("_session")
-        if session is None:
-            return super()._make_evaluator(job)
-        evaluator = RoundEvaluator(
-            job, session.client, elsewhere=session.elsewhere, checkpoints=session.checkpoints
-        )
-        session.evaluators.append(evaluator)
-        return evaluator
+    in_rounds = True
 
 
 class _Halving(AdaptiveClusterSearch):

@@ -11,6 +11,7 @@ import sklearn
 from distributed import Client
 
 import gpuml
+from gpuml.data import AnySplit
 from gpuml.model_selection.candidates import Group, Plan, Refusal, Step, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, progress_bar
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
@@ -82,6 +83,9 @@ class ClusterEvaluator:
         self.steps: list[Step] = []
         self.n_done = 0
         self.names: list[str] = []
+        self._search = uuid.uuid4().hex
+        self._shared: tuple | None = None
+        self._others: list[ClusterEvaluator] = []
         self._inputs: SearchInputs | None = None
         self._params: dict[int, Mapping[str, Any]] = {}
         self._groups: dict[int, tuple[Group, str | None]] = {}
@@ -141,9 +145,23 @@ class ClusterEvaluator:
             )
         return done.value
 
+    def with_splits(self, splits: Sequence[AnySplit]) -> "ClusterEvaluator":
+        """An evaluator of the same rows in other splits; what workers have serves both."""
+        other = ClusterEvaluator(
+            replace(self.job, splits=splits),
+            self.client,
+            elsewhere=self._elsewhere,
+            checkpoints=self._checkpoints,
+        )
+        other._search, other._shared = self._search, self._send_once()
+        self._others.append(other)
+        return other
+
     def close(self) -> None:
         """Let go of all that is on workers for this search."""
-        self._inputs = None
+        for other in self._others:
+            other.close()
+        self._inputs = self._shared = None
         if self._divided is not None:
             self._divided.close()
 
@@ -213,10 +231,15 @@ class ClusterEvaluator:
         if isinstance(done, Done):
             tell(done.warned, self._told)
 
+    def _send_once(self) -> tuple:
+        if self._shared is None:
+            self._shared = send_rows(self.client, self.job, self._elsewhere)
+        return self._shared
+
     def _sent(self) -> SearchInputs:
         """Rows and the rest on workers; sent there by the first round."""
         if self._inputs is None:
-            rows, task = send_rows(self.client, self.job, self._elsewhere)
+            rows, task = self._send_once()
             spec = Spec(
                 self.job.estimator,
                 self.job.splits,
@@ -225,6 +248,7 @@ class ClusterEvaluator:
                 sklearn.get_config(),
                 list(warnings.filters),
                 uuid.uuid4().hex,
+                self._search,
             )
             self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs

@@ -45,8 +45,9 @@ class ClusterSearch(OnePassSearch):
     Its parameters come after those of the search on one device; see `with_parameters_of`.
     """
 
-    # Splits of labels on workers follow from how many there are of each; see `Session.splits`.
-    counts_labels = True
+    # Whether rounds draw rows of their own, by their labels. Otherwise splits of labels on workers
+    # follow from how many there are of each (`Session.splits`), and the first round is the last.
+    in_rounds = False
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class ClusterSearch(OnePassSearch):
         session = vars(self).get("_session")
         if session is None:
             return super()._make_evaluator(job)
-        return session.evaluator(job, refits=self.refit is True)
+        return session.evaluator(job, refits=not self.in_rounds and self.refit is True)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
         session = vars(self).get("_session")

@@ -75,7 +75,7 @@ class Session:
         if there is not None:
             y = Remote(table, "y")
             classifier = is_classifier(search.estimator)
-            counted = search.counts_labels and params.get("groups") is None
+            counted = not search.in_rounds and params.get("groups") is None
             dealt = counted and _is_dealt(search.cv, y, classifier)
             if not dealt and _splits_look_at_y(search.cv, classifier):
                 here = self._values(table, "y")

@@ -59,6 +59,9 @@ class Spec:
         The user's `warnings.filters`.
     name : str
         Unlike any other spec's.
+    search : str
+        The same for specs of the same rows in other splits, as rounds of a search have, and for no
+        others.
     """
 
     estimator: Any
@@ -68,6 +71,7 @@ class Spec:
     sklearn_settings: Mapping[str, Any]
     filters: Sequence[tuple]
     name: str
+    search: str
     _kept: "Kept | None" = field(default=None, repr=False)
 
     def __getstate__(self):
@@ -79,13 +83,17 @@ class Spec:
         with _building:
             if self._kept is None:
                 self._kept = _made.get(self.name) or self._make(rows)
-                _made[self.name] = self._kept
+                _made[self.name] = _of_search[self.search] = self._kept
             if (keeper := _keepers.get(self.name)) is not None:
                 keeper.kept = self._kept
             return self._kept
 
     def _make(self, rows: Mapping[str, Any]) -> "Kept":
         """An evaluator for this worker; one thread at a time asks for it."""
+        other = _of_search.get(self.search)
+        if other is not None:
+            splits = located_splits(self.splits, rows.get("y"))
+            return Kept(other.evaluator.with_splits(splits))
         # So that what a user's estimator computes depends less on who had the rows before.
         rows = {name: aligned(x) for name, x in rows.items()}
         y = rows.get("y")
@@ -123,8 +131,9 @@ class Keeper:
         return Keeper, ()
 
 
-# By names of specs; values are Dask's keys, or belong to them.
+# By names of specs, and of their searches; values are Dask's keys, or belong to them.
 _made: "WeakValueDictionary[str, Kept]" = WeakValueDictionary()
+_of_search: "WeakValueDictionary[str, Kept]" = WeakValueDictionary()
 _keepers: "WeakValueDictionary[str, Keeper]" = WeakValueDictionary()
 
 

@@ -26,7 +26,7 @@ from sklearn.tree import DecisionTreeClassifier
 from gpuml import model_selection as one_device
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.searching import round_evaluator
+from gpuml_dask.searching import evaluator
 from gpuml_dask.searching.adaptive import (
     HalvingGridSearchCV,
     HalvingRandomSearchCV,
@@ -111,8 +111,8 @@ def test_halving_takes_rows_of_dask(client, rows, cv):
 def test_rows_are_sent_and_read_once_for_all_rounds(client, rows, monkeypatch):
     X, y, _ = rows
     sent = []
-    theirs = round_evaluator.send_rows
-    monkeypatch.setattr(round_evaluator, "send_rows", lambda *a: sent.append(a) or theirs(*a))
+    theirs = evaluator.send_rows
+    monkeypatch.setattr(evaluator, "send_rows", lambda *a: sent.append(a) or theirs(*a))
     search = HalvingGridSearchCV(CountsLooks(), {"alpha": ALPHAS}, random_state=0, client=client)
     search.fit(X, y)
     assert search.n_iterations_ == 3

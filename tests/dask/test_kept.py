@@ -78,7 +78,7 @@ class Made:
 def spec(monkeypatch):
     """A spec as a worker has it, of a search that makes nothing but `Made`."""
     monkeypatch.setattr(tasks.Spec, "_make", lambda self, rows: Made())
-    return tasks.Spec(Ridge(), [], None, {}, {}, [], "a spec")
+    return tasks.Spec(Ridge(), [], None, {}, {}, [], "a spec", "a search")
 
 
 @pytest.mark.parametrize("first", ["keeper", "unit"])
@@ -102,3 +102,4 @@ def test_all_goes_with_the_keeper_and_the_spec(spec):
     gc.collect()
     assert not list(tasks._made.values())
     assert not list(tasks._keepers.values())
+    assert not list(tasks._of_search.values())
