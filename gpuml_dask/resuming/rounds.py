@@ -7,7 +7,7 @@ from gpuml._sklearn import _PassthroughScorer
 from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.evaluate import Job
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed
 
 Results = list[dict[str, Any]]
 
@@ -104,7 +104,7 @@ class Checkpoints:
 
 
 def _content(x):
-    return x.content_token() if isinstance(x, Remote) else x
+    return f"{x.name} of {x.table.content_token()}" if isinstance(x, Placed) else x
 
 
 def _scoring(scorer):

@@ -21,42 +21,61 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Description:
-    """What is known of a block without its values.
+class Facts:
+    """What is known of rows; None is what only the workers can tell.
 
     Attributes
     ----------
-    n_rows : int
-    tail : tuple of int
-        Shape of one row; () for a block of numbers or labels.
-    dtype : numpy dtype
-        Of the array that `as_rows` makes of it; object for a frame that has no such array.
+    sizes : tuple of int or None
+        Rows of each block, where the blocks are given.
+    n_rows : int or None
+    tail : tuple of int or None
+        Shape of one row.
+    dtype : numpy dtype or None
+        Of the array that `as_rows` makes; object for a DataFrame that has no such array.
     columns : list of str or None
-        Names of the columns of a frame.
-    is_array : bool
-        Whether the block is the array that `as_rows` would make of it.
+        Names of a DataFrame's columns.
+    are_arrays : bool
+        Whether the blocks are arrays as they should be, so that no task need convert them.
     on_gpu : bool
     """
 
-    n_rows: int
-    tail: tuple[int, ...]
-    dtype: np.dtype
-    columns: list[str] | None
-    is_array: bool
-    on_gpu: bool
+    sizes: tuple[int, ...] | None = None
+    n_rows: int | None = None
+    tail: tuple[int, ...] | None = None
+    dtype: Any = None
+    columns: list[str] | None = None
+    are_arrays: bool = True
+    on_gpu: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing need be asked of the workers."""
+        return self.sizes is not None and self.tail is not None and self.dtype is not None
 
 
-def describe(block: Any) -> Description:
+def describe(block: Any) -> Facts:
     """Say what a block is."""
     if is_frame(block):
         columns = list(block.columns)
-        n_rows, dtype, on_gpu = len(block), frame_dtype(block), _library(block) == "cudf"
-        return Description(n_rows, (len(columns),), dtype, columns, False, on_gpu)
+        return Facts(
+            n_rows=len(block),
+            tail=(len(columns),),
+            dtype=frame_dtype(block),
+            columns=columns,
+            are_arrays=False,
+            on_gpu=_library(block) == "cudf",
+        )
     rows = as_rows(block)
     if rows.ndim == 0:
         raise ValueError(f"Rows were expected, got a single {type(block).__name__}: {block!r}.")
-    dtype, on_gpu = np.dtype(rows.dtype), _library(rows) == "cupy"
-    return Description(rows.shape[0], tuple(rows.shape[1:]), dtype, None, rows is block, on_gpu)
+    return Facts(
+        n_rows=rows.shape[0],
+        tail=tuple(rows.shape[1:]),
+        dtype=np.dtype(rows.dtype),
+        are_arrays=rows is block,
+        on_gpu=_library(rows) == "cupy",
+    )
 
 
 def is_frame(x: Any) -> bool:

@@ -17,7 +17,8 @@ from distributed import Client, Future
 
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
-from gpuml_dask.rows.inputs import CollectionRows, Facts, LocalRows, TaskRows, twin
+from gpuml_dask.rows.blocks import Facts
+from gpuml_dask.rows.inputs import CollectionRows, LocalRows, TaskRows, twin
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.waiting import answers, release
 
@@ -296,7 +297,7 @@ class _Started:
         return replace(facts, sizes=tuple(sizes[i] for i in kept)), kept
 
 
-def _merged(found: Sequence[blocks.Description], name: str) -> Facts:
+def _merged(found: Sequence[Any], name: str) -> Facts:
     """The facts of rows whose blocks were described one by one."""
     kept = [block for block in found if block.n_rows > 0] or list(found[:1])
     first = kept[0]
@@ -308,15 +309,8 @@ def _merged(found: Sequence[blocks.Description], name: str) -> Facts:
             )
     dtype = np.result_type(*(block.dtype for block in kept))
     sizes = tuple(block.n_rows for block in found)
-    return Facts(
-        sizes=sizes,
-        n_rows=sum(sizes),
-        tail=first.tail,
-        dtype=dtype,
-        columns=first.columns,
-        are_arrays=all(block.is_array and block.dtype == dtype for block in kept),
-        on_gpu=first.on_gpu,
-    )
+    are_arrays = all(block.are_arrays and block.dtype == dtype for block in kept)
+    return replace(first, sizes=sizes, n_rows=sum(sizes), dtype=dtype, are_arrays=are_arrays)
 
 
 def local_rows(

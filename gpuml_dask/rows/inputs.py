@@ -19,6 +19,7 @@ from sklearn.utils import check_array
 
 from gpuml_dask._dask import meta_of
 from gpuml_dask.rows import blocks
+from gpuml_dask.rows.blocks import Facts
 
 # Rows of this many bytes travel as one message, and are what is sent again when one is lost.
 CHUNK_BYTES = 64 * 2**20
@@ -28,39 +29,6 @@ ONE_DIMENSION = (
     "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains "
     "a single sample."
 )
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is known of rows; None is what only the workers can tell.
-
-    Attributes
-    ----------
-    sizes : tuple of int or None
-        Rows of each block, where the blocks are given.
-    n_rows : int or None
-    tail : tuple of int or None
-        Shape of one row.
-    dtype : numpy dtype or None
-    columns : list of str or None
-        Names of a frame's columns.
-    are_arrays : bool
-        Whether the blocks are arrays as they should be, so that no task need convert them.
-    on_gpu : bool
-    """
-
-    sizes: tuple[int, ...] | None = None
-    n_rows: int | None = None
-    tail: tuple[int, ...] | None = None
-    dtype: Any = None
-    columns: list[str] | None = None
-    are_arrays: bool = True
-    on_gpu: bool = False
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing need be asked of the workers."""
-        return self.sizes is not None and self.tail is not None and self.dtype is not None
 
 
 @dataclass(frozen=True)
@@ -133,7 +101,7 @@ class TaskRows:
     """Futures and delayed objects, each of them a block."""
 
     parts: Sequence[Any]
-    facts: Facts = Facts()
+    facts: Facts = field(default_factory=Facts)
 
     @property
     def token(self) -> str:
@@ -300,18 +268,7 @@ def _local_matrix(x, name):
 
 def _local(x):
     block = x if blocks.is_frame(x) else blocks.as_rows(x)
-    found = blocks.describe(block)
-    return LocalRows(
-        block,
-        Facts(
-            n_rows=found.n_rows,
-            tail=found.tail,
-            dtype=found.dtype,
-            columns=found.columns,
-            are_arrays=found.columns is None,
-            on_gpu=found.on_gpu,
-        ),
-    )
+    return LocalRows(block, blocks.describe(block))
 
 
 def _from_arrow(x):

@@ -5,6 +5,7 @@ sent straight to workers, once. Nobody's results depend on how many workers ther
 pieces follow the data alone.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Self
@@ -38,18 +39,37 @@ __all__ = ["Placed", "Table", "place"]
 class Placed:
     """Stands for rows that are on workers: pass it as X, y or a column wherever `place` is used.
 
+    A search has it in the place of an array; it has a shape, and no values.
+
     Attributes
     ----------
     shape : tuple of int
     dtype : numpy dtype
     ndim : int
+    table : Table
+    name : str
+        Of the column of the table.
     """
 
-    def __init__(self, rows: Rows):
-        self.rows = rows
+    def __init__(self, table: "Table", name: str, rows: Rows):
+        self.table, self.name, self.rows = table, name, rows
         self.shape = (sum(rows.sizes), *rows.tail)
         self.dtype = rows.dtype
         self.ndim = len(self.shape)
+
+    @property
+    def future(self) -> Future:
+        """All rows in one, on one worker."""
+        return self.table.whole(self.name)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the rows, about."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    def revive(self) -> bool:
+        """Make again what was lost."""
+        return self.table.revive()
 
     def __len__(self):
         return self.shape[0]
@@ -60,6 +80,12 @@ class Placed:
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(f"{self!r} has no values in this process; pass it to gpuml_dask only.")
+
+    def __getitem__(self, key):
+        raise TypeError(
+            f"{self.name} is on the workers of a cluster; its values are not read here. A "
+            "splitter or scorer that needs them gets them from an array or DataFrame passed to fit."
+        )
 
 
 class Table:
@@ -202,7 +228,7 @@ class Table:
 
     def __getitem__(self, name: str) -> Placed:
         """A handle of one of `names`, good until the table is closed."""
-        return Placed(self._rows(name))
+        return Placed(self, name, self._rows(name))
 
     def close(self) -> None:
         """Forget all futures; closing twice does no harm."""

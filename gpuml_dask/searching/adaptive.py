@@ -14,8 +14,7 @@ from gpuml.model_selection import halving, hyperband
 from gpuml.model_selection.lessons import Lesson, classes_of, with_classes
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.row_blocks import RowBlocks
-from gpuml_dask.rows.placement import Table, place
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.chains import ClusterTrainer
 from gpuml_dask.searching.search import ClusterSearch, with_parameters_of
 from gpuml_dask.searching.session import Session
@@ -33,7 +32,7 @@ class _Halving(AdaptiveClusterSearch):
     """What both classes of successive halving do on a cluster."""
 
     def _check_input_parameters(self, X, y, split_params):
-        if isinstance(y, Remote) and is_classifier(self.estimator):
+        if isinstance(y, Placed) and is_classifier(self.estimator):
             y = _labels(self._session.client, y)
         super()._check_input_parameters(X=X, y=y, split_params=split_params)
 
@@ -238,7 +237,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         self.transform_meta = transform_meta
 
     def _bounds(self, X: Any) -> tuple[int, ...]:
-        if isinstance(X, Remote) and self.chunk_size is None:
+        if isinstance(X, Placed) and self.chunk_size is None:
             return (0, *accumulate(X.table.sizes))
         return super()._bounds(X)
 
@@ -251,7 +250,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
                 "checkpoint= cannot be used with resource='partial_fit': states of models are not "
                 "stored. Use resource='n_samples' or a parameter, or checkpoint=None."
             )
-        if isinstance(y, Remote):
+        if isinstance(y, Placed):
             labels = _labels(session.client, y) if is_classifier(self.estimator) else None
         else:
             labels = y
@@ -262,7 +261,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         return ClusterTrainer(session.client, lesson, blocks, table, patience())
 
 
-def _labels(client: Client, y: Remote) -> np.ndarray:
+def _labels(client: Client, y: Placed) -> np.ndarray:
     """Sorted labels of rows on workers."""
     key = f"labels-of-{y.name}-{uuid4().hex}"
     found = y.table[y.name].rows.submit(classes_of, y.future, key=key)  # where their device is
@@ -274,8 +273,8 @@ def _handle(session: Session, x: Any) -> Any:
     """What `place` takes without another copy, for what workers have; `x` itself for all else."""
     for here, there in session.elsewhere:
         if x is here:
-            x = there
-    return x.table[x.name] if isinstance(x, Remote) else x
+            return there
+    return x
 
 
 def _table_of(

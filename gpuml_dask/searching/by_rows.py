@@ -25,8 +25,7 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
-from gpuml_dask.rows.placement import Table, place
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, piece_bytes
@@ -73,7 +72,7 @@ class ByRows:
     Parameters
     ----------
     job : Job
-        Its rows are here, or `Remote`.
+        Its rows are here, or `Placed`.
     client : Client
     """
 
@@ -128,8 +127,8 @@ class ByRows:
         job = self.job
         weight = _weight_of(job)
         name = None if weight is None else "weight"
-        if isinstance(job.X, Remote):
-            if weight is not None and not isinstance(weight, Remote):
+        if isinstance(job.X, Placed):
+            if weight is not None and not isinstance(weight, Placed):
                 raise ValueError("Weights must be on workers where X is: pass both alike.")
             return job.X.table, None if weight is None else weight.name
         if self._own is None:
@@ -161,7 +160,7 @@ def _portable(task: Task) -> Task:
     names: dict[int, Column] = {}
 
     def named(value):
-        if isinstance(value, Remote) or (hasattr(value, "shape") and len(value.shape) == 1):
+        if isinstance(value, Placed) or (hasattr(value, "shape") and len(value.shape) == 1):
             return names.setdefault(id(value), Column(f"column_{len(names)}"))
         return value
 

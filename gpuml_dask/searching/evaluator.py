@@ -19,7 +19,7 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.kinds import kinds_among, kinds_of
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.resuming.rounds import Checkpoints
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
 from gpuml_dask.searching.kinds import Placer
 from gpuml_dask.searching.rounds import Round, model_words
@@ -48,7 +48,7 @@ class ClusterEvaluator:
     ----------
     job : Job
     client : Client
-    elsewhere : sequence of (array, Remote)
+    elsewhere : sequence of (array, Placed)
         Arrays of this process that workers have too.
     checkpoints : Checkpoints, default=None
         Where finished work is kept; None keeps none.
@@ -70,7 +70,7 @@ class ClusterEvaluator:
         job: Job,
         client: Client,
         *,
-        elsewhere: Sequence[tuple[Any, Remote]] = (),
+        elsewhere: Sequence[tuple[Any, Placed]] = (),
         checkpoints: Checkpoints | None = None,
         refits: bool = False,
     ):

@@ -22,7 +22,7 @@ from gpuml_dask import predict
 from gpuml_dask.client import client_for
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.lazy import lives_on_workers
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.drawing import draw, graph_of
 from gpuml_dask.searching.session import Session, computed, score_there
 
@@ -141,7 +141,7 @@ class ClusterSearch(OnePassSearch):
 
     def _stand_in(self, X: Any) -> Any:
         # Nothing is read of it.
-        return np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, Remote) else X
+        return np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, Placed) else X
 
     def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
         session = vars(self).get("_session")
@@ -166,7 +166,7 @@ class ClusterSearch(OnePassSearch):
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
         session = vars(self).get("_session")
         given = any(value is not None for value in params.values())
-        there = isinstance(y, Remote) and is_classifier(self.estimator)
+        there = isinstance(y, Placed) and is_classifier(self.estimator)
         if session is not None and there and not given:
             return session.splits(cv, y)
         return super()._split(cv, X, y, params)

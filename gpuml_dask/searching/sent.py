@@ -11,7 +11,7 @@ from distributed import Client, Future
 from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching.tasks import Column, Spec, keep, touch, unpacked
 from gpuml_dask.waiting import release, wait_until_done
@@ -69,10 +69,10 @@ class SearchInputs:
     ----------
     client : Client
     spec : Spec
-    rows : mapping of str to Sent or Remote
+    rows : mapping of str to Sent or Placed
     """
 
-    def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Remote]):
+    def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Placed]):
         self._client, self._rows = client, rows
         self._name, self._n_unpacked = spec.name, 0
         self._keepers: dict[str, Future] = {}
@@ -144,8 +144,8 @@ class SearchInputs:
 
 
 def send_rows(
-    client: Client, job: Job, elsewhere: Sequence[tuple[Any, Remote]] = ()
-) -> tuple[dict[str, Sent | Remote], Task]:
+    client: Client, job: Job, elsewhere: Sequence[tuple[Any, Placed]] = ()
+) -> tuple[dict[str, Sent | Placed], Task]:
     """X, y and all that has one value a row, by name, and the task with columns in their place.
 
     `elsewhere` are arrays of this process that workers have too.
@@ -156,7 +156,7 @@ def send_rows(
     def sent(name, value):
         return (
             value
-            if isinstance(value, Remote)
+            if isinstance(value, Placed)
             else known.get(id(value)) or Sent(client, value, name)
         )
 

@@ -22,8 +22,7 @@ from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.lazy import lives_on_workers
-from gpuml_dask.rows.placement import Table, place
-from gpuml_dask.rows.remote import Remote
+from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.by_rows import plan_for
 from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator
@@ -44,7 +43,7 @@ class Session:
     Attributes
     ----------
     evaluators : list of ClusterEvaluator
-    elsewhere : list of (array, Remote)
+    elsewhere : list of (array, Placed)
         Arrays that are here too, and what stands for them on workers.
     """
 
@@ -52,7 +51,7 @@ class Session:
         self.client, self.checkpoints = client, checkpoints
         self.evaluators: list[ClusterEvaluator] = []
         self._table: Table | None = None
-        self.elsewhere: list[tuple[Any, Remote]] = []
+        self.elsewhere: list[tuple[Any, Placed]] = []
 
     def take(self, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> tuple:
         """X, y and parameters as a search of local arrays reads them.
@@ -73,7 +72,7 @@ class Session:
             params.update(self._params(table, remote))
             table = self._table
         if there is not None:
-            y = Remote(table, "y")
+            y = table["y"]
             classifier = is_classifier(search.estimator)
             counted = not search.in_rounds and params.get("groups") is None
             dealt = counted and _is_dealt(search.cv, y, classifier)
@@ -81,7 +80,7 @@ class Session:
                 here = self._values(table, "y")
                 self.elsewhere.append((here, y))
                 y = here
-        return Remote(table, "X"), y, params
+        return table["X"], y, params
 
     def _params(self, X: Table, remote: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters with one value a row, as columns of the table; others, brought here."""
@@ -103,10 +102,10 @@ class Session:
                 table = place(X.X, X.y, columns, client=self.client, numeric=False)
                 stack.enter_context(X)  # to be closed
                 self._table = table
-                params.update({name: Remote(table, name) for name in columns})
+                params.update({name: table[name] for name in columns})
         return params
 
-    def splits(self, cv: Any, y: Remote) -> Sequence[Any]:
+    def splits(self, cv: Any, y: Placed) -> Sequence[Any]:
         """Stratified splits of labels that are on workers; only how many there are comes here."""
         table = y.table
 
