@@ -33,8 +33,6 @@ MODULES = {
 }
 UNNAMED = {
     "gpuml.model_selection.lessons",
-    *("gpuml_dask.linalg.door", "gpuml_dask.linalg.now", "gpuml_dask.linalg.small"),
-    *("gpuml_dask.planning.kinds", "gpuml_dask.searching.kinds", "gpuml_dask.searching.sent"),
 }
 
 SOURCES = sorted(p for d in ("gpuml", "gpuml_dask", "examples") for p in ROOT.glob(f"{d}/**/*.py"))

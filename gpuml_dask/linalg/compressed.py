@@ -7,9 +7,9 @@ from distributed import Client
 from gpuml import get_config
 from gpuml.linalg import checked_rule
 from gpuml_dask.client import current_client, the_client
-from gpuml_dask.linalg.door import check_iterator, checked_matrix, seed_of
+from gpuml_dask.linalg.compute import computed
 from gpuml_dask.linalg.grids import stages_of
-from gpuml_dask.linalg.now import computed
+from gpuml_dask.linalg.matrix import check_iterator, checked_matrix, seed_of
 from gpuml_dask.linalg.stages import Job
 
 __all__ = ["svd_compressed"]
@@ -120,7 +120,7 @@ def svd_compressed(
     -----
     A visit squares the spectrum: each one resolves singular values down to the root of the rounding
     error, relative to the largest of those not resolved yet. With ``compute=True`` up to two visits
-    are added where the last singular value is that small. A graph cannot decide that; take more
+    are added where the last singular value is that triplets. A graph cannot decide that; take more
     power iterations for such matrices.
 
     Where the rank of `a` is below k, the last singular values are 0, and the columns of u (the rows

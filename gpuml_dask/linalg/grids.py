@@ -15,7 +15,7 @@ from gpuml.reading import chunked
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Sums
 from gpuml_dask.linalg import work
-from gpuml_dask.linalg.door import Matrix
+from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job, Stages
 
 

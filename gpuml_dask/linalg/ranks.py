@@ -11,12 +11,12 @@ from gpuml.divided import HOST, moved
 from gpuml.encodings import Packed
 from gpuml.reading import chunked
 from gpuml.reading.chunked import Chunked
-from gpuml.solvers.compressed import ErrorEstimate, Triplets, iterate
+from gpuml.solvers.compressed import ErrorEstimate, Triplets, error_estimate, iterate
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Standard, Sums
 from gpuml_dask.io import has_gpu_here
-from gpuml_dask.linalg import small
-from gpuml_dask.linalg.door import Matrix
+from gpuml_dask.linalg import triplets
+from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job
 from gpuml_dask.planning.pieces import assign
 from gpuml_dask.sums.collective import collective_of, in_order
@@ -137,16 +137,16 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
         last[:] = [pieces.total(chunked.visit, Q, combine=Visit.plus)]
         return last[0]
 
-    Q = small.first_block(min(shape), job.plan.width(shape), job.seed)
+    Q = triplets.first_block(min(shape), job.plan.width(shape), job.seed)
     _, found = iterate(move(Q, holders.place), visit, job.plan)
-    found = small.finished(
+    found = triplets.finished(
         found, last[0], job.plan, signs=job.signs, is_wide=is_wide, seed=job.seed
     )
     found, error = moved(found, HOST), None
     if return_error:
-        probe = small.probes_for(found, job.seed)
+        probe = triplets.probes_for(found, job.seed)
         squares = pieces.total(chunked.squared_lengths, move(probe, holders.place))
-        error = small.estimate(found, move(squares, HOST), job.plan.dtype)
+        error = error_estimate(found, move(squares, HOST), job.plan.dtype)
     return found, standards, error
 
 

@@ -17,11 +17,11 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from gpuml.reading import chunked
-from gpuml.solvers.compressed import Plan
+from gpuml.solvers.compressed import Plan, error_estimate
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Sums
-from gpuml_dask.linalg import small, work
-from gpuml_dask.linalg.door import Matrix
+from gpuml_dask.linalg import triplets, work
+from gpuml_dask.linalg.matrix import Matrix
 
 PREFIX = "svd"
 
@@ -117,7 +117,7 @@ class Stages:
     def start(self) -> Delayed:
         """The first block."""
         width = self.job.plan.width(self.matrix.array.shape)
-        draw = partial(small.first_block, self.matrix.short, width, self.job.seed)
+        draw = partial(triplets.first_block, self.matrix.short, width, self.job.seed)
         name = self._name("start")
         return work.delayed(name, {(name, 0): (draw,)}, (name, 0))
 
@@ -127,13 +127,13 @@ class Stages:
 
     def turned(self, Q: Delayed, total: Delayed) -> Delayed:
         """The next block."""
-        return self._small("turn", small.next_block, Q, total)
+        return self._small("turn", triplets.next_block, Q, total)
 
     def found(self, Q: Delayed, total: Delayed) -> Delayed:
         """Triplets that a visit gave."""
         job = self.job
         finish = partial(
-            small.first_triplets,
+            triplets.first_triplets,
             signs=job.signs,
             is_wide=self.matrix.is_wide,
             seed=job.seed,
@@ -144,13 +144,13 @@ class Stages:
     def resolved(self, found: Delayed, n_added: int) -> Delayed:
         """Whether they need no more visits; see `gpuml.solvers.compressed.Plan.is_resolved`."""
         return self._small(
-            f"resolved-{n_added}", partial(small.is_resolved, self.job.plan, n_added), found
+            f"resolved-{n_added}", partial(self.job.plan.is_resolved, n_added=n_added), found
         )
 
     def error(self, found: Delayed) -> Delayed:
         """How good they are: one more visit."""
-        probe = self._small("probes", partial(small.probes_for, seed=self.job.seed), found)
-        estimate = partial(small.estimate, dtype=self.job.plan.dtype)
+        probe = self._small("probes", partial(triplets.probes_for, seed=self.job.seed), found)
+        estimate = partial(error_estimate, dtype=self.job.plan.dtype)
         return self._small("error", estimate, found, self._squares(probe))
 
     def _squares(self, probe):

@@ -22,13 +22,13 @@ from gpuml.model_selection.residence import configured
 from gpuml.model_selection.row_blocks import Recipe, RowBlocks
 from gpuml.model_selection.training import Request, Result
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.kinds import Kinds, kinds_of
 from gpuml_dask.planning.needs import placing_of
+from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.rows import blocks as joining
 from gpuml_dask.rows.placement import Table
+from gpuml_dask.searching.inputs import Sent
 from gpuml_dask.searching.rounds import model_words
 from gpuml_dask.searching.running import Killed
-from gpuml_dask.searching.sent import Sent
 from gpuml_dask.searching.staged import PlacedRunner
 from gpuml_dask.searching.tasks import Column
 from gpuml_dask.waiting import TICK_SECONDS

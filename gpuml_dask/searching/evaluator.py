@@ -16,15 +16,15 @@ from gpuml.model_selection.candidates import Group, Plan, Refusal, Step, tell_un
 from gpuml.model_selection.evaluate import Job, progress_bar
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.kinds import kinds_among, kinds_of
 from gpuml_dask.planning.needs import Placing
+from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
-from gpuml_dask.searching.kinds import Placer
+from gpuml_dask.searching.inputs import SearchInputs, send_rows
+from gpuml_dask.searching.placer import Placer
 from gpuml_dask.searching.rounds import Round, model_words
 from gpuml_dask.searching.running import Killed
-from gpuml_dask.searching.sent import SearchInputs, send_rows
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.searching.warned import Warned, tell

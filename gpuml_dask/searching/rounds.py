@@ -22,11 +22,11 @@ from gpuml.model_selection.fold_fits import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.kinds import Kinds
+from gpuml_dask.planning.worker_kinds import Kinds
 from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.chunks import cut_families
-from gpuml_dask.searching.kinds import Placer, Spot
+from gpuml_dask.searching.placer import Placer, Spot
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import split_unit
 from gpuml_dask.searching.tasks import Done, GroupUnit, Unit

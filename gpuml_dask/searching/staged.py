@@ -23,8 +23,8 @@ from gpuml.model_selection.fitted_prefixes import (
     refit_prepared,
 )
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
-from gpuml_dask.planning.kinds import Kinds, kinds_of
 from gpuml_dask.planning.needs import Placing
+from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.searching.running import Inputs, Runner
 from gpuml_dask.searching.tasks import (
     Done,

@@ -20,8 +20,8 @@ from distributed import Client, Future, KilledWorker
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
-from gpuml_dask.planning.kinds import kinds_among
 from gpuml_dask.planning.pieces import assign, cut_rows
+from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
 from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied

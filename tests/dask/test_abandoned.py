@@ -23,7 +23,7 @@ import os, signal, sys, time
 import distributed.client
 import numpy as np
 from gpuml_dask.rows.placement import place
-from gpuml_dask.searching.sent import Sent
+from gpuml_dask.searching.inputs import Sent
 
 theirs = distributed.client.scatter_to_workers
 

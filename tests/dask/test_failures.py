@@ -265,8 +265,8 @@ def test_a_client_that_is_closed_meanwhile_is_an_error(fragile, rows):
     [
         "gpuml_dask.searching.session.Session.take",
         "gpuml_dask.searching.evaluator.workers_there",
-        "gpuml_dask.searching.sent.Sent._sent",
-        "gpuml_dask.searching.sent.SearchInputs.keep_on",
+        "gpuml_dask.searching.inputs.Sent._sent",
+        "gpuml_dask.searching.inputs.SearchInputs.keep_on",
         "gpuml_dask.searching.running.Runner.add",
         "gpuml_dask.searching.running.Runner._gathered",
     ],

@@ -16,8 +16,8 @@ from gpuml.encodings import Packed, pack
 from gpuml.reading import chunked as runs
 from gpuml.solvers.compressed import Plan
 from gpuml.solvers.standard import Rule
-from gpuml_dask.linalg import ErrorEstimate, door, small, svd_compressed
-from gpuml_dask.linalg.door import checked_matrix
+from gpuml_dask.linalg import ErrorEstimate, matrix, svd_compressed, triplets
+from gpuml_dask.linalg.matrix import checked_matrix
 from tests.travelled import travelled
 
 SHAPES = [(230, 31), (31, 230)]
@@ -133,7 +133,7 @@ def test_the_result_is_that_of_one_device_and_of_any_chunks(shape, rng):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("chunks", [(60, -1), (60, 7)], ids=["strips", "grid"])
 def test_bits_are_the_same_wherever_chunks_were(shape, order, chunks, rng, monkeypatch):
-    monkeypatch.setattr(door, "MOST_STRIP_BYTES", 1)
+    monkeypatch.setattr(matrix, "MOST_STRIP_BYTES", 1)
     a = chunked(np.asarray(rng.standard_normal(shape), order=order), chunks)
     for options in ({}, {"center": True, "scale": "std"}):
         results = svd_compressed(a, 3, seed=7, **options)
@@ -208,9 +208,9 @@ def test_large_strips_are_worked_on_chunk_by_chunk(shape, codes, compute, monkey
     for chunks in [(60, 17), ((1, 0, 20, 9, -1), 60)]:
         a = chunked(x, chunks)
         a = a.map_blocks(pack) if codes else a
-        monkeypatch.setattr(door, "MOST_STRIP_BYTES", 2**31)
+        monkeypatch.setattr(matrix, "MOST_STRIP_BYTES", 2**31)
         expected = dask.compute(*svd_compressed(a, 3, seed=0, **options), scheduler="sync")
-        monkeypatch.setattr(door, "MOST_STRIP_BYTES", 0)
+        monkeypatch.setattr(matrix, "MOST_STRIP_BYTES", 0)
         assert checked_matrix(a).is_grid == (a.numblocks[0 if shape[0] < shape[1] else 1] > 1)
         found = svd_compressed(a, 3, seed=0, compute=compute, **options)
         found = dask.compute(*found, scheduler="sync")
@@ -408,12 +408,12 @@ def test_strips_are_the_same_in_any_library(library, shape, members, codes, rng)
             shift = runs.first_means(strip)
             standard = runs.standard_from(rule, runs.sums(strip, shift), shift, shape[0])
         strip = replace(strip, standard=standard)
-        Q = move(small.first_block(min(shape), 12, 0), strip.work)
+        Q = move(triplets.first_block(min(shape), 12, 0), strip.work)
         total = runs.visit(strip, Q)
         for _ in range(2):
-            Q = small.next_block(Q, total)
+            Q = triplets.next_block(Q, total)
             total = runs.visit(strip, Q)
-        found = small.first_triplets(Q, total, plan, signs=True, is_wide=is_wide, seed=0)
+        found = triplets.first_triplets(Q, total, plan, signs=True, is_wide=is_wide, seed=0)
         left = runs.image(strip, found.map)
         assert place_of(left) == strip.home
         lengths = runs.squared_lengths(strip, found.map)

@@ -16,7 +16,7 @@ from gpuml import linalg as one_device
 from gpuml.encodings import pack
 from gpuml.testing import array_libraries
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.linalg import door, now, ranks, svd_compressed
+from gpuml_dask.linalg import compute, matrix, ranks, svd_compressed
 from gpuml_dask.sums.collective import Collective, in_order
 from tests.dask.test_collective import SocketTransport
 from tests.dask.test_linalg import chunked, genotypes, shapes, with_spectrum
@@ -72,7 +72,7 @@ def test_computed_at_once_it_is_the_same(client, route, shape, codes, rng):
 def test_rows_that_do_not_fit_are_read_again(client, monkeypatch, rng):
     x = rng.standard_normal((90, 6))
     a = chunked(x, (30, -1))
-    monkeypatch.setattr(now, "SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr(compute, "SHARE_OF_MEMORY", 0.0)
     found = svd_compressed(a, 2, seed=0, compute=True)
     expected = dask.compute(*svd_compressed(a, 2, seed=0), scheduler="sync")
     for ours, theirs in zip(dask.compute(*found), expected, strict=True):
@@ -84,7 +84,7 @@ def test_rows_that_do_not_fit_are_read_again(client, monkeypatch, rng):
 @pytest.mark.parametrize("on_top", [False, True])
 def test_chunks_that_are_there_need_no_more_room(client, route, on_top, monkeypatch, rng):
     """They may be all of a matrix that takes more than half of the memory, or rows be computed on them."""
-    monkeypatch.setattr(now, "SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr(compute, "SHARE_OF_MEMORY", 0.0)
     x = rng.normal(size=(120, 30))
     a = client.persist(chunked(x, (50, 30)))
     expected = one_device.svd_compressed(2 * x if on_top else x, 3, random_state=0).s
@@ -114,7 +114,7 @@ def test_small_values_take_more_visits(client, route, rng):
 @pytest.mark.parametrize("whole", [True, False])
 def test_ranks_take_large_strips_that_are_whole(client, monkeypatch, whole, rng):
     known, taken = on_ranks(monkeypatch), []
-    monkeypatch.setattr(door, "MOST_STRIP_BYTES", 0)
+    monkeypatch.setattr(matrix, "MOST_STRIP_BYTES", 0)
     decomposed = ranks.decomposed
     monkeypatch.setattr(ranks, "decomposed", lambda *args: taken.append(1) or decomposed(*args))
     a = chunked(rng.standard_normal((200, 8)), (50, 4))

@@ -9,8 +9,8 @@ from gpuml.model_selection.fitted_prefixes import may_be_prepared
 from gpuml.model_selection.one_by_one import is_foreign
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.residence import configured
-from gpuml_dask.planning.kinds import Kinds
 from gpuml_dask.planning.needs import ANYWHERE, Placing, placing_of
+from gpuml_dask.planning.worker_kinds import Kinds
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Kinds:
 
     Examples
     --------
-    >>> from gpuml_dask.planning.kinds import Kinds
+    >>> from gpuml_dask.planning.worker_kinds import Kinds
     >>> kinds = Kinds({"a": {"GPU": 1.0}, "b": {"CPU": 4.0}})
     >>> kinds.are_mixed, kinds.workers("cpu"), list(kinds.demand("gpu"))
     (True, ['b'], ['GPU'])

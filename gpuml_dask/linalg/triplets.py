@@ -7,11 +7,9 @@ from sklearn.utils import check_random_state
 
 from gpuml.data import namespace
 from gpuml.solvers.compressed import (
-    ErrorEstimate,
     Plan,
     Triplets,
     checked,
-    error_estimate,
     more_columns,
     more_values,
     probes,
@@ -92,13 +90,3 @@ def _completed(found, k, random):
 def probes_for(found: Triplets, seed: int) -> Any:
     """What the matrix is multiplied with for an estimate of errors, (p, k + 10)."""
     return probes(found, np.random.default_rng([seed, FOR_PROBES]))
-
-
-def estimate(found: Triplets, squares: np.ndarray, dtype: str) -> ErrorEstimate:
-    """See `gpuml.solvers.compressed.error_estimate`."""
-    return error_estimate(found, squares, dtype)
-
-
-def is_resolved(plan: Plan, n_added: int, found: Triplets) -> bool:
-    """Whether triplets, with zeros where the rank ends, need no more visits than were added."""
-    return plan.is_resolved(found, n_added)

@@ -14,12 +14,12 @@ from gpuml.solvers.compressed import MOST_ADDED
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.io import placed
 from gpuml_dask.linalg import ranks
-from gpuml_dask.linalg.door import Matrix
 from gpuml_dask.linalg.grids import stages_of
+from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job, Stages
-from gpuml_dask.planning.kinds import kinds_among
 from gpuml_dask.planning.needs import Kind
 from gpuml_dask.planning.plan import memory_of
+from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
 from gpuml_dask.waiting import in_touch, thread_lent, workers_there
