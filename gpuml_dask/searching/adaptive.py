@@ -18,7 +18,7 @@ from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.chains import ClusterTrainer
 from gpuml_dask.searching.search import ClusterSearch, with_parameters_of
 from gpuml_dask.searching.session import Session
-from gpuml_dask.searching.tasks import Column
+from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.waiting import answers, patience
 
 
@@ -281,23 +281,11 @@ def _table_of(
     session: Session, X: Any, y: Any, blocks: RowBlocks, task: Task
 ) -> tuple[Table, Task]:
     """Rows in chunks as the blocks are, and the task with columns in place of theirs."""
-    columns: dict[str, Any] = {}
-    names: dict[int, Column] = {}
-
-    def column(value):
-        one_a_row = hasattr(value, "shape") and value.shape and len(value) == blocks.bounds[-1]
-        if not one_a_row:
-            return value
-        if id(value) not in names:
-            names[id(value)] = Column(f"column_{len(names)}")
-            columns[names[id(value)].name] = _handle(session, value)
-        return names[id(value)]
-
-    task = task.with_values(column)
+    task, columns = with_columns(task, blocks.bounds[-1])
     table = place(
         _handle(session, X),
         None if y is None else _handle(session, y),
-        columns,
+        {name: _handle(session, value) for name, value in columns.items()},
         client=session.client,
         chunks=np.diff(blocks.bounds).tolist(),
         numeric=False,

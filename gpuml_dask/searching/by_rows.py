@@ -26,7 +26,7 @@ from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.pieces import cut_rows
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
 from gpuml_dask.rows.placement import Placed, Table, place
-from gpuml_dask.searching.tasks import Column
+from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, piece_bytes
 from gpuml_dask.sums.holders import Lost
@@ -90,7 +90,8 @@ class ByRows:
         `facts` are what the scheduler has just said of the workers, if it was asked.
         """
         table, weight = self._table()
-        spec = _Spec(clone(self.job.estimator), self.job.splits, _portable(self.job.task), refit)
+        task, _ = with_columns(self.job.task, _num_samples(self.job.X), verbose=0)
+        spec = _Spec(clone(self.job.estimator), self.job.splits, task, refit)
         filters = list(warnings.filters)
         spread = Spread(table, label, weight, facts)
         found = spread.run(_fit_groups, spec, list(groups), filters)
@@ -153,18 +154,6 @@ class _Spec:
     splits: Sequence[Any]
     task: Task
     refit: int | str | None
-
-
-def _portable(task: Task) -> Task:
-    """The task with a name in place of what has one value a row; the same name for the same."""
-    names: dict[int, Column] = {}
-
-    def named(value):
-        if isinstance(value, Placed) or (hasattr(value, "shape") and len(value.shape) == 1):
-            return names.setdefault(id(value), Column(f"column_{len(names)}"))
-        return value
-
-    return task.with_values(named, verbose=0)
 
 
 def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters) -> Found:

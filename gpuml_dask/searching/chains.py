@@ -30,7 +30,7 @@ from gpuml_dask.searching.inputs import Sent
 from gpuml_dask.searching.rounds import model_words
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import PlacedRunner
-from gpuml_dask.searching.tasks import Column
+from gpuml_dask.searching.tasks import filled
 from gpuml_dask.waiting import TICK_SECONDS
 
 # Calls whose rows are no more than this are one task.
@@ -428,4 +428,4 @@ def model_of(lesson: Lesson, learnt: Learnt, held_out: Fold) -> Any:
 
 
 def _filled(params, part):
-    return {n: part[v.name] if isinstance(v, Column) else v for n, v in params.items()}
+    return {name: filled(value, part) for name, value in params.items()}

@@ -8,12 +8,12 @@ import cloudpickle
 from dask.sizeof import sizeof
 from distributed import Client, Future
 
-from gpuml._sklearn import _is_arraylike, _num_samples
+from gpuml._sklearn import _num_samples
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.rows.sending import Homes, send
-from gpuml_dask.searching.tasks import Column, Spec, keep, touch, unpacked
+from gpuml_dask.searching.tasks import Spec, keep, touch, unpacked, with_columns
 from gpuml_dask.waiting import release, wait_until_done
 
 # What is smaller is a part of the task graph, which the scheduler keeps: then it is never lost.
@@ -150,27 +150,11 @@ def send_rows(
 
     `elsewhere` are arrays of this process that workers have too.
     """
-    n_rows = _num_samples(job.X)
     known = {id(here): there for here, there in elsewhere}
-
-    def sent(name, value):
-        return (
-            value
-            if isinstance(value, Placed)
-            else known.get(id(value)) or Sent(client, value, name)
-        )
-
-    rows = {name: sent(name, x) for name, x in (("X", job.X), ("y", job.y)) if x is not None}
-    columns: dict[int, Column] = {}
-
-    def column(value):
-        if not (_is_arraylike(value) and _num_samples(value) == n_rows):
-            return value
-        # Weights of fits and of scores are one array, and have to stay so.
-        if id(value) not in columns:
-            columns[id(value)] = Column(f"column_{len(columns)}")
-            rows[columns[id(value)].name] = sent(columns[id(value)].name, value)
-        return columns[id(value)]
-
-    task = job.task.with_values(column)
+    task, columns = with_columns(job.task, _num_samples(job.X))
+    rows: dict[str, Sent | Placed] = {}
+    for name, value in {"X": job.X, "y": job.y, **columns}.items():
+        there = value if isinstance(value, Placed) else known.get(id(value))
+        if value is not None:
+            rows[name] = there or Sent(client, value, name)
     return rows, task

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -18,6 +19,7 @@ import sklearn
 from distributed import get_worker
 
 import gpuml
+from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.data import AnySplit, aligned
 from gpuml.divided import located_splits, small_arrays
 from gpuml.model_selection.candidates import NOTHING, Group, Step, steps_of
@@ -39,6 +41,29 @@ class Column:
     """Stands in a spec for an array with one value a row, which is sent like the rows."""
 
     name: str
+
+
+def with_columns(task: Task, n_rows: int, **changes: Any) -> tuple[Task, dict[str, Any]]:
+    """A task with a `Column` in place of each array of one value a row, and those by their names.
+
+    Weights of fits and of scores are one array, and have to stay so: it has one name.
+    """
+    names: dict[int, Column] = {}
+    columns: dict[str, Any] = {}
+
+    def named(value):
+        if not (_is_arraylike(value) and _num_samples(value) == n_rows):
+            return value
+        column = names.setdefault(id(value), Column(f"column_{len(names)}"))
+        columns[column.name] = value
+        return column
+
+    return task.with_values(named, **changes), columns
+
+
+def filled(value: Any, rows: Mapping[str, Any]) -> Any:
+    """The array that a `Column` stands for; any other value itself."""
+    return rows[value.name] if isinstance(value, Column) else value
 
 
 @dataclass
@@ -98,14 +123,9 @@ class Spec:
         rows = {name: aligned(x) for name, x in rows.items()}
         y = rows.get("y")
         splits = located_splits(self.splits, y)
-        return Kept(Evaluator(Job(self.estimator, rows["X"], y, splits, self._task_with(rows))))
-
-    def _task_with(self, rows):
-        def filled(value):
-            return rows[value.name] if isinstance(value, Column) else value
-
         # What is printed of fits is printed where the user sees it.
-        return self.task.with_values(filled, verbose=0)
+        task = self.task.with_values(partial(filled, rows=rows), verbose=0)
+        return Kept(Evaluator(Job(self.estimator, rows["X"], y, splits, task)))
 
 
 @dataclass
