@@ -266,14 +266,14 @@ def join(*blocks: Any) -> Any:
     return array_api_compat.array_namespace(*blocks).concat(blocks, axis=0)
 
 
-def join_cuts(spans: Sequence[tuple[int, int, int]], *blocks: Any) -> Any:
+def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> Any:
     """Some rows of each block, below each other.
 
     Parameters
     ----------
     spans : sequence of (start, stop, size), one per block
         The size is how many rows the block was said to have.
-    *blocks : blocks
+    blocks : sequence of blocks
 
     Raises
     ------

@@ -155,6 +155,14 @@ class Rows:
         """A task on chunks: pure, wherever their device is."""
         return self.client.submit(function, *args, key=key, resources=self._resources)
 
+    def map(self, function: Callable, *chunks: Any, keys: list, **settings: Any) -> list[Future]:
+        """A task for each chunk, as `submit`; all of them are one message to the scheduler."""
+        if not keys:
+            return []
+        return self.client.map(
+            function, *chunks, key=keys, resources=self._resources, pure=False, **settings
+        )
+
     def revive(self) -> bool:
         """Make lost chunks again; whether any were."""
         with self._lock:
@@ -182,13 +190,12 @@ class Rows:
         return [self._blocks, self._arrays, self._whole]
 
     def _convert(self, missing, word):
-        chunks = self._blocks.futures()
-        return [
-            self.submit(
-                blocks.as_rows, chunks[i], self.dtype, key=(f"array-of-{self.name}-{word}", i)
-            )
-            for i in missing
-        ]
+        chunks, keys = (
+            self._blocks.futures(),
+            [(f"array-of-{self.name}-{word}", i) for i in missing],
+        )
+        some = [chunks[i] for i in missing]
+        return self.map(blocks.as_rows, some, keys=keys, dtype=self.dtype)
 
     def _join(self, missing, word):
         return [self.submit(blocks.join, *self.to_be_joined(), key=f"whole-{self.name}-{word}")]
@@ -199,17 +206,21 @@ def cut_tasks(
 ) -> list[Future]:
     """Futures of rows between other bounds; a chunk itself where the bounds are its own."""
     bounds = [0, *accumulate(rows.sizes)]
-    cuts = []
+    cuts: dict[int, Future] = {}
+    spans, members = [], []
     for number, (start, stop) in enumerate(wanted):
         parts = _parts_between(bounds, start, stop)
         i, first, last = parts[0]
         if len(parts) == 1 and last - first == rows.sizes[i]:
-            cuts.append(twin(chunks[i]))
-            continue
-        spans = [(first, last, rows.sizes[i]) for i, first, last in parts]
-        members = [chunks[i] for i, _, _ in parts]
-        cuts.append(rows.submit(blocks.join_cuts, spans, *members, key=(name, number)))
-    return cuts
+            cuts[number] = twin(chunks[i])
+        else:
+            spans.append([(first, last, rows.sizes[i]) for i, first, last in parts])
+            members.append([chunks[i] for i, _, _ in parts])
+    numbers = [number for number in range(len(wanted)) if number not in cuts]
+    keys = [(name, number) for number in numbers]
+    made = rows.map(blocks.join_cuts, spans, members, keys=keys)
+    cuts.update(zip(numbers, made, strict=True))
+    return [cuts[number] for number in range(len(wanted))]
 
 
 def _parts_between(bounds, start, stop):
@@ -287,10 +298,8 @@ class _Started:
         facts = self._source.facts
         if not facts.complete:
             word = uuid4().hex
-            asked = [
-                self._client.submit(blocks.describe, block, key=(f"describe-{word}", i))
-                for i, block in enumerate(futures)
-            ]
+            keys = [(f"describe-{word}", i) for i in range(len(futures))]
+            asked = self._client.map(blocks.describe, futures, key=keys, pure=False)
             facts = _merged(answers(self._client, asked, f"the chunks of {self._name}"), self._name)
         sizes = facts.sizes or ()
         kept = [i for i, size in enumerate(sizes) if size > 0]
@@ -329,10 +338,8 @@ def local_rows(
         return send(client, f"{name}-{word}", chunks, homes)
 
     def upload(missing: list[int], word: str) -> list[Future]:
-        chunks = sent.blocks()
-        return [
-            rows.submit(blocks.upload, chunks[i], key=(f"{name}-to-gpu-{word}", i)) for i in missing
-        ]
+        chunks, keys = sent.blocks(), [(f"{name}-to-gpu-{word}", i) for i in missing]
+        return rows.map(blocks.upload, [chunks[i] for i in missing], keys=keys)
 
     facts = replace(source.facts, sizes=sizes)
     if not source.is_uploaded:

@@ -208,11 +208,11 @@ class Table:
     def _content_token(self):
         check_client(self.client)
         word = uuid4().hex
-        digests = [
-            rows.submit(blocks.digest, chunk, key=(f"digest-of-{name}-{word}", i))
-            for name, rows in ((name, self._rows(name)) for name in self.names)
-            for i, chunk in enumerate(rows.to_be_joined())
-        ]
+        digests: list[Any] = []
+        for name in self.names:
+            rows = self._rows(name)
+            keys = [(f"digest-of-{name}-{word}", i) for i in range(self.n_chunks)]
+            digests += rows.map(blocks.digest, rows.to_be_joined(), keys=keys)
         digests = answers(self.client, digests, "hashes of the rows")
         return token_of([self.names, self.sizes, digests])
 

@@ -261,10 +261,11 @@ class ChainRunner(PlacedRunner):
             for calls in self._stretches(leg.request):
                 numbers = sorted({self._lesson.order[call] for call in calls})
                 state = self.client.submit(
-                    learn_calls if calls.start == leg.request.done else go_on_learning,
+                    learn_calls,
                     self._inputs.lesson,
                     packed,
                     calls,
+                    calls.start > leg.request.done,
                     state,
                     numbers,
                     *[self._inputs.block(number) for number in numbers],
@@ -391,30 +392,19 @@ def learn_calls(
     lesson: Lesson,
     packed: bytes,
     calls: range,
+    goes_on: bool,
     before: Learnt | None,
     numbers: Sequence[int],
     *blocks: Fold,
 ) -> Learnt:
-    """The state after some calls, the first of a leg."""
+    """The state after some calls, the first of a leg or those it goes on with: seconds add up."""
     if before is not None and before.error is not None:
         return before
     block_of = dict(zip(numbers, blocks, strict=True)).__getitem__
-    return learn(before, cloudpickle.loads(packed), calls, block_of, lesson)
-
-
-def go_on_learning(
-    lesson: Lesson,
-    packed: bytes,
-    calls: range,
-    before: Learnt,
-    numbers: Sequence[int],
-    *blocks: Fold,
-) -> Learnt:
-    """The state after more calls of the same leg; seconds add up."""
-    learnt = learn_calls(lesson, packed, calls, before, numbers, *blocks)
-    if learnt is before:
-        return before
-    return replace(learnt, fit_seconds=before.fit_seconds + learnt.fit_seconds)
+    learnt = learn(before, cloudpickle.loads(packed), calls, block_of, lesson)
+    if goes_on and before is not None:
+        return replace(learnt, fit_seconds=before.fit_seconds + learnt.fit_seconds)
+    return learnt
 
 
 def score_leg(lesson: Lesson, learnt: Learnt, held_out: Fold) -> Result:
