@@ -63,14 +63,7 @@ class Sent:
 
 
 class SearchInputs:
-    """The spec of a search and its rows.
-
-    Parameters
-    ----------
-    client : Client
-    spec : Spec
-    rows : mapping of str to Sent or Placed
-    """
+    """The spec of a search and its rows."""
 
     def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Placed]):
         self._client, self._rows = client, rows

@@ -22,13 +22,7 @@ class Spot:
 
 
 class Placer:
-    """Says which kind of worker candidates go to.
-
-    Parameters
-    ----------
-    job : Job
-    kinds : Kinds
-    """
+    """Says which kind of worker candidates go to."""
 
     def __init__(self, job: Job, kinds: Kinds):
         self.job, self.kinds = job, kinds

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-import cloudpickle
 from distributed import Client, Future, KilledWorker
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
@@ -176,16 +175,9 @@ class Runner:
             self._submitted[future.key] = unit
         self._wait_on(futures)
 
-    def _submit(self, units, keys, workers):
-        where: dict = {"workers": list(workers), "allow_other_workers": True} if workers else {}
-        return self.client.map(
-            self.function,
-            [cloudpickle.dumps(unit) for unit in units],
-            key=keys,
-            pure=False,
-            **where,
-            **self._inputs.arguments(),
-        )
+    def _submit(self, units: Sequence, keys: Sequence, workers: Sequence[str]) -> list[Future]:
+        """Futures of units, with these keys; see `PlacedRunner`."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------ results
 
