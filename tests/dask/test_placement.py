@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import distributed.comm.tcp
 import numpy as np
 import pandas as pd
@@ -41,7 +42,6 @@ def frame(X):
 
 
 def dask_frame(X, n_partitions=5):
-    import dask.dataframe as dd
 
     return dd.from_pandas(frame(X), npartitions=n_partitions)
 
@@ -725,3 +725,19 @@ def test_large_chunks_do_not_crowd_one_worker():
     homes = sending.Homes(client, [60, 10, 20, 30, 40], on_gpu=False)
     assert homes.find(range(5), avoid=set()) == {0: "a", 1: "b", 2: "b", 3: "b", 4: "a"}
     assert homes.find([1, 4], avoid=set()) == {1: "b", 4: "a"}, "a chunk has changed its home"
+
+
+def test_tasks_on_chunks_are_one_message_however_many_there_are(client, monkeypatch):
+    messages, send = [], client._send_to_scheduler
+    monkeypatch.setattr(client, "_send_to_scheduler", lambda m: messages.append(m["op"]) or send(m))
+
+    frame = dd.from_pandas(pd.DataFrame(np.ones((60, 2))), npartitions=4).persist()
+
+    def n_messages(chunks):
+        before = messages.count("update-graph")
+        with place(frame, client=client, chunks=chunks) as table:
+            table.futures("X")
+            table.content_token()
+        return messages.count("update-graph") - before
+
+    assert n_messages(25) == n_messages(7)

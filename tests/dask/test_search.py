@@ -1,5 +1,6 @@
 """Searches on a cluster: the scores of a search on one device, exactly."""
 
+import inspect
 import pickle
 import re
 import sys
@@ -31,6 +32,7 @@ from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
 from gpuml.model_selection.fold_fits import families
 from gpuml.preprocessing import StandardScaler
+from gpuml_dask import model_selection
 from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml_dask.resuming.checkpoint import Checkpoint
 from gpuml_dask.rows.placement import place
@@ -755,3 +757,17 @@ def test_the_longest_of_the_last_fits_begin_first(client, tmp_path):
     # of the grid.
     places = [last.index(s) for s in sorted(seconds)[6:]]
     assert np.mean(places) < 4.5
+
+
+@pytest.mark.parametrize("name", model_selection.__all__)
+def test_parameters_are_those_of_one_device_and_of_a_cluster(name):
+    ours, theirs = (
+        inspect.signature(getattr(module, name)).parameters
+        for module in (model_selection, gpuml.model_selection)
+    )
+    assert [(p, ours[p].default) for p in ours if p in theirs] == [
+        (p, theirs[p].default) for p in theirs
+    ]
+    assert list(ours)[-5:] == ["client", "checkpoint", "scheduler", "cache_cv", "iid"]
+    for parameter in set(ours) & set(theirs):
+        assert ours[parameter].kind == theirs[parameter].kind
