@@ -39,7 +39,7 @@ class BatchScorer:
     def is_mean(self) -> bool:
         """Whether it is a weighted mean over rows, so that means of parts make up the whole."""
         metric = METRICS[self.metric]
-        return metric.finish is None and (metric.is_mean or metric.errors_of_moments is not None)
+        return metric.is_mean and metric.finish is None
 
     @property
     def uses_moments(self) -> bool:
@@ -82,30 +82,11 @@ class ClassBatchScorer:
     def from_responses(
         self, y: Array, response: Array, weight: Array | None, classes: np.ndarray
     ) -> Array:
-        """Scores (C,), float64, where the response is.
+        """Scores (C,), float64, of what models say, as `response` names it, where that is.
 
-        Parameters
-        ----------
-        y : int array (m,)
-            Code 0..k-1 of the class of each row. Every class must have a row that weighs anything.
-        response : array
-            Predicted codes (C, m); probabilities (C, m, k); or decision values, (C, m) for two
-            classes and (C, m, k) for more.
-        weight : array (m,) or None
-            Weights of the rows; metrics without weights pass over them.
-        classes : ndarray (k,)
-            The labels, sorted.
-
-        Raises
-        ------
-        ValueError
-            Where the metric is not defined for such a problem, or for what some model says: called
-            for single models, scikit-learn's metric says what is wrong.
-
-        Warns
-        -----
-        UndefinedMetricWarning, UserWarning
-            Once, where scikit-learn's metric warns of some of the models.
+        `y` are codes (m,) of the sorted `classes`, each of which has a row that weighs anything.
+        Raises ValueError where the metric is not defined for such a problem, or for what some model
+        says; warns once where scikit-learn's metric warns of some of the models.
         """
         xp = namespace(response)
         response = self._of_positive_class(response, np.asarray(classes))
@@ -154,14 +135,11 @@ def regression_batch(
     name: str, sign: float, options: Mapping[str, Any], response: Any
 ) -> BatchScorer | None:
     """The batched form of a scorer for a metric of `METRICS`; None if it has none."""
-    metric = METRICS[name]
-    if response != "predict" or not set(options) <= set(metric.options) or is_raw(options):
+    known = METRICS[name].options
+    if response != "predict" or not set(options) <= set(known) or is_raw(options):
         return None
-    try:
-        check_parameters(name, {**metric.options, **options})
-    except InvalidParameterError:
-        return None  # called for one model, the metric says what is wrong
-    return BatchScorer(name, sign, options)
+    usable = _accepts(check_parameters, name, {**known, **options})
+    return BatchScorer(name, sign, options) if usable else None
 
 
 def class_batch(
@@ -173,11 +151,17 @@ def class_batch(
     kind = RESPONSES.get(first)
     if kind not in metric.responses or not set(options) <= set(metric.options):
         return None
-    try:
-        check_options(name, options)
-    except InvalidParameterError:
-        return None  # called for one model, the metric says what is wrong
     # One value per class or per row is no score of a model, or is of several labels per row.
     if "average" in options and options["average"] in (None, "samples"):
         return None
-    return ClassBatchScorer(name, sign, options, kind)
+    usable = _accepts(check_options, name, options)
+    return ClassBatchScorer(name, sign, options, kind) if usable else None
+
+
+def _accepts(check, name, options):
+    """Whether options are right; if not, the metric says what is wrong, called for one model."""
+    try:
+        check(name, options)
+    except InvalidParameterError:
+        return False
+    return True

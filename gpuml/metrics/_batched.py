@@ -21,16 +21,15 @@ Pair = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, by exactly one of its first four attributes.
+    """One metric.
 
     Attributes
     ----------
-    errors : callable ``(y, pred, weight, options, xp) -> (..., t)``
-        Error per target.
-    fraction : callable ``(y, pred, weight, options, xp) -> (numerator, denominator)``
-        The score is 1 - numerator / denominator per target.
-    errors_of_moments, fraction_of_moments : callables ``(moments, xp)``
-        The same from a ResidualMoments alone; predictions are reduced to those sums too.
+    kernel : callable ``(y, pred, weight, options, xp)``, or ``(moments, xp)``
+        Error per target (..., t); or a pair of numerator and denominator per target, of which the
+        score is 1 - numerator / denominator.
+    uses_moments : bool
+        Whether the kernel takes a ResidualMoments alone; predictions are reduced to it too.
     finish : callable ``(values, xp) -> values``, optional
         Applied to the error per target.
     options : dict
@@ -44,13 +43,11 @@ class Metric:
     needs_two_rows : str
         What is nan, with a warning, where there is one row; "" if nothing is.
     is_mean : bool
-        Whether `errors` is a weighted mean over rows.
+        Whether the error is a weighted mean over rows.
     """
 
-    errors: Callable[..., Array] | None = None
-    fraction: Callable[..., Pair] | None = None
-    errors_of_moments: Callable[..., Array] | None = None
-    fraction_of_moments: Callable[..., Pair] | None = None
+    kernel: Callable[..., Array | Pair]
+    uses_moments: bool = False
     finish: Callable[..., Array] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -58,11 +55,6 @@ class Metric:
     single_target: bool = False
     needs_two_rows: str = ""
     is_mean: bool = False
-
-    @property
-    def uses_moments(self) -> bool:
-        """Whether sums of residuals are all that the metric needs."""
-        return self.errors_of_moments is not None or self.fraction_of_moments is not None
 
 
 def evaluate(
@@ -105,35 +97,25 @@ def evaluate(
         pred = pred + weighted_mean(y - pred, weight, xp)[..., None, :]
     if metric.uses_moments:
         return evaluate_moments(name, residual_moments(y, pred, weight), options)
-    if metric.fraction is not None:
-        pair = metric.fraction(y, pred, weight, options, xp)
-        return _score(metric, pair, options, y.shape[0])
-    assert metric.errors is not None  # a metric has one of the four
-    return _loss(metric, metric.errors(y, pred, weight, options, xp), options)
+    return _of_targets(metric, metric.kernel(y, pred, weight, options, xp), options, y.shape[0])
 
 
 def evaluate_moments(name: str, moments: ResidualMoments, options: Mapping[str, Any]) -> Array:
     """A metric that `uses_moments`, of sums with leading axes (...): (...), or (..., t)."""
     metric = METRICS[name]
     options = {**metric.options, **metric.fixed, **options}
-    xp = namespace(moments.squared)
     # A part whose weights are all zero has score nan.
     with np.errstate(divide="ignore", invalid="ignore"):
-        if metric.fraction_of_moments is not None:
-            pair = metric.fraction_of_moments(moments, xp)
-            return _score(metric, pair, options, moments.n_rows)
-        assert metric.errors_of_moments is not None  # metrics without moments do not come here
-        return _loss(metric, metric.errors_of_moments(moments, xp), options)
+        found = metric.kernel(moments, namespace(moments.squared))
+        return _of_targets(metric, found, options, moments.n_rows)
 
 
-def _loss(metric, errors, options):
-    if metric.finish is not None:
-        errors = metric.finish(errors, namespace(errors))
-    return average_targets(errors, options.get("multioutput"))
-
-
-def _score(metric, pair, options, n_rows):
-    numerator, denominator = pair
+def _of_targets(metric, found, options, n_rows):
+    """The metric of what its kernel has found for each target."""
+    if not isinstance(found, tuple):
+        errors = found if metric.finish is None else metric.finish(found, namespace(found))
+        return average_targets(errors, options.get("multioutput"))
+    numerator, denominator = found
     fractions = fraction_explained(
         numerator, denominator, force_finite=options.get("force_finite", True)
     )
@@ -154,13 +136,6 @@ def _score(metric, pair, options, n_rows):
 
 
 # ---------------------------------------------------------------- errors per row
-
-
-def _mean_of(per_row):
-    def errors(y, pred, weight, options, xp):
-        return weighted_mean(per_row(y, pred, options, xp), weight, xp)
-
-    return errors
 
 
 def _absolute(y, pred, options, xp):
@@ -282,54 +257,51 @@ def _deviance_domain(y, pred, options, xp):
 _AVERAGE = {"multioutput": "uniform_average"}
 _FINITE = {**_AVERAGE, "force_finite": True}
 _QUANTILE = {**_AVERAGE, "alpha": 0.5}
-_MEAN_DEVIANCE = {
-    "errors": _mean_of(_deviance),
-    "domain": _deviance_domain,
-    "single_target": True,
-    "is_mean": True,
-}
+
+
+def _of_errors(per_row, options=_AVERAGE, **attributes):
+    """A metric whose error is a weighted mean over rows."""
+
+    def kernel(y, pred, weight, options, xp):
+        return weighted_mean(per_row(y, pred, options, xp), weight, xp)
+
+    return Metric(kernel, options=options, is_mean=True, **attributes)
+
+
+def _of_deviance(**attributes):
+    return _of_errors(_deviance, domain=_deviance_domain, single_target=True, **attributes)
+
 
 METRICS: dict[str, Metric] = {
-    "r2_score": Metric(fraction_of_moments=_squares, options=_FINITE, needs_two_rows="R^2"),
-    "explained_variance_score": Metric(fraction_of_moments=_variances, options=_FINITE),
-    "mean_squared_error": Metric(errors_of_moments=_mean_square, options=_AVERAGE),
+    "r2_score": Metric(_squares, uses_moments=True, options=_FINITE, needs_two_rows="R^2"),
+    "explained_variance_score": Metric(_variances, uses_moments=True, options=_FINITE),
+    "mean_squared_error": Metric(_mean_square, uses_moments=True, options=_AVERAGE, is_mean=True),
     "root_mean_squared_error": Metric(
-        errors_of_moments=_mean_square, finish=_root, options=_AVERAGE
+        _mean_square, uses_moments=True, finish=_root, options=_AVERAGE
     ),
-    "mean_absolute_error": Metric(errors=_mean_of(_absolute), options=_AVERAGE, is_mean=True),
-    "median_absolute_error": Metric(errors=_median_error, options=_AVERAGE),
-    "mean_absolute_percentage_error": Metric(
-        errors=_mean_of(_percentage), options=_AVERAGE, is_mean=True
+    "mean_absolute_error": _of_errors(_absolute),
+    "median_absolute_error": Metric(_median_error, options=_AVERAGE),
+    "mean_absolute_percentage_error": _of_errors(_percentage),
+    "mean_squared_log_error": _of_errors(
+        _squared_log, domain=_log_domain("Mean Squared Logarithmic Error")
     ),
-    "mean_squared_log_error": Metric(
-        errors=_mean_of(_squared_log),
-        domain=_log_domain("Mean Squared Logarithmic Error"),
-        options=_AVERAGE,
-        is_mean=True,
+    "root_mean_squared_log_error": _of_errors(
+        _squared_log, domain=_log_domain("Root Mean Squared Logarithmic Error"), finish=_root
     ),
-    "root_mean_squared_log_error": Metric(
-        errors=_mean_of(_squared_log),
-        domain=_log_domain("Root Mean Squared Logarithmic Error"),
-        finish=_root,
-        options=_AVERAGE,
-    ),
-    "mean_pinball_loss": Metric(errors=_mean_of(_pinball), options=_QUANTILE, is_mean=True),
-    "max_error": Metric(errors=_largest_error, single_target=True),
-    "mean_tweedie_deviance": Metric(**_MEAN_DEVIANCE, options={"power": 0}),
-    "mean_poisson_deviance": Metric(**_MEAN_DEVIANCE, fixed={"power": 1}),
-    "mean_gamma_deviance": Metric(**_MEAN_DEVIANCE, fixed={"power": 2}),
+    "mean_pinball_loss": _of_errors(_pinball, _QUANTILE),
+    "max_error": Metric(_largest_error, single_target=True),
+    "mean_tweedie_deviance": _of_deviance(options={"power": 0}),
+    "mean_poisson_deviance": _of_deviance(options={}, fixed={"power": 1}),
+    "mean_gamma_deviance": _of_deviance(options={}, fixed={"power": 2}),
     "d2_tweedie_score": Metric(
-        fraction=_deviance_fraction,
+        _deviance_fraction,
         domain=_deviance_domain,
         single_target=True,
         options={"power": 0},
         needs_two_rows="D^2",
     ),
-    "d2_pinball_score": Metric(fraction=_pinball_fraction, options=_QUANTILE, needs_two_rows="D^2"),
+    "d2_pinball_score": Metric(_pinball_fraction, options=_QUANTILE, needs_two_rows="D^2"),
     "d2_absolute_error_score": Metric(
-        fraction=_pinball_fraction,
-        options=_AVERAGE,
-        fixed={"alpha": 0.5},
-        needs_two_rows="D^2",
+        _pinball_fraction, options=_AVERAGE, fixed={"alpha": 0.5}, needs_two_rows="D^2"
     ),
 }
