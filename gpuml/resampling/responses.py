@@ -81,20 +81,45 @@ def demands_classes(scorer: Scorer) -> bool:
     return isinstance(scorer, ClassBatchScorer) and scorer.metric not in OF_ANY_ROWS
 
 
-def answers(
-    models: Any, folds: Folds, split: int, part: str, *, weighted: bool
-) -> Iterator[Answer]:
-    """What models say of the "test" or "train" rows of a split, some candidates at a time."""
+def answers(stack: Any, folds: Folds, split: int, part: str, *, weighted: bool) -> Iterator[Answer]:
+    """What models say of the "test" or "train" rows of a split, some candidates at a time.
+
+    What they say of divided rows comes to one place for that; the rows themselves do not move.
+    """
+    if folds.batch.is_divided:
+        yield _gathered(stack.responses, folds, split, part, weighted)
+        return
     rows = getattr(folds.splits[split], part)
-    row_bytes = 8 * _width(folds.batch)
-    step = max(1, RESPONSE_BYTES // max(1, row_bytes * count_rows(rows)))
-    for first in range(0, models.n_candidates, step):
-        candidates = slice(first, min(first + step, models.n_candidates))
-        yield answer(models, folds, rows, split, candidates, weighted=weighted)
+    step = max(1, RESPONSE_BYTES // max(1, 8 * _width(folds.batch) * count_rows(rows)))
+    for first in range(0, stack.n_candidates, step):
+        candidates = slice(first, min(first + step, stack.n_candidates))
+        yield _answer(stack, folds, rows, split, candidates, weighted)
 
 
-def answer(
-    models: Any, folds: Folds, rows: Rows, split: int, candidates: slice, *, weighted: bool
+def answer_here(folds: Folds, responses: Any, split: int, part: str, weighted: bool) -> Answer:
+    """What all models say of the rows of a split that a shard has."""
+    models = responses.to(folds.batch.work)
+    rows = getattr(folds.splits[split], part)
+    return _answer(models, folds, rows, split, slice(0, models.n_candidates), weighted)
+
+
+def _gathered(responses, folds, split, part, weighted):
+    shards = folds.batch.holders.each(_said, responses, split, part, weighted)
+    ys, values, weights = zip(*shards, strict=True)
+    xp = namespace(values[0])
+    weight = None if weights[0] is None else xp.concat(weights)
+    return Answer(
+        xp.concat(ys), xp.concat(values, axis=1), weight, responses, _classes(folds.batch)
+    )
+
+
+def _said(folds, *question):
+    heard = answer_here(folds, *question)
+    return heard.y, heard.values, heard.weight
+
+
+def _answer(
+    models: Any, folds: Folds, rows: Rows, split: int, candidates: slice, weighted: bool
 ) -> Answer:
     """What some candidates' models of a split say of some rows, which are read block by block."""
     batch = folds.batch
@@ -109,7 +134,11 @@ def answer(
     y = _at_work(batch, batch.y if numbers else batch.codes, rows)
     weight = batch.weight if weighted else None
     weight = None if weight is None else _at_work(batch, weight, rows)
-    return Answer(y, values, weight, models, None if numbers else to_host(batch.classes))
+    return Answer(y, values, weight, models, _classes(batch))
+
+
+def _classes(batch: Batch) -> np.ndarray | None:
+    return None if batch.classes is None else to_host(batch.classes)
 
 
 def _at_work(batch: Batch, values: Any, rows: Rows) -> Array:

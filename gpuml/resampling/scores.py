@@ -5,7 +5,8 @@ the rows, which is read once for all scorers. What has no batched form, or is no
 models of a split at once, is scored model by model.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -34,60 +35,73 @@ def stack_scores(
     score_model: ScoreModel | None = None,
     without: Collection[int] = (),
 ) -> Tables:
-    """Scores of all models, by part and name.
+    """Scores of all models, by part ("test", "train") and name.
 
-    Parameters
-    ----------
-    stack : Stack
-    folds : Folds
-    scorers : dict
-        Scorers by name, with and without a batched form.
-    parts : sequence of {"test", "train"}
-    weighted : bool
-        Whether scores have the weights of the fits.
-    score_model : callable, optional
-        Scores one model. Without it, what cannot be scored at once is an error.
-    without : collection of int
-        Splits whose scores are nan: nobody is going to look at them.
+    `weighted` says whether scores have the weights of the fits; the scores of splits in `without`
+    are nan: nobody is going to look at them. `score_model` scores one model; without it, and where
+    others hold the rows, what cannot be scored at once is an error.
 
     Raises
     ------
     NeedsAllRows
         If rows are divided, for scores that need them in one place.
     """
+    divided = folds.batch.is_divided
+    score_model = None if divided else score_model
     batched = {name: _batched(stack, scorer) for name, scorer in scorers.items()}
     keys = list(product(parts, scorers))
-    sums = {key: _from_sums(stack, folds, key[0], batched[key[1]], weighted) for key in keys}
-    known = _to_host({key: table for key, table in sums.items() if table is not None})
-    if folds.batch.is_divided:
-        return _divided(stack, folds, batched, parts, known, weighted)
-    nothing = np.full((stack.n_candidates, folds.n_splits), np.nan)
-    tables = {key: known.get(key, nothing).copy() for key in keys}
     splits = [split for split in range(folds.n_splits) if split not in without]
     found: dict[tuple, Any] = {}
-    for part, split in product(parts, splits):
-        asked = {
-            name: scorer
-            for name, scorer in batched.items()
-            if scorer is not None and np.isnan(tables[part, name][:, split]).any()
-        }
-        if asked:
-            scores = _from_responses(stack, folds, split, part, asked, weighted, score_model)
-            found.update({(part, name, split): column for name, column in scores.items()})
-    found = _to_host(found)
-    for part, name in keys:
-        table = tables[part, name]
-        left = np.zeros(table.shape, dtype=bool)
-        for split in splits:
-            scores = found.get((part, name, split), np.nan)
-            table[:, split] = np.where(np.isnan(table[:, split]), scores, table[:, split])
-            # A regressor's predictions may be nan, and its score is then; scikit-learn has more to
-            # say of a score that is not defined.
-            if (part, name, split) not in found or not isinstance(batched[name], BatchScorer):
-                left[:, split] = np.isnan(table[:, split])
-        if left.any():
-            tables[part, name] = _one_by_one(score_model, part, scorers[name], table, left)
+    with _told_of_divided(folds):
+        if score_model is None and None in batched.values():
+            names = [name for name, scorer in batched.items() if scorer is None]
+            raise ValueError(f"{', '.join(names)} cannot be scored for all models at once.")
+        sums = {key: _from_sums(stack, folds, key[0], batched[key[1]], weighted) for key in keys}
+        known = _to_host({key: table for key, table in sums.items() if table is not None})
+        nothing = np.full((stack.n_candidates, folds.n_splits), np.nan)
+        tables = {key: known.get(key, nothing).copy() for key in keys}
+        for part in parts if divided else ():
+            left = _unknown(tables, part, splits, batched)
+            summed = divided_scores(stack, folds, part, left, weighted=weighted)
+            tables.update({(part, name): table for name, table in summed.items()})
+        for part, split in product(parts, splits):
+            left = _unknown(tables, part, [split], batched)
+            columns = _from_responses(stack, folds, split, part, left, weighted, score_model)
+            found.update({(part, name, split): column for name, column in columns.items()})
+        found = _to_host(found)
+        for part, name in keys:
+            table, alone = tables[part, name], np.zeros(nothing.shape, dtype=bool)
+            for split in splits:
+                scores = found.get((part, name, split), np.nan)
+                table[:, split] = np.where(np.isnan(table[:, split]), scores, table[:, split])
+                # Predictions may be nan, and their score is then; scikit-learn has more to say of
+                # one that is not defined.
+                final = (part, name, split) in found and isinstance(batched[name], BatchScorer)
+                alone[:, split] = np.isnan(table[:, split]) & (divided or not final)
+            if alone.any():
+                scorer = scorers[name]
+                tables[part, name] = _one_by_one(score_model, part, scorer, table, alone)
     return {part: {name: tables[part, name] for name in scorers} for part in parts}
+
+
+@contextmanager
+def _told_of_divided(folds: Folds) -> Iterator[None]:
+    """Say of divided rows that scores are to be made where all rows are."""
+    try:
+        yield
+    except (ValueError, ZeroDivisionError) as error:
+        if not folds.batch.is_divided:
+            raise
+        raise NeedsAllRows(f"Scores of models one by one are asked for: {error}") from error
+
+
+def _unknown(tables, part, splits, batched) -> dict[str, Scorer]:
+    """Batched scorers by name whose scores on some splits are not known."""
+    return {
+        name: scorer
+        for name, scorer in batched.items()
+        if scorer is not None and np.isnan(tables[part, name][:, splits]).any()
+    }
 
 
 def _batched(stack, scorer) -> Scorer | None:
@@ -112,6 +126,8 @@ def _from_sums(stack, folds, part, scorer, weighted):
 
 def _from_responses(stack, folds, split, part, scorers, weighted, score_model):
     """Scores (C,) by name; without those that are not defined, which are asked of single models."""
+    if not scorers:
+        return {}
     found: dict[str, list[Array]] = {name: [] for name in scorers}
     for answer in answers(stack, folds, split, part, weighted=weighted):
         for name in list(found):
@@ -128,7 +144,7 @@ def _from_responses(stack, folds, split, part, scorers, weighted, score_model):
 def _one_by_one(score_model, part, scorer, table, left):
     """The table with scores of single models where they are left."""
     if score_model is None:
-        raise TypeError(f"{scorer!r} has no batched form.")
+        raise ValueError(f"{scorer!r} is not defined for some models.")
     found = {
         (int(c), int(s)): score_model(int(c), int(s), part, scorer)
         for s, c in zip(*np.nonzero(left.T), strict=True)
@@ -139,20 +155,6 @@ def _one_by_one(score_model, part, scorer, table, left):
     for place, score in found.items():
         table[place] = score
     return table
-
-
-def _divided(stack, folds, batched, parts, known, weighted):
-    """Scores by part and name, of rows that are divided."""
-    alone = [name for name, scorer in batched.items() if scorer is None]
-    if alone:
-        raise NeedsAllRows(f"Scorers that want the rows in one place: {', '.join(alone)}.")
-    tables: Tables = {}
-    for part in parts:
-        sums = {name: known[part, name] for name in batched if (part, name) in known}
-        left = {n: b for n, b in batched.items() if n not in sums or np.isnan(sums[n]).any()}
-        found = divided_scores(stack, folds, part, left, weighted=weighted)
-        tables[part] = {name: {**sums, **found}[name] for name in batched}
-    return tables
 
 
 def _to_host(arrays: dict) -> dict:
