@@ -46,28 +46,11 @@ def numbers_in(
     largest: float | None = None,
     name_of_one: str | None = None,
 ) -> np.ndarray:
-    """The numbers (n,), float64 on the host, of a parameter that is a number or holds several.
+    """The numbers (n,), float64 in CPU memory, of a parameter that is a number or holds several.
 
-    Looked at one by one, since NumPy takes a list with one string for strings.
-
-    Parameters
-    ----------
-    values : number or iterable
-    name : str
-        Of the parameter, for messages.
-    bounds : {"left", "neither"}, default="left"
-        Whether 0, below which none may be, is allowed.
-    largest : float, optional
-        None may be above.
-    name_of_one : str, optional
-        The name where there is one number; its index is told if not given.
-
-    Raises
-    ------
-    TypeError
-        If there is something else than numbers.
-    ValueError
-        If there is nothing, nan, or a number out of bounds.
+    Looked at one by one, since NumPy takes a list with one string for strings. `bounds` says
+    whether 0, below which none may be, is allowed: "left" or "neither". A message names a number by
+    its index, or by `name_of_one` where it is the only one.
     """
     if is_array(values):
         values = np.atleast_1d(to_host(values))
@@ -89,7 +72,7 @@ def numbers_in(
 def host_targets(
     estimator: Any, reason: str, X: Any, y: Any, sample_weight: Any
 ) -> Iterator[tuple[Any, Any]]:
-    """`y` and `sample_weight` on the host, where X must be already, for a fit by scikit-learn."""
+    """`y` and `sample_weight` in CPU memory, where X must be already, for scikit-learn's fit."""
     if is_foreign(X):
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "

@@ -212,10 +212,7 @@ class LogisticRegressionCV(Choosing, LinearClassifier, sk.LogisticRegressionCV):
 
     def _scores(self, stack: Any, folds: Folds, data: ClassData) -> np.ndarray:
         """Scores (C, S), in CPU memory, of all models on their held-out rows."""
-        scorer, classes = self._get_scorer(), data.labels.host_classes
-        positive = _positive_class(scorer, classes)
-        several = {"labels": classes} if "labels" in _metric_parameters(scorer) else {}
-        single = _with_options(scorer, {**positive, **several})
+        batched, single = _for_classes(self._get_scorer(), data.labels.host_classes)
 
         @lru_cache(maxsize=1)
         def held_out(split):
@@ -231,7 +228,7 @@ class LogisticRegressionCV(Choosing, LinearClassifier, sk.LogisticRegressionCV):
             X, y, weight = held_out(split)
             return single(model, X, y, **({} if weight is None else {"sample_weight": weight}))
 
-        scorers = {"score": _with_options(scorer, positive)}
+        scorers = {"score": batched}
         tables = stack_scores(stack, folds, scorers, weighted=True, score_model=score_model)
         return tables["test"]["score"]
 
@@ -299,27 +296,20 @@ def _class_weights(class_weight: Any, batch: Batch) -> dict | None:
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _metric_parameters(scorer: Any) -> Any:
-    """Names of the parameters of the metric of a scorer; none where it has no metric."""
+def _for_classes(scorer: Any, classes: np.ndarray) -> tuple[Any, Any]:
+    """A scorer with the options of scikit-learn's class: for all models, and for a single one.
+
+    Of two classes the second is the positive one. The scorer's own options have precedence.
+    """
     metric = getattr(scorer, "_score_func", None)
-    return () if metric is None else inspect.signature(metric).parameters
-
-
-def _positive_class(scorer: Any, classes: np.ndarray) -> dict[str, Any]:
-    """The second of two classes as the positive one, where scikit-learn's class says so."""
-    names = _metric_parameters(scorer)
-    if len(classes) == 2 and "labels" in names and "pos_label" in names:
-        return {"pos_label": classes[-1]}
-    return {}
-
-
-def _with_options(scorer: Any, options: dict[str, Any]) -> Any:
-    """A scorer with more keyword arguments for its metric; its own have precedence."""
-    if not options:
-        return scorer
-    scorer = copy.copy(scorer)
-    scorer._kwargs = {**options, **scorer._kwargs}
-    return scorer
+    names = () if metric is None else inspect.signature(metric).parameters
+    if "labels" not in names:
+        return scorer, scorer
+    positive = {"pos_label": classes[-1]} if len(classes) == 2 and "pos_label" in names else {}
+    batched, single = copy.copy(scorer), copy.copy(scorer)
+    batched._kwargs = {**positive, **scorer._kwargs}
+    single._kwargs = {"labels": classes, **batched._kwargs}
+    return batched, single
 
 
 def _mean_model(stack: Models, positions: list[int]) -> dict[str, Any]:

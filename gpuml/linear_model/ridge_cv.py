@@ -194,13 +194,11 @@ class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
             mean = -to_host(total) / batch.n_rows  # (A, t)
             return mean if each else mean.mean(axis=1), table
         y, weight = move(batch.y, batch.work), move(batch.weight, batch.work)
-        if not each:
-            return to_host(scorer.from_predictions(y, table, weight)), table
+        targets = [slice(k, k + 1) for k in range(y.shape[1])] if each else [slice(None)]
         columns = [
-            to_host(scorer.from_predictions(y[:, k : k + 1], table[..., k : k + 1], weight))
-            for k in range(y.shape[1])
+            to_host(scorer.from_predictions(y[:, k], table[..., k], weight)) for k in targets
         ]
-        return np.stack(columns, axis=1), table
+        return np.stack(columns, axis=1) if each else columns[0], table
 
 
 def _model_only(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -285,7 +285,7 @@ class Evaluator:
         """A function that scores one model the way scikit-learn does, for one scorer."""
         job = self.job
 
-        def score(candidate: int, split: int, part: str, scorer: Any, task: Task) -> Any:
+        def score(candidate: int, split: int, part: str, scorer: Any) -> Any:
             params = {**group.shared, **group.varying[candidate]}
             model = estimator.multifit_model(params, stack.pick(candidate, split))
             rows = getattr(job.splits[split], part)
@@ -293,7 +293,7 @@ class Evaluator:
             weighted = weight is not None and _takes_weights(scorer)
             kwargs = {"sample_weight": rows_of(weight, rows)} if weighted else {}
             X, y = rows_of(job.X, rows), rows_of(job.y, rows)
-            return score_model(model, X, y, kwargs, task)
+            return score_model(model, X, y, kwargs, replace(job.task, scorer=scorer))
 
         return score
 

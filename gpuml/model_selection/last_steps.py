@@ -360,8 +360,8 @@ class _Work:
             def model_of(c):
                 return estimator.multifit_model(varying[c], stack.pick(c, 0))
 
-            def score_one(c, _, part, scorer, task):
-                return self._score(members[c], model_of(c), part, replace(task, scorer=scorer))
+            def score_one(c, _, part, scorer):
+                return self._score(members[c], model_of(c), part, replace(self.task, scorer=scorer))
 
             scored = score_stack(stack, folds, score_one, self.task) if split else None
         except Exception as error:

@@ -1,17 +1,14 @@
 """Scores of all models of a stack, as results of a search hold them."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import Folds
 from gpuml.extending import Stack
 from gpuml.model_selection.one_by_one import Task
-from gpuml.resampling.scores import Tables, stack_scores
-
-# (candidate, split, "train" | "test", scorer, task) -> score
-ScoreModel = Callable[[int, int, str, Any, Task], Any]
+from gpuml.resampling.scores import ScoreModel, Tables, stack_scores
 
 
 @dataclass(frozen=True)
@@ -50,9 +47,7 @@ def score_stack(
         ("test", "train") if task.return_train_score else ("test",),
         # Then weights are those of the fits.
         weighted="sample_weight" in task.score_params,
-        score_model=lambda c, s, part, scorer: score_model(
-            c, s, part, scorer, replace(task, scorer=scorer)
-        ),
+        score_model=score_model,
         without=without,
     )
     return Scored(tables, [split.n_test for split in folds.splits], several)
