@@ -22,13 +22,14 @@ def foreign_matrix(X: Array, estimator: Any, *, keep_dtype: bool = False) -> Arr
     return X
 
 
-def check_shape(X: Any, estimator: Any) -> None:
-    """Raise scikit-learn's ValueError if a matrix has no rows or no columns."""
-    for axis, what in enumerate(("sample", "feature")):
-        if X.shape[axis] < 1:
+def check_shape(X: Any, estimator: Any, *, min_rows: int = 1, min_features: int = 1) -> None:
+    """Raise scikit-learn's ValueError if a matrix has too few rows or columns."""
+    least = {"sample": min_rows, "feature": min_features}
+    for (what, needed), found in zip(least.items(), X.shape, strict=True):
+        if found < needed:
             raise ValueError(
-                f"Found array with {X.shape[axis]} {what}(s) (shape={tuple(X.shape)}) while a "
-                f"minimum of 1 is required by {type(estimator).__name__}."
+                f"Found array with {found} {what}(s) (shape={tuple(X.shape)}) while a minimum of "
+                f"{needed} is required by {type(estimator).__name__}."
             )
 
 

@@ -16,12 +16,12 @@ from gpuml._arrays import (
     as_array,
     is_array,
     is_foreign,
-    is_numpy,
     move,
     namespace,
     place_of,
     to_host,
 )
+from gpuml._inputs.foreign_rows import foreign_target
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
@@ -205,16 +205,11 @@ def _check_target(estimator: Any, y: Any, place: Any) -> Array:
     if sparse.issparse(y):
         raise TypeError("Sparse y was passed, but dense data is required. Use y.toarray().")
     y = y if is_array(y) else np.asarray(y)
-    if is_numpy(y) and y.dtype.kind in "OSU":
-        y = y.astype(np.float64)  # ValueError for what is not a number
     if y.ndim == 0:
         raise TypeError("y is a single number, expected one for each row.")
-    if y.ndim > 2 or 0 in y.shape:
+    if 0 in y.shape:
         raise ValueError(f"y must hold one row or more of targets, got shape {tuple(y.shape)}.")
-    y, xp = move(y, place), place.xp
-    if xp.isdtype(y.dtype, "complex floating"):
-        raise ValueError(f"Complex data not supported\ny has dtype {y.dtype}.")
-    y = y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64)
+    y = foreign_target(y, place)
     check_finite(y, "y", estimator)
     return y
 

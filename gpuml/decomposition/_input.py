@@ -7,11 +7,12 @@ from sklearn.utils.validation import check_array, validate_data
 
 from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_foreign, is_numpy
 from gpuml._inputs.csr import check_csr
+from gpuml._inputs.foreign_rows import check_shape
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import FLOATS, check_finite, check_images, check_rows, host_floats
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch, resident_rows
-from gpuml.decomposition._streamed import OVERFLOW, demand_least
+from gpuml.decomposition._streamed import OVERFLOW
 from gpuml.reading.sources import is_stored
 
 BY_BLOCKS = "PCA(svd_solver='compressed') or TruncatedSVD(algorithm='compressed')"
@@ -39,7 +40,7 @@ def check_fit_rows(
     """
     demand_array(estimator, X)
     X = _check_numbers(estimator, X, reset=True, finite_X=False, keep_dtype=keep_dtype)
-    demand_least(estimator, X, min_rows, min_features)
+    check_shape(X, estimator, min_rows=min_rows, min_features=min_features)
     return X
 
 

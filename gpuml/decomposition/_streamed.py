@@ -17,6 +17,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._arrays.ops import all_finite
+from gpuml._inputs.foreign_rows import check_shape
 from gpuml._inputs.validation import named_columns
 from gpuml._settings.config import current_settings
 from gpuml.data import Absent
@@ -75,17 +76,6 @@ def opened(X: Any) -> Any:
     return X if is_stored(X) else as_array(X)
 
 
-def demand_least(estimator: Any, X: Any, min_rows: int, min_features: int) -> None:
-    """Raise scikit-learn's ValueError for too few rows or columns."""
-    least = {"sample": min_rows, "feature": min_features}
-    for (what, count), found in zip(least.items(), X.shape, strict=True):
-        if found < count:
-            raise ValueError(
-                f"Found array with {found} {what}(s) (shape={tuple(X.shape)}) while a minimum of "
-                f"{count} is required by {type(estimator).__name__}."
-            )
-
-
 def check_streamed(
     estimator: Any, X: Any, *, reset: bool, min_rows: int = 1, min_features: int = 1
 ) -> Streamed:
@@ -96,7 +86,7 @@ def check_streamed(
     ValueError
         For too few rows or columns, or other features than in `fit`.
     """
-    demand_least(estimator, X, min_rows, min_features)
+    check_shape(X, estimator, min_rows=min_rows, min_features=min_features)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     source = source_of(X)
     return Streamed(source, source.work_place(1, current_settings().device))
