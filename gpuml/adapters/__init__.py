@@ -6,7 +6,8 @@ scikit-learn's names, such as `gpuml.cluster`.
 
 from gpuml.adapters._base import Adapter
 from gpuml.adapters._build import build
-from gpuml.adapters._row import Conversion, Data, Refusal, Row, only, unset, when, when_set
+from gpuml.adapters._conversion import Conversion
+from gpuml.adapters._row import Data, Refusal, Row, only, unset, when, when_set
 
 __all__ = [
     "Adapter",

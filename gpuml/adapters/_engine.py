@@ -13,8 +13,7 @@ from gpuml._cuml import import_cuml
 from gpuml.adapters._cuml_memory import pooled_memory
 from gpuml.adapters._inputs import moved, to_engine
 from gpuml.adapters._place import home_of
-from gpuml.adapters._row import Conversion, Data, Row, UnsupportedHere
-from gpuml.adapters.conversions.interop import INTEROP
+from gpuml.adapters._row import Data, Row, UnsupportedHere
 
 
 class CumlRefuses(UnsupportedHere):
@@ -52,7 +51,7 @@ class Engine:
             If cuML refuses them.
         """
         with _in_cuml(row):
-            return cls(row, conversion(row).make(_class(row), twin, changes), place)
+            return cls(row, row.convert.make(_class(row, twin), twin, changes), place)
 
     @classmethod
     def lifted(cls, row: Row, twin: Any, place: Place) -> "Engine":
@@ -63,11 +62,11 @@ class Engine:
         UnsupportedHere
             If models of this kind, or this one, stay in CPU memory.
         """
-        lift = conversion(row).lift
+        lift = row.convert.lift
         if lift is None:
             raise UnsupportedHere(f"way to take over a {row.name} fitted by scikit-learn")
         with _in_cuml(row):
-            return cls(row, lift(_class(row), twin, {}), place)
+            return cls(row, lift(_class(row, twin), twin, {}), place)
 
     @staticmethod
     def brought(row: Row, data: Data, place: Place) -> Data:
@@ -117,7 +116,7 @@ class Engine:
             If the model cannot be converted.
         """
         with _in_cuml(self.row):
-            return conversion(self.row).lower(self.model, twin)
+            return self.row.convert.lower(self.model, twin)
 
     def _run(self, method, X, arguments):
         def work():
@@ -136,14 +135,9 @@ class Engine:
         return _again_with_free_memory(work, self.row.name, method)
 
 
-def conversion(row: Row) -> Conversion:
-    """How models of a row are converted."""
-    return row.convert or INTEROP
-
-
-def _class(row):
+def _class(row, twin):
     module, _, name = row.cuml.rpartition(".")
-    return getattr(import_module(module), name)
+    return row.convert.derived(getattr(import_module(module), name), twin)
 
 
 @contextmanager

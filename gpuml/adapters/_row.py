@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.ops import all_finite
+from gpuml.adapters._conversion import Conversion
 
 
 class UnsupportedHere(Exception):
@@ -149,28 +150,6 @@ def _same(value, known):
     return not isinstance(value, bool | np.bool_) and bool(value == known)
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """How cuML's models and scikit-learn's become each other.
-
-    Attributes
-    ----------
-    make : callable (cuml_class, twin, changes) -> cuML model
-        Unfitted, of an unfitted twin (a plain scikit-learn estimator whose parameters are plain
-        Python values) and the parameters that the row changes. Raises `UnsupportedHere`.
-    lower : callable (model, twin) -> mapping
-        Fitted attributes, as NumPy and with scikit-learn's names, of a fitted cuML model; the twin
-        (unfitted, with our parameters) is there to be asked for parameters. `n_features_in_`,
-        `feature_names_in_` and `classes_` are set by the adapter.
-    lift : callable (cuml_class, twin, changes) -> cuML model, or None
-        Fitted, of a fitted twin. None: models of a CPU cannot go on on a GPU.
-    """
-
-    make: Callable[[type, Any, Mapping[str, Any]], Any]
-    lower: Callable[[Any, Any], Mapping[str, Any]]
-    lift: Callable[[type, Any, Mapping[str, Any]], Any] | None
-
-
 def no_changes(params: Mapping[str, Any], data: Data) -> Mapping[str, Any]:
     """No parameter differs from what the conversion makes of scikit-learn's."""
     return {}
@@ -260,8 +239,8 @@ class Row:
     noise : str or None
         Regular expression, from the beginning, of a warning that parts of cuML give about each
         other: nobody hears it.
-    convert : Conversion or None
-        None: cuML's own `from_sklearn` and `as_sklearn`.
+    convert : Conversion
+        By default cuML's own `from_sklearn` and `as_sklearn`.
     notes : tuple of str
         What differs in results, as sentences: for the docs and the class docstring.
     """
@@ -291,7 +270,7 @@ class Row:
     absent: Mapping[str, str] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=dict)
     noise: str | None = None
-    convert: Conversion | None = None
+    convert: Conversion = field(default_factory=Conversion)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self):

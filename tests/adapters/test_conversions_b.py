@@ -13,10 +13,9 @@ import gpuml
 from gpuml._arrays import place_of, to_host
 from gpuml.adapters._umap_learn import UMAP as HostUMAP
 from gpuml.adapters._umap_models import same_rows
-from gpuml.adapters.conversions import svm as svm_conversion
-from gpuml.adapters.conversions.svm import in_libsvm_order
 from gpuml.adapters.rows import neighbors as neighbor_rows
 from gpuml.adapters.rows import svm as svm_rows
+from gpuml.adapters.rows.svm import in_libsvm_order
 from gpuml.exceptions import FallbackError
 from gpuml.manifold import TSNE, UMAP, SpectralEmbedding
 from gpuml.neighbors import (
@@ -300,10 +299,10 @@ def test_weights_that_are_all_0_are_scikit_learns(device):
 
 
 def test_scores_beyond_the_targets_fall_back(device, monkeypatch):
-    monkeypatch.setitem(svm_conversion.FAR, "float64", (1.0,))
+    monkeypatch.setitem(svm_rows.FAR, "float64", (1.0,))
     with pytest.raises(FallbackError, match="classes that are so far apart"):
         LinearSVC(C=10.0).fit(X, TWO)
-    monkeypatch.setitem(svm_conversion.FAR, "float64", (1.0, 2.0**20))
+    monkeypatch.setitem(svm_rows.FAR, "float64", (1.0, 2.0**20))
     found = LinearSVC(C=10.0).fit(X, TWO).coef_
     oracle = svm.LinearSVC(C=10.0, dual=False, tol=1e-12, max_iter=10_000).fit(X, TWO)
     np.testing.assert_allclose(found, oracle.coef_, atol=1e-5)
@@ -371,7 +370,7 @@ def test_umap_of_a_gpu_goes_on_with_umap_learn(device, monkeypatch):
     model = UMAP(random_state=0, n_epochs=10).fit(X)
     with gpuml.config_context(device="cpu"):
         for small in (200, 100):
-            monkeypatch.setattr("gpuml.adapters.conversions.umap.SMALL", small)
+            monkeypatch.setattr("gpuml.adapters.rows.manifold.SMALL", small)
             loaded = pickle.loads(pickle.dumps(model))
             np.testing.assert_array_equal(loaded.transform(X), loaded.embedding_)
             embedded = loaded.transform(X[:9] + 1e-4)

@@ -13,7 +13,6 @@ from sklearn.datasets import load_iris
 import gpuml
 from gpuml._arrays import place_of, to_host
 from gpuml.adapters import Conversion, Row, build
-from gpuml.adapters.conversions.interop import INTEROP
 from gpuml.adapters.rows.cluster import KMEANS
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -209,7 +208,7 @@ def test_rows_that_cuml_does_not_take_at_use(fake, rows):
 
 
 def test_models_that_cannot_be_lifted_stay_on_the_host(fake):
-    conversion = Conversion(INTEROP.make, INTEROP.lower, None)
+    conversion = Conversion(lift=None)
     row = Row(
         sk=cluster.KMeans,
         cuml=KMEANS.cuml,

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 import gpuml
 from gpuml._arrays import place_of, to_host
-from gpuml.adapters.conversions.covariance import pinvh
+from gpuml.adapters.rows.covariance import pinvh
 from gpuml.covariance import EmpiricalCovariance, LedoitWolf
 
 X = load_iris().data

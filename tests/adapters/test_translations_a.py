@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 import gpuml
 from gpuml._arrays import to_host
 from gpuml.adapters import Data
-from gpuml.adapters.conversions.kmeans import LEAST_TOL, unit
+from gpuml.adapters._kmeans import LEAST_TOL, unit
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
 from gpuml.exceptions import FallbackError

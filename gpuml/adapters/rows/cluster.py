@@ -2,19 +2,18 @@
 
 import math
 import warnings
+from functools import cache
+from typing import Any
 
 import numpy as np
 from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import as_array, is_array, move, namespace, place_of
+from gpuml._arrays import as_array, is_array, move, namespace, place_of, synchronize, to_host
 from gpuml._arrays.ops import all_finite
+from gpuml.adapters._conversion import Conversion
+from gpuml.adapters._kmeans import CONVERSION
 from gpuml.adapters._row import Row, only, unset, when, when_set
-from gpuml.adapters.conversions.agglomerative import AGGLOMERATIVE as AGGLOMERATIVE_CONVERSION
-from gpuml.adapters.conversions.dbscan import DBSCAN as DBSCAN_CONVERSION
-from gpuml.adapters.conversions.hdbscan import HDBSCAN as HDBSCAN_CONVERSION
-from gpuml.adapters.conversions.hdbscan import min_samples
-from gpuml.adapters.conversions.kmeans import KMEANS as KMEANS_CONVERSION
 from gpuml.exceptions import level_of_user
 
 # Iterations that a run takes in the mean, where no one knows better.
@@ -110,7 +109,7 @@ KMEANS = Row(
     pooled=True,
     light=("cluster_centers_", "labels_", "inertia_", "n_iter_", "_n_features_out"),
     dtypes={"labels_": "int32", "predict": "int32"},
-    convert=KMEANS_CONVERSION,
+    convert=CONVERSION,
     notes=(
         "Centres are seeded with other random numbers than scikit-learn's, and without regard to",
         "`sample_weight`. A centre that no row is nearest to stays where it is; scikit-learn moves",
@@ -176,6 +175,41 @@ def _float32_from(eps):
     return float(near if float(near) >= eps else np.nextafter(near, np.float32(np.inf)))
 
 
+@cache
+def on_a_copy(cuml_class: Any) -> Any:
+    """The class with a `fit` that gives cuML a copy of X to write into, and to keep."""
+
+    class OnACopy(cuml_class):
+        def fit(self, X, **rest):
+            super().fit(namespace(X).asarray(X, copy=True), **rest)
+            return self
+
+    return OnACopy
+
+
+@cache
+def of_unit_rows(cuml_class: Any) -> Any:
+    """The class with a `fit` that gives cuML the directions of the rows.
+
+    cuML 26.10 does not compute cosines: it divides columns of X by the lengths of its first rows.
+    """
+
+    class OfUnitRows(cuml_class):
+        def fit(self, X, **rest):
+            xp = namespace(X)
+            rows = X / xp.sqrt(xp.sum(X * X, axis=1, keepdims=True))
+            synchronize(place_of(X))
+            super().fit(rows, **rest)
+            self.components_ = xp.take(X, self.core_sample_indices_, axis=0)
+            return self
+
+    return OfUnitRows
+
+
+def _dbscan_class(cuml_class, twin):
+    return of_unit_rows(cuml_class) if twin.metric == "cosine" else on_a_copy(cuml_class)
+
+
 DBSCAN = Row(
     sk=cluster.DBSCAN,
     cuml="cuml.cluster.DBSCAN",
@@ -194,7 +228,7 @@ DBSCAN = Row(
     negative_weight=True,
     light=("labels_", "core_sample_indices_", "components_"),
     dtypes={"labels_": "int64", "core_sample_indices_": "int64"},
-    convert=DBSCAN_CONVERSION,
+    convert=Conversion(derived=_dbscan_class),
     notes=("Distances are compared with eps rounded to float32.",),
 )
 
@@ -202,6 +236,51 @@ DBSCAN = Row(
 # ---------------------------------------------------------------- HDBSCAN
 
 LEAST_MIN_SAMPLES, MOST_MIN_SAMPLES = 5, 1024
+
+
+# scikit-learn's and cuML's parameters of the same name and meaning.
+SHARED = (
+    *("allow_single_cluster", "alpha", "cluster_selection_epsilon", "cluster_selection_method"),
+    *("metric", "min_cluster_size"),
+)
+
+
+def min_samples(params):
+    """scikit-learn's number of neighbours that make a core, each point counted as its own."""
+    given = params["min_samples"]
+    return params["min_cluster_size"] if given is None else given
+
+
+def _make_hdbscan(cuml_class, twin, changes):
+    params = twin.get_params(deep=False)
+    return cuml_class(
+        **{name: params[name] for name in SHARED},
+        # Of the package hdbscan: a point is no neighbour of its own, and no limit is 0.
+        min_samples=min_samples(params) - 1,
+        max_cluster_size=params["max_cluster_size"] or 0,
+        **changes,
+    )
+
+
+def _lower_hdbscan(model, twin):
+    """Fitted attributes of scikit-learn's, but for the copy of X that nothing reads."""
+    return {
+        "labels_": to_host(model.labels_).astype(np.int64, copy=False),
+        "probabilities_": to_host(model.probabilities_).astype(np.float64),
+        "_single_linkage_tree_": _records(model._single_linkage_tree),
+        "_min_samples": min_samples(twin.get_params(deep=False)),
+        "_metric_params": {},
+    }
+
+
+def _records(tree):
+    """A dendrogram (n - 1, 4), as SciPy has it, in scikit-learn's records."""
+    from gpuml._sklearn import HIERARCHY_dtype
+
+    records = np.empty(tree.shape[0], dtype=HIERARCHY_dtype)
+    for column, name in enumerate(HIERARCHY_dtype.names):
+        records[name] = tree[:, column]
+    return records
 
 
 def _hdbscan_checks(params, data):
@@ -235,7 +314,8 @@ HDBSCAN = Row(
     float32_only=True,
     light=("labels_", "probabilities_"),
     dtypes={"labels_": "int64"},
-    convert=HDBSCAN_CONVERSION,
+    # It predicts nothing: no model has to go on on a GPU.
+    convert=Conversion(make=_make_hdbscan, lower=_lower_hdbscan, lift=None),
     notes=(
         "The tree joins near neighbours, as many as `min_samples`, and then what is left apart:",
         "some joins are a little later than scikit-learn's, and clusters that are hardly apart may",
@@ -261,6 +341,31 @@ def _agglomerative_checks(params, data):
         )
 
 
+def _make_agglomerative(cuml_class, twin, changes):
+    """An unfitted model.
+
+    What cuML calls connectivity is how it searches neighbours: with "knn", its default, it sees
+    some of the distances only.
+    """
+    return cuml_class(
+        n_clusters=twin.n_clusters,
+        metric=twin.metric,
+        linkage=twin.linkage,
+        connectivity="pairwise",
+        **changes,
+    )
+
+
+def _lower_agglomerative(model, twin):
+    return {
+        "labels_": to_host(model.labels_).astype(np.int64),
+        "children_": to_host(model.children_).astype(np.int64),
+        "n_clusters_": int(model.n_clusters_),
+        "n_leaves_": int(model.n_leaves_),
+        "n_connected_components_": int(model.n_connected_components_),
+    }
+
+
 AGGLOMERATIVE_CLUSTERING = Row(
     sk=cluster.AgglomerativeClustering,
     cuml="cuml.cluster.AgglomerativeClustering",
@@ -282,7 +387,7 @@ AGGLOMERATIVE_CLUSTERING = Row(
     float32_only=True,
     light=("labels_", "children_", "n_clusters_", "n_leaves_", "n_connected_components_"),
     dtypes={"labels_": "int64", "children_": "int64"},
-    convert=AGGLOMERATIVE_CONVERSION,
+    convert=Conversion(make=_make_agglomerative, lower=_lower_agglomerative, lift=None),
     notes=("Clusters may be numbered in another order than scikit-learn's.",),
 )
 

@@ -7,8 +7,8 @@ from sklearn import ensemble
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import namespace
-from gpuml.adapters._row import Conversion, Row, only, unset, when, when_set
-from gpuml.adapters.conversions import interop
+from gpuml.adapters._conversion import Conversion
+from gpuml.adapters._row import Row, only, unset, when, when_set
 
 # cuML's default: splits are sought among so many quantiles of each feature.
 BINS = 128
@@ -191,7 +191,7 @@ ISOLATION_FOREST = Row(
     noise=NOISE,
     dtypes={"predict": "int64", "fit_predict": "int64"},
     # cuML's own reader of fitted models only raises.
-    convert=Conversion(interop.make, interop.lower, None),
+    convert=Conversion(lift=None),
     notes=(
         "Trees are drawn with other random numbers than scikit-learn's, and of float64 rows in",
         "float64. Models that scikit-learn fitted stay in CPU memory.",

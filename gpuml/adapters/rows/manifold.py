@@ -1,15 +1,17 @@
 """Rows of `gpuml.manifold`."""
 
+from functools import cache
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from sklearn import manifold
 
-from gpuml.adapters import _umap_learn
+from gpuml._arrays import is_array, to_host
+from gpuml.adapters import _conversion, _umap_learn
+from gpuml.adapters._conversion import Conversion
 from gpuml.adapters._row import Row, UnsupportedHere, only, unset, when, when_set
-from gpuml.adapters.conversions.tsne import RATE
-from gpuml.adapters.conversions.tsne import TSNE as TSNE_CONVERSION
-from gpuml.adapters.conversions.umap import UMAP as UMAP_CONVERSION
+from gpuml.adapters._umap_models import SMALL, is_sparse, same_rows
 from gpuml.adapters.rows.neighbors import COMPARED, SPARSE_METRICS, other_metric_params
 
 # Passes over the rows that an embedding takes, as far as a CPU's time is concerned.
@@ -35,6 +37,18 @@ TSNE_METRICS = (
     *("euclidean", "l2", "sqeuclidean", "manhattan", "cityblock", "l1", "minkowski"),
     *("chebyshev", "cosine", "correlation"),
 )
+
+
+# scikit-learn's gradient has the factor 4 that the derivative of the objective has, and cuML's has
+# not: the same step takes four times the rate.
+RATE = 4.0
+
+
+def _lower_tsne(model, twin):
+    """With the learning rate that scikit-learn reports."""
+    out = dict(_conversion.lower(model, twin))
+    out["learning_rate_"] = out["learning_rate_"] / RATE
+    return out
 
 
 def _neighbors(params, n_rows):
@@ -87,7 +101,7 @@ TSNE = Row(
     float32_only=True,
     light=("embedding_", "kl_divergence_", "n_iter_"),
     dtypes={"embedding_": "float32", "fit_transform": "float32"},
-    convert=TSNE_CONVERSION,
+    convert=Conversion(lower=_lower_tsne, lift=None),
     notes=(
         "Coordinates are other ones than scikit-learn's: neighbourhoods are what agrees.",
         "`method='barnes_hut'` is computed by Fourier transforms: `angle` has no effect.",
@@ -185,6 +199,88 @@ def _umap_use_checks(model, method, X, arguments):
         raise UnsupportedHere("inverse_transform of a model of sparse rows")
 
 
+# Parameters with the same name and meaning.
+SAME = (
+    *("n_neighbors", "n_components", "metric", "metric_kwds", "n_epochs", "learning_rate", "init"),
+    *("min_dist", "spread", "set_op_mix_ratio", "local_connectivity", "repulsion_strength"),
+    *("negative_sample_rate", "transform_queue_size", "a", "b", "random_state"),
+    *("target_n_neighbors", "target_metric", "target_weight"),
+)
+
+
+def _make_umap(cuml_class, twin, changes):
+    """Unfitted, with the parameters of an unfitted twin."""
+    params = twin.get_params(deep=False)
+    return cuml_class(**{name: params[name] for name in SAME} | dict(changes))
+
+
+@cache
+def as_umap_learn(cuml_class: Any) -> Any:
+    """CuML's class with umap-learn's arguments, and its answer for the rows of the fit.
+
+    umap-learn recognises these by a hash of all rows, and gives their embedding as it is. cuML can
+    do the same, but copies rows to CPU memory for it; comparing them where they are takes no time.
+    """
+
+    class UMAP(cuml_class):
+        def fit(self, X, y=None, ensure_all_finite=True):  # rows refuse what is not True
+            return super().fit(X, y if y is None or is_array(y) else np.asarray(y))
+
+        def transform(self, X, ensure_all_finite=True):
+            if ensure_all_finite is not True:
+                raise UnsupportedHere("rows that are not finite")
+            if same_rows(X, self._raw_data):
+                return self.embedding_
+            return super().transform(X)
+
+    return UMAP
+
+
+def _lower_umap(model, twin):
+    """The state of umap-learn's model, but for what it makes of parameters alone.
+
+    There is neither a hash of the rows nor a search index: `gpuml.adapters._umap_models` does
+    without the one, and makes the other where it is needed.
+    """
+    rows = _on_host(model._raw_data)
+    out = {
+        "embedding_": _on_host(model.embedding_),
+        "graph_": model.graph_.tocsr(),
+        "graph_dists_": None,
+        "_raw_data": rows,
+        "_input_hash": None,
+        "_sparse_data": bool(model._sparse_data),
+        "_supervised": bool(model._supervised),
+        "_small_data": rows.shape[0] < SMALL,
+        "_a": float(model._a),
+        "_b": float(model._b),
+        "_n_neighbors": int(model._n_neighbors),
+        "_initial_alpha": twin.learning_rate,
+        "_n_features_out": model.embedding_.shape[1],
+    }
+    for name in ("_sigmas", "_rhos"):  # there are none of sparse rows
+        if getattr(model, name, None) is not None:
+            out[name] = _on_host(getattr(model, name))
+    return out
+
+
+def _on_host(value):
+    if is_sparse(value):
+        return value.get() if hasattr(value, "get") else value
+    return to_host(value) if is_array(value) else value
+
+
+def _lift_umap(cuml_class, twin, changes):
+    """Fitted, of a fitted twin."""
+    if not hasattr(twin, "graph_"):
+        raise UnsupportedHere("UMAP of a single row")
+    model = _make_umap(cuml_class, twin, changes)
+    # What `from_sklearn` does, which takes objects of umap-learn's own class only.
+    model._sync_attrs_from_cpu(twin)
+    model._supervised = twin._supervised
+    return model
+
+
 UMAP = Row(
     sk=_umap_learn.UMAP,
     cuml="cuml.manifold.UMAP",
@@ -221,7 +317,12 @@ UMAP = Row(
     dtypes=dict.fromkeys(
         ("embedding_", "graph_", "fit_transform", "transform", "inverse_transform"), "float32"
     ),
-    convert=UMAP_CONVERSION,
+    convert=Conversion(
+        derived=lambda cuml_class, twin: as_umap_learn(cuml_class),
+        make=_make_umap,
+        lower=_lower_umap,
+        lift=_lift_umap,
+    ),
     notes=(
         "Coordinates are other ones than umap-learn's: neighbourhoods are what agrees.",
         "Without `random_state` neighbours of more than 50,000 rows are found approximately,",

@@ -1,11 +1,15 @@
 """Rows of `gpuml.neighbors`."""
 
 import math
+from functools import cache
+from typing import Any
 
+import numpy as np
 from sklearn import neighbors
 
+from gpuml.adapters import _conversion
+from gpuml.adapters._conversion import Conversion
 from gpuml.adapters._row import Refusal, Row, UnsupportedHere, only, when, when_set
-from gpuml.adapters.conversions.neighbors import NEAREST, NEIGHBORS
 
 # Rows of the fit that a row at use is compared with on a CPU, where no one knows their number.
 COMPARED = 100
@@ -116,6 +120,36 @@ def _check_graph(model, arguments):
 def _is_sparse(X):
     return hasattr(X, "indptr")
 
+
+def _lower(model, twin):
+    """With scikit-learn's entries of `effective_metric_params_`, and its dtype of codes."""
+    out = dict(_conversion.lower(model, twin))
+    if out["effective_metric_"] == "minkowski":
+        out["effective_metric_params_"] = {**out["effective_metric_params_"], "w": None}
+    if "outputs_2d_" in out:  # a classifier, whose votes are counted with NumPy's indices
+        out["_y"] = out["_y"].astype(np.intp, copy=False)
+    return out
+
+
+def _lift(cuml_class, twin, changes):
+    """But for targets in columns, which cuML gives back as one array of votes or means."""
+    if getattr(twin, "_y", np.empty(0)).ndim > 1:
+        raise UnsupportedHere("targets in columns")
+    return _conversion.lift(cuml_class, twin, changes)
+
+
+@cache
+def _with_modes(cuml_class: Any) -> Any:
+    class NearestNeighbors(cuml_class):
+        def radius_neighbors_graph(self, X=None, radius=None, mode=None, sort_results=False):
+            # Rows let no other mode pass than cuML's, in which there is no distance to sort by.
+            return super().radius_neighbors_graph(X, radius)
+
+    return NearestNeighbors
+
+
+NEIGHBORS = Conversion(lower=_lower, lift=_lift)
+NEAREST = Conversion(derived=lambda cuml_class, twin: _with_modes(cuml_class), lower=_lower)
 
 NEAREST_NEIGHBORS = Row(
     sk=neighbors.NearestNeighbors,

@@ -16,7 +16,6 @@ products of rounded rows, and is wrong by up to 1 in 100.
 """
 
 import math
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -26,9 +25,10 @@ from sklearn import config_context
 from gpuml._arrays import Array, as_array, move, namespace, place_of, synchronize
 from gpuml._arrays.ops import all_finite
 from gpuml._inputs.validation import check_weight
+from gpuml.adapters import _conversion
 from gpuml.adapters._clusters import by_rows, closeness, moments
-from gpuml.adapters._row import Conversion, NotFinite
-from gpuml.adapters.conversions import interop
+from gpuml.adapters._conversion import Conversion
+from gpuml.adapters._row import NotFinite
 
 # cuML asks for a positive number even where rows are all the same, and at `predict`.
 LEAST_TOL = float(np.finfo(np.float32).tiny)
@@ -47,14 +47,8 @@ def unit(variance: float) -> float:
     return 2.0 ** -round(math.log2(variance) / 2)
 
 
-def make(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
-    """An unfitted model; its `tol` is in units of the variance."""
-    return interop.make(_in_units(cuml_class), twin, changes)
-
-
-def lift(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
-    """A model with the attributes of the twin."""
-    return make(cuml_class, twin, {**changes, "tol": max(twin.tol, LEAST_TOL)})
+def _lift(cuml_class, twin, changes):
+    return _conversion.make(cuml_class, twin, {**changes, "tol": max(twin.tol, LEAST_TOL)})
 
 
 @cache
@@ -138,4 +132,4 @@ def _moved(x, X):
     return xp.astype(move(as_array(x), place_of(X)), X.dtype, copy=False)
 
 
-KMEANS = Conversion(make, interop.lower, lift)
+CONVERSION = Conversion(derived=lambda cuml_class, twin: _in_units(cuml_class), lift=_lift)

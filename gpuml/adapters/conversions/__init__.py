@@ -1,1 +1,0 @@
-"""Ways between cuML's models and scikit-learn's, for rows whose `convert` is not cuML's own."""
