@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gpuml.linear_model._models import RegressionModels
 from gpuml.solvers._result import LinearModels, Status, in_order
 from gpuml.solvers.described import Described
-from gpuml.solvers.ridge import solve_all_rows, solve_splits
+from gpuml.solvers.ridge import solve_splits
 
 
 def solve_candidates(
@@ -43,7 +43,8 @@ def solve_candidates(
     def refit(models, candidate):
         flag = bool(fit_intercept[candidate])
         some = alphas[candidate : candidate + 1]
-        one = _warn_if_stopped(solve_all_rows(described, some, flag, rcond, max_iter))
+        one = solve_splits(described, some, flag, rcond, max_iter, of_all_rows=True)
+        _warn_if_stopped(one)
         return replace(models, **vars(one), fit_intercept=[flag], of_all_rows=True)
 
     flags = np.asarray(fit_intercept, dtype=bool)

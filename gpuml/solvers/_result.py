@@ -1,9 +1,9 @@
 """How a solve went, in words a user can act on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -62,37 +62,33 @@ class LinearModels:
     n_iter: np.ndarray | None = None
 
 
-Models = TypeVar("Models", bound=LinearModels)
+# Records of arrays with leading axes (candidate, split), some of which may be None.
+Models = TypeVar("Models", bound=Any)
 
 
 def joined(parts: Sequence[Models], axis: int) -> Models:
     """Models of several parts along the axis of candidates (0) or of splits (1)."""
     if len(parts) == 1:
         return parts[0]
-    xp = namespace(parts[0].coef)
 
-    def join(name):
-        values = [getattr(part, name) for part in parts]
-        if values[0] is None:
-            return None
-        is_host = isinstance(values[0], np.ndarray)
-        return np.concatenate(values, axis=axis) if is_host else xp.concat(values, axis=axis)
+    def join(values):
+        return None if values[0] is None else namespace(values[0]).concat(values, axis=axis)
 
-    return type(parts[0])(**{field.name: join(field.name) for field in fields(parts[0])})
+    names = [field.name for field in fields(parts[0])]
+    return replace(parts[0], **{n: join([getattr(part, n) for part in parts]) for n in names})
 
 
 def taken(models: Models, order: np.ndarray) -> Models:
     """Candidates by their numbers."""
-    xp = namespace(models.coef)
-    index = xp.asarray(np.ascontiguousarray(order), device=device_of(models.coef))
 
-    def take(name):
-        values = getattr(models, name)
-        if values is None or isinstance(values, np.ndarray):
-            return None if values is None else values[order]
-        return xp.take(values, index, axis=0)
+    def take(values):
+        if values is None:
+            return None
+        index = namespace(values).asarray(np.ascontiguousarray(order), device=device_of(values))
+        return namespace(values).take(values, index, axis=0)
 
-    return type(models)(**{field.name: take(field.name) for field in fields(models)})
+    names = [field.name for field in fields(models)]
+    return replace(models, **{name: take(getattr(models, name)) for name in names})
 
 
 def in_order(parts: Sequence[Models], places: Sequence[np.ndarray]) -> Models:

@@ -12,11 +12,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.penalties import Penalty
+from gpuml.solvers._result import joined
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
 from gpuml.solvers.newton import (
@@ -162,7 +161,7 @@ def solve(
             some = slice(first, min(first + size, start.shape[0]))
             own = Penalty(*(a[some, ...] for a in (penalty.l1, penalty.l2, penalty.used)))
             parts.append(method(data, own, start[some, ...], options, rarest))
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    return joined(parts, axis=0)
 
 
 def _inverse_at(rows, W, penalty, shared):
@@ -175,17 +174,6 @@ def _bytes_per_candidate(start, options):
     # Others take Hessians only where there is room; Newton's method has to.
     matrices = MATRICES_AT_ONCE * order if options.newton else 0
     return 8 * n_splits * order * (VECTORS_PER_MODEL + matrices)
-
-
-def _joined(parts):
-    xp = namespace(parts[0].W)
-    return Solved(
-        xp.concat([part.W for part in parts]),
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("violation", "n_iter", "stalled")
-        ),
-    )
 
 
 def solve_smooth(

@@ -51,6 +51,8 @@ def solve_splits(
     fit_intercept: bool,
     rcond: float | None = None,
     max_iter: int | None = None,
+    *,
+    of_all_rows: bool = False,
 ) -> LinearModels:
     """Models of every alpha on the training part of every split.
 
@@ -65,6 +67,8 @@ def solve_splits(
         scikit-learn's LinearRegression calls tol). None leaves out only what rounding has made.
     max_iter : int, optional
         Bound on the iterations for sparse rows; None for many.
+    of_all_rows : bool, default=False
+        Whether to fit all rows, as one split, instead: of dense rows without a further pass.
 
     Returns
     -------
@@ -72,20 +76,9 @@ def solve_splits(
         With leading axes (C, S).
     """
     folds = described.folds
-    return _solve(described, folds, training_parts(folds), alphas, fit_intercept, rcond, max_iter)
-
-
-def solve_all_rows(
-    described: Described,
-    alphas: np.ndarray,
-    fit_intercept: bool,
-    rcond: float | None = None,
-    max_iter: int | None = None,
-) -> LinearModels:
-    """Models of every alpha on all rows: leading axes (C, 1), and no further pass if dense."""
-    folds = described.folds
-    parts = [all_rows(folds)]
-    return _solve(described, whole(folds.batch), parts, alphas, fit_intercept, rcond, max_iter)
+    parts = [all_rows(folds)] if of_all_rows else training_parts(folds)
+    folds = whole(folds.batch) if of_all_rows else folds
+    return _solve(described, folds, parts, alphas, fit_intercept, rcond, max_iter)
 
 
 def _solve(described, folds, jobs, alphas, fit_intercept, rcond, max_iter):

@@ -1,10 +1,10 @@
 """Frozen records of what a solver is given: rows, and how splits divide them."""
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from gpuml._arrays import (
     aligned,
     compute_place,
     fits,
-    is_array,
     move,
     namespace,
     nbytes,
@@ -23,10 +22,63 @@ from gpuml._arrays import (
 )
 from gpuml._arrays.device_copies import device_copies
 from gpuml._arrays.labels import Encoded
+from gpuml.data.rows import (
+    Elsewhere,
+    NeedsAllRows,
+    Rows,
+    count_rows,
+    cut,
+    every,
+    row_indices,
+    spaced,
+    take,
+)
+from gpuml.data.splits import (
+    AnySplit,
+    FoldLabels,
+    LabelledSplit,
+    Partition,
+    Split,
+    shared_labels,
+)
 
-
-class NeedsAllRows(ValueError):
-    """What was asked for is no sum over rows, and the rows are divided over several holders."""
+# What reads rows shard by shard elsewhere has arrays of any library from here.
+__all__ = [
+    "Absent",
+    "Aligned",
+    "AnySplit",
+    "Array",
+    "Batch",
+    "Elsewhere",
+    "FoldLabels",
+    "Folds",
+    "Frame",
+    "Holders",
+    "LabelledSplit",
+    "NeedsAllRows",
+    "Partition",
+    "Rows",
+    "Split",
+    "UnfittableSplits",
+    "atoms_here",
+    "count_rows",
+    "cut",
+    "every",
+    "move",
+    "namespace",
+    "resident",
+    "resident_classes",
+    "resident_rows",
+    "row_indices",
+    "rows_here",
+    "shared_labels",
+    "spaced",
+    "spaced_rows",
+    "split_weights",
+    "take",
+    "whole",
+    "without_weights",
+]
 
 
 class UnfittableSplits(ValueError):
@@ -46,76 +98,6 @@ class UnfittableSplits(ValueError):
     def __str__(self) -> str:
         split, why = next(iter(self.reasons.items()))
         return f"The training part of split {split} cannot be fitted: {why}"
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """Rows that pieces elsewhere have: how many they are, and what they are called there.
-
-    The name is ``("atom", partition, atom)``, ``("train", split)`` or ``("test", split)``; see
-    `rows_here`.
-    """
-
-    n_rows: int
-    name: tuple
-
-
-# Rows are named by a slice where they are neighbours (a view), by a tuple of slices where they are
-# a few such runs, by an index array, on the host or a device, where not, and by a name where this
-# process does not have them.
-Rows = slice | tuple[slice, ...] | Array | Elsewhere
-
-
-def count_rows(rows: Rows) -> int:
-    """Number of rows that a set of rows names."""
-    if isinstance(rows, Elsewhere):
-        return rows.n_rows
-    if isinstance(rows, slice):
-        return rows.stop - rows.start
-    if isinstance(rows, tuple):
-        return sum(count_rows(run) for run in rows)
-    return rows.shape[0]
-
-
-def row_indices(rows: Rows) -> np.ndarray:
-    """The same rows as an index array."""
-    if isinstance(rows, slice):
-        return np.arange(rows.start, rows.stop)
-    if isinstance(rows, tuple):
-        return np.concatenate([row_indices(run) for run in rows])
-    return to_host(rows)
-
-
-@overload
-def cut(rows: slice, size: int) -> Iterator[slice]: ...
-@overload
-def cut(rows: Rows, size: int) -> Iterator[Rows]: ...
-def cut(rows: Rows, size: int) -> Iterator[Rows]:
-    """Pieces of at most `size` rows, in order."""
-    if isinstance(rows, tuple):
-        for run in rows:
-            yield from cut(run, size)
-        return
-    n = count_rows(rows)
-    for start in range(0, n, size):
-        stop = min(start + size, n)
-        if isinstance(rows, slice):
-            yield slice(rows.start + start, rows.start + stop)
-        elif isinstance(rows, Elsewhere):
-            raise NeedsAllRows("Rows that are elsewhere are not read block by block.")
-        else:
-            yield rows[start:stop]
-
-
-def every(rows: Rows, step: int) -> Rows:
-    """One row in `step` of a set (of each run of one)."""
-    if isinstance(rows, slice):
-        return slice(rows.start, rows.stop, step)
-    if isinstance(rows, tuple):
-        return tuple(slice(run.start, run.stop, step) for run in rows)
-    if isinstance(rows, Elsewhere):
-        raise NeedsAllRows("Rows that are elsewhere are not read one by one.")
-    return rows[::step]
 
 
 @dataclass(frozen=True)
@@ -243,92 +225,6 @@ class Batch(Aligned):
         return self.holders.total(function, *args, combine=combine)
 
 
-@dataclass(frozen=True)
-class Split:
-    """Training and held-out rows of one split, in the splitter's order."""
-
-    train: Rows
-    test: Rows
-
-    @property
-    def n_train(self) -> int:
-        return count_rows(self.train)
-
-    @property
-    def n_test(self) -> int:
-        return count_rows(self.test)
-
-
-@dataclass(frozen=True)
-class FoldLabels:
-    """Folds that each row is in exactly one of: the fold of each row (n,), and rows of each."""
-
-    folds: Array
-    counts: np.ndarray
-
-    def splits(self) -> "list[LabelledSplit]":
-        """Splits that hold out one fold each."""
-        return [LabelledSplit(self, fold) for fold in range(len(self.counts))]
-
-
-@dataclass(frozen=True)
-class LabelledSplit:
-    """A split that holds out one of the folds; its rows are looked up only if somebody asks."""
-
-    labels: FoldLabels
-    fold: int
-
-    @cached_property
-    def train(self) -> Rows:
-        return self._rows(self.labels.folds != self.fold)
-
-    @cached_property
-    def test(self) -> Rows:
-        return self._rows(self.labels.folds == self.fold)
-
-    @property
-    def n_train(self) -> int:
-        return int(self.labels.counts.sum()) - self.n_test
-
-    @property
-    def n_test(self) -> int:
-        return int(self.labels.counts[self.fold])
-
-    def _rows(self, mask):
-        return namespace(mask).nonzero(mask)[0]
-
-
-AnySplit = Split | LabelledSplit
-
-
-def shared_labels(splits: Sequence[AnySplit]) -> FoldLabels | None:
-    """The labels that all splits hold out a fold of; None where they have none in common."""
-    first = splits[0]
-    if not isinstance(first, LabelledSplit):
-        return None
-    same = all(isinstance(s, LabelledSplit) and s.labels is first.labels for s in splits)
-    return first.labels if same else None
-
-
-@dataclass(frozen=True)
-class Partition:
-    """Atoms of rows that a run of splits treats alike.
-
-    Row ``i`` of `train` says how many times each atom is in the training part of split
-    ``first_split + i`` (0 or 1, more where a splitter repeats rows); `test` says it of the
-    held-out part. Sums over atoms are therefore sums over parts: ``train @ atom_sums``.
-    """
-
-    first_split: int
-    atoms: tuple[Rows, ...]
-    train: np.ndarray
-    test: np.ndarray
-
-    @property
-    def n_splits(self) -> int:
-        return self.train.shape[0]
-
-
 class Frame(Protocol):
     """Coordinates in which models see the rows: an affine map fitted to each training part."""
 
@@ -443,12 +339,6 @@ def spaced_rows(batch: Batch, offset: int, step: int) -> tuple[Array | None, ...
     )
 
 
-def spaced(offset: int, step: int, first: int, n_rows: int) -> slice:
-    """One row in `step` of all rows, from number `offset` on, in a piece that begins at `first`."""
-    # The array standard has no slices that begin beyond the end.
-    return slice(min((offset - first) % step, n_rows), None, step)
-
-
 def _spaced_rows_of_piece(folds, offset, step):
     return spaced_rows(folds.batch, offset, step)
 
@@ -493,16 +383,6 @@ def resident_classes(X: Array, labels: Encoded, weight: Array | None, setting: s
     batch = resident(X, codes, weight, setting)
     at_work = move(batch.y[:, 0], batch.work)
     return replace(batch, codes=at_work, classes=labels.classes)
-
-
-def take(x: Any, rows: Rows, xp: Any) -> Array:
-    """The named rows of an array: a view for a slice, else a copy."""
-    if isinstance(rows, slice):
-        return x[rows, ...]
-    if isinstance(rows, tuple):
-        return xp.concat([x[run, ...] for run in rows], axis=0)
-    index = move(rows if is_array(rows) else np.asarray(rows), place_of(x))
-    return xp.take(x, index, axis=0)
 
 
 def split_weights(folds: Folds) -> Array | None:

@@ -1,0 +1,96 @@
+"""Splits of rows, and the atoms that runs of splits treat alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpuml._arrays import Array, namespace
+from gpuml.data.rows import Rows, count_rows
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and held-out rows of one split, in the splitter's order."""
+
+    train: Rows
+    test: Rows
+
+    @property
+    def n_train(self) -> int:
+        return count_rows(self.train)
+
+    @property
+    def n_test(self) -> int:
+        return count_rows(self.test)
+
+
+@dataclass(frozen=True)
+class FoldLabels:
+    """Folds that each row is in exactly one of: the fold of each row (n,), and rows of each."""
+
+    folds: Array
+    counts: np.ndarray
+
+    def splits(self) -> "list[LabelledSplit]":
+        """Splits that hold out one fold each."""
+        return [LabelledSplit(self, fold) for fold in range(len(self.counts))]
+
+
+@dataclass(frozen=True)
+class LabelledSplit:
+    """A split that holds out one of the folds; its rows are looked up only if somebody asks."""
+
+    labels: FoldLabels
+    fold: int
+
+    @cached_property
+    def train(self) -> Rows:
+        return self._rows(self.labels.folds != self.fold)
+
+    @cached_property
+    def test(self) -> Rows:
+        return self._rows(self.labels.folds == self.fold)
+
+    @property
+    def n_train(self) -> int:
+        return int(self.labels.counts.sum()) - self.n_test
+
+    @property
+    def n_test(self) -> int:
+        return int(self.labels.counts[self.fold])
+
+    def _rows(self, mask):
+        return namespace(mask).nonzero(mask)[0]
+
+
+AnySplit = Split | LabelledSplit
+
+
+def shared_labels(splits: Sequence[AnySplit]) -> FoldLabels | None:
+    """The labels that all splits hold out a fold of; None where they have none in common."""
+    first = splits[0]
+    if not isinstance(first, LabelledSplit):
+        return None
+    same = all(isinstance(s, LabelledSplit) and s.labels is first.labels for s in splits)
+    return first.labels if same else None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Atoms of rows that a run of splits treats alike.
+
+    Row ``i`` of `train` says how many times each atom is in the training part of split
+    ``first_split + i`` (0 or 1, more where a splitter repeats rows); `test` says it of the
+    held-out part. Sums over atoms are therefore sums over parts: ``train @ atom_sums``.
+    """
+
+    first_split: int
+    atoms: tuple[Rows, ...]
+    train: np.ndarray
+    test: np.ndarray
+
+    @property
+    def n_splits(self) -> int:
+        return self.train.shape[0]
