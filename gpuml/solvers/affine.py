@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from gpuml._arrays import Array, namespace
+from gpuml._arrays.ops import EPS
 from gpuml.data import Batch, UnfittableSplits
 from gpuml.solvers.extrema import Extrema
-from gpuml.solvers.factors import Stacked
-from gpuml.solvers.moments import Moments
+from gpuml.solvers.factors import ROUNDING, Stacked, about_mean, above, norms_of
+from gpuml.solvers.moments import Moments, normal_equations
 
 
 @dataclass(frozen=True)
@@ -137,15 +138,30 @@ class FittedStep:
 
 
 def transformed(moments: Moments, step: Affine) -> Moments:
-    """Moments of the images of rows: gram (S, q', q') and shift (S, q' - 1)."""
+    """Moments of the images of rows: gram (S, q', q') and shift (S, q' - 1).
+
+    Rounding goes through the map too: the image of a constant feature is rounding alone, and its
+    mean is 0, so that nothing but `noise` says so. It also counts what the products here add to
+    directions in which the rows hardly vary.
+    """
     xp = namespace(moments.gram)
     p = moments.n_features
+    normal = normal_equations(moments, True)
+    squares = xp.clip(xp.linalg.diagonal(normal.xx), min=0.0)
+    size = xp.abs(step.matrix)
+    noise = _through(xp.sqrt(normal.noise), size, xp) + EPS * _through(xp.sqrt(squares), size, xp)
+    noise = xp.concat([noise, xp.zeros_like(normal.y_mean)], axis=-1)
     change = _with_others(step.matrix, moments.gram.shape[-1] - p, xp)
     gram = xp.matrix_transpose(change) @ moments.gram @ change
     n_parts = step.matrix.shape[0]
     shift = xp.broadcast_to(moments.shift, (n_parts, moments.shift.shape[-1]))
     image = (shift[:, None, :p] @ step.matrix)[:, 0, :] + step.offset
-    return Moments(gram, xp.concat([image, shift[:, p:]], axis=1), step.matrix.shape[-1])
+    return Moments(gram, xp.concat([image, shift[:, p:]], axis=1), step.matrix.shape[-1], noise)
+
+
+def _through(roots: Array, size: Array, xp: Any) -> Array:
+    """Bounds (S, k) on squares of images, from roots (S, p) of those of features."""
+    return (roots[:, None, :] @ size)[:, 0, :] ** 2
 
 
 def _with_others(matrix: Array, n_others: int, xp: Any) -> Array:
@@ -159,13 +175,20 @@ def _with_others(matrix: Array, n_others: int, xp: Any) -> Array:
 
 
 def stacked_image(stacked: Stacked, step: Affine) -> Stacked:
-    """Rows that describe the image of one part: the map is the only one of `step`."""
+    """Rows that describe the image of one part: the map is the only one of `step`.
+
+    What is rounding before or after the map is 0 in the image, or it would pass for a direction.
+    """
     xp = namespace(stacked.rows)
-    p = stacked.n_features
-    change = _with_others(step.matrix, stacked.rows.shape[-1] - p, xp)[0, ...]
-    image = stacked.shift[:p] @ step.matrix[0, ...] + step.offset[0, :]
+    p, stacked = stacked.n_features, about_mean(stacked)
+    matrix, size = step.matrix[0, ...], xp.abs(step.matrix[0, ...])
+    features, others = stacked.rows[:, :p], stacked.rows[:, p:]
+    rows = above(features @ matrix, norms_of(features, xp) @ size, xp)
+    image = stacked.shift[:p] @ matrix + step.offset[0, :]
+    level = xp.abs(stacked.shift[:p]) @ size + xp.abs(step.offset[0, :])
+    image = xp.where(xp.abs(image) > ROUNDING * level, image, xp.zeros_like(image))
     shift = xp.concat([image, stacked.shift[p:]])
-    return Stacked(stacked.rows @ change, shift, step.matrix.shape[-1])
+    return Stacked(xp.concat([rows, others], axis=1), shift, step.matrix.shape[-1])
 
 
 def pulled_back(coef: Array, intercept: Array, maps: Affine) -> tuple[Array, Array]:

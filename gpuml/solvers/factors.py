@@ -27,6 +27,8 @@ LEAST_VALUE = 1e-140
 # 2 to this power is a number, and so is the square of the other bound.
 MOST_POWER = 1000
 MOST_ROOT = 1e100
+# Up to so much of what it was computed from, a number is rounding.
+ROUNDING = 8 * EPS
 
 
 @dataclass(frozen=True)
@@ -125,18 +127,25 @@ def _factors(folds, atoms, shifts, block_bytes):
 
 def centred_rows(stacked: Stacked, fit_intercept: bool) -> LeastSquaresRows:
     """Take the mean out of stacked factors, or the shift where no intercept is fitted."""
-    xp = namespace(stacked.rows)
-    p, shift = stacked.n_features, stacked.shift
-    ones, values = stacked.rows[:, -1], stacked.rows[:, :-1]
+    p = stacked.n_features
     if fit_intercept:
-        mean = (ones @ values) / (ones @ ones)
-        values = values - ones[:, None] * mean
-        mean = mean + shift
-        values = without_rounding(values, mean, xp.sqrt(ones @ ones), xp)
+        stacked = about_mean(stacked)
+        values, mean = stacked.rows[:, :-1], stacked.shift
     else:
-        values = values + ones[:, None] * shift
-        mean = xp.zeros_like(shift)
+        values = stacked.rows[:, :-1] + stacked.rows[:, -1:] * stacked.shift
+        mean = namespace(values).zeros_like(stacked.shift)
     return LeastSquaresRows(values[:, :p], values[:, p:], mean[:p], mean[p:])
+
+
+def about_mean(stacked: Stacked) -> Stacked:
+    """The same rows with their mean as the shift, and zeros in what is left of constant columns."""
+    xp = namespace(stacked.rows)
+    ones, values = stacked.rows[:, -1:], stacked.rows[:, :-1]
+    weight = xp.sum(ones**2)
+    mean = (xp.matrix_transpose(ones) @ values)[0, :] / weight
+    values, mean = values - ones * mean, mean + stacked.shift
+    values = without_rounding(values, mean, xp.sqrt(weight), xp)
+    return replace(stacked, rows=xp.concat([values, ones], axis=1), shift=mean)
 
 
 def without_rounding(values: Array, mean: Array, norm: Array, xp: Any) -> Array:
@@ -144,11 +153,20 @@ def without_rounding(values: Array, mean: Array, norm: Array, xp: Any) -> Array:
 
     That is rounding; it must not pass for a direction. `norm` is that of a column of ones.
     """
+    return above(values, xp.abs(mean) * norm, xp)
+
+
+def above(values: Array, level: Array, xp: Any) -> Array:
+    """Columns (m, q), with zeros for those whose norms are rounding of numbers of a level (q,)."""
+    return xp.where(norms_of(values, xp) > ROUNDING * level, values, xp.zeros_like(values))
+
+
+def norms_of(values: Array, xp: Any) -> Array:
+    """Norms (q,) of columns."""
     # Not squares of the values: those of small ones vanish.
     largest = xp.max(xp.abs(values), axis=0)
     unit = xp.where(largest > 0, largest, xp.ones_like(largest))
-    norms = largest * xp.sqrt(xp.sum((values / unit) ** 2, axis=0))
-    return xp.where(norms > 8 * EPS * xp.abs(mean) * norm, values, xp.zeros_like(values))
+    return largest * xp.sqrt(xp.sum((values / unit) ** 2, axis=0))
 
 
 def solve_rows(

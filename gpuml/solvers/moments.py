@@ -42,12 +42,14 @@ LEAST_SQUARE = 1e-290
 class Moments:
     """Second moments (..., q, q) of ``[X - c, y - d, 1]``, q = p + t + 1, and the shift (c, d).
 
-    Each has its own shift (..., q - 1), or one (q - 1,) is common to all.
+    Each has its own shift (..., q - 1), or one (q - 1,) is common to all. Of images of rows,
+    `noise` (..., q - 1) is the part of sums of squares about the mean that is rounding of the rows.
     """
 
     gram: Array
     shift: Array
     n_features: int
+    noise: Array | None = None
 
     def combine(self, counts: np.ndarray) -> "Moments":
         """Sums of atoms: (S, A) counts and gram (A, q, q) give gram (S, q, q).
@@ -228,6 +230,8 @@ def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:
         centred = to_origin(moments)[..., :-1, :-1]
         mean = xp.zeros_like(gram[..., 0, :-1])
         noise = xp.zeros_like(gram[..., 0, :p])
+    if moments.noise is not None:
+        noise = noise + moments.noise[..., :p]
     return Normal(
         xx=centred[..., :p, :p],
         xy=centred[..., :p, p:],

@@ -189,8 +189,9 @@ def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
     # one of values whose squares vanish.
     damped = xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None]
     known = xp.all((damped > normal.noise) & (damped > LEAST_SQUARE), axis=-1)
-    error = xp.where(known, EPS * condition, xp.full_like(condition, float("inf")))
-    return xp.matrix_transpose(coef), error
+    safe = xp.where(damped > 0, damped, xp.ones_like(damped))
+    error = xp.maximum(EPS * condition, xp.max(normal.noise / safe, axis=-1))
+    return xp.matrix_transpose(coef), xp.where(known, error, xp.full_like(error, float("inf")))
 
 
 def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):

@@ -82,7 +82,11 @@ CASES = [
 @pytest.mark.parametrize(
     "cv", [KFold(3), StratifiedKFold(3), ShuffleSplit(3, random_state=0)], ids=lambda cv: type(cv)
 )
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{type(case[0]).__name__}-{case[3]}")
+@pytest.mark.parametrize(
+    "case",
+    CASES,
+    ids=lambda case: f"{type(case[0]).__name__}-{getattr(case[3], '__name__', case[3])}",
+)
 def test_scores_and_models_are_those_of_a_search(rng, case, cv, weighted):
     chooses, model, grid, scoring, scores_of = case
     X = rng.normal(2, 1, size=(90, 5))
