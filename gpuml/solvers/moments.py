@@ -184,8 +184,9 @@ def _grams(folds, atoms, shifts, block_bytes, advance):
 def _sparse_moments(batch, atoms, advance):
     xp, p = batch.work.xp, batch.n_features
     grams = []
+    q = p + batch.y.shape[1] + 1
     for atom in atoms:
-        total = 0.0
+        total = zeros((q, q), like=batch.y, xp=xp)
         for rows in cut(atom, SPARSE_ROWS):
             y = xp.astype(take(batch.y, rows, xp), xp.float64, copy=False)
             rest = xp.concat([y, xp.ones_like(y[:, :1])], axis=1)
@@ -195,8 +196,7 @@ def _sparse_moments(batch, atoms, advance):
             if advance is not None:
                 advance(count_rows(rows))
         grams.append(total)
-    shift = zeros((p + batch.y.shape[1],), like=batch.y, xp=xp)
-    return Moments(xp.stack(grams), shift, p)
+    return Moments(xp.stack(grams), zeros((q - 1,), like=batch.y, xp=xp), p)
 
 
 def cancelled(moments: Moments, normal: Normal, alphas: np.ndarray) -> Array:
