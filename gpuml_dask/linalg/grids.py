@@ -11,9 +11,7 @@ from typing import Any
 import dask.array as da
 from dask.delayed import Delayed
 
-from gpuml.reading import chunked
 from gpuml.solvers.row_products import Visit
-from gpuml.solvers.standard import Sums
 from gpuml_dask.linalg import work
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job, Stages
@@ -38,28 +36,14 @@ class GridStages(Stages):
 
     def find_standards(self) -> list[Delayed]:
         """Features are summed if need be."""
-        matrix, name = self.matrix, self._name("standards")
-        tasks: dict[Any, Any] = {}
+        matrix = self.matrix
         if matrix.is_wide:
             spans = work.spans_of(matrix.long_chunks)
             groups = [(spans[i], keys) for i, keys in matrix.strips.items()]
         else:
             columns = zip(*matrix.strips.values(), strict=True)
             groups = list(zip(self._spans, map(list, columns), strict=True))
-        for g, (features, keys) in enumerate(groups):
-            shift, found = (name, "shift", g), None
-            tasks[shift] = (partial(chunked.no_shift, features.stop - features.start),)
-            if self.needs_sums:
-                tasks[shift] = (self._of_strip(work.first_means), [keys[0]])
-                leaves = [(name, "sums", g, 0, m) for m in range(len(keys))]
-                one = self._of_strip(work.sums)
-                for leaf, key in zip(leaves, keys, strict=True):
-                    tasks[leaf] = (one, [key], shift)
-                found = work.add(tasks, leaves, Sums.plus, name, "sums", g)
-            rule = self.job.rule.part(features)
-            n_rows = matrix.array.shape[0]
-            tasks[name, g] = (chunked.standard_from, rule, found, shift, n_rows)
-        return [work.delayed(name, tasks, (name, g), matrix.array) for g in range(len(groups))]
+        return self._summed_standards([(f, [[key] for key in keys]) for f, keys in groups])
 
     def visit(self, Q: Delayed) -> Delayed:
         """Sums of a visit with a block."""

@@ -84,23 +84,27 @@ class Stages:
         """Features are summed if need be: one more visit."""
         if self.matrix.is_wide:
             return self._standards_of_strips()
-        n, p = self.matrix.array.shape
+        every = slice(0, self.matrix.array.shape[1])
+        return self._summed_standards([(every, list(self.matrix.strips.values()))])
+
+    def _summed_standards(self, groups: Sequence[tuple[slice, Sequence[list]]]) -> list[Delayed]:
+        """For each group the standard of its features, from sums over lists of chunks."""
+        name, array = self._name("standard"), self.matrix.array
         tasks: dict[Any, Any] = {}
-        name = self._name("standard")
-        shift, found = (name, "shift"), None
-        tasks[shift] = (partial(chunked.no_shift, p),)
-        if self.needs_sums:
-            first = next(iter(self.matrix.strips.values()))
-            tasks[shift] = (self._of_strip(work.first_means), first)
-            one = self._of_strip(work.sums)
-            leaves = []
-            for i, keys in self.matrix.strips.items():
-                leaves.append((name, "sums", i))
-                tasks[leaves[-1]] = (one, keys, shift)
-            found = work.add(tasks, leaves, Sums.plus, name)
-        result = (name, "all")
-        tasks[result] = (chunked.standard_from, self.job.rule, found, shift, n)
-        return [work.delayed(name, tasks, result, self.matrix.array)]
+        for g, (features, members) in enumerate(groups):
+            shift, found = (name, "shift", g), None
+            tasks[shift] = (partial(chunked.no_shift, features.stop - features.start),)
+            if self.needs_sums:
+                tasks[shift] = (self._of_strip(work.first_means), members[0])
+                leaves = [(name, "sums", g, 0, m) for m in range(len(members))]
+                one = self._of_strip(work.sums)
+                tasks.update(
+                    {leaf: (one, keys, shift) for leaf, keys in zip(leaves, members, strict=True)}
+                )
+                found = work.add(tasks, leaves, Sums.plus, name, "sums", g)
+            rule = self.job.rule.part(features)
+            tasks[name, g] = (chunked.standard_from, rule, found, shift, array.shape[0])
+        return [work.delayed(name, tasks, (name, g), array) for g in range(len(groups))]
 
     def _standards_of_strips(self):
         name = self._name("standard")
