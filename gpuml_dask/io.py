@@ -17,7 +17,7 @@ from gpuml import get_config
 from gpuml.data import compute_place
 from gpuml_dask._dask import meta_of
 from gpuml_dask.client import current_client, the_client
-from gpuml_dask.planning.pieces import balance
+from gpuml_dask.planning.blocks import balance
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_among
 from gpuml_dask.rows.blocks import upload
 from gpuml_dask.sums.collective import in_order

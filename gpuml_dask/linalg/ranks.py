@@ -18,7 +18,7 @@ from gpuml_dask.io import has_gpu_here
 from gpuml_dask.linalg import triplets
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job
-from gpuml_dask.planning.pieces import assign
+from gpuml_dask.planning.blocks import assign
 from gpuml_dask.sums.collective import collective_of, in_order
 from gpuml_dask.sums.divided import WORTH_A_GPU, fetch
 from gpuml_dask.waiting import ask, facts_of

@@ -19,7 +19,7 @@ from gpuml.reading.chunked import Chunked
 from gpuml.solvers.compressed import Triplets
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Standard, Sums
-from gpuml_dask.planning.pieces import neighbours
+from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.blocks import upload
 
 # Of strips: is_wide, is_summed, device, block_bytes.

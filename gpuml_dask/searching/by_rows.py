@@ -22,13 +22,13 @@ from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import all_estimators
 from gpuml.model_selection.route import at_once, fit_weight, together
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.blocks import cut_rows
 from gpuml_dask.planning.needs import placing_of
-from gpuml_dask.planning.pieces import cut_rows
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.searching.warned import Warned, recorded
-from gpuml_dask.sums.divided import Spread, piece_bytes
+from gpuml_dask.sums.divided import Spread, block_bytes
 from gpuml_dask.sums.holders import Lost
 
 Results = list[dict[str, Any]]
@@ -136,7 +136,7 @@ class ByRows:
             columns = {} if weight is None else {"weight": weight}
             n_rows = _num_samples(job.X)
             row_bytes = -(-_n_bytes(job.X) // max(n_rows, 1))
-            sizes = np.diff(cut_rows(n_rows, row_bytes, piece_bytes=piece_bytes())).tolist()
+            sizes = np.diff(cut_rows(n_rows, row_bytes, block_bytes=block_bytes())).tolist()
             self._own = place(job.X, job.y, columns, client=self.client, chunks=sizes)
         return self._own, name
 

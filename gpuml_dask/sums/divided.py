@@ -20,7 +20,7 @@ from distributed import Client, Future, KilledWorker
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
-from gpuml_dask.planning.pieces import assign, cut_rows
+from gpuml_dask.planning.blocks import assign, cut_rows
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
@@ -35,12 +35,12 @@ from gpuml_dask.waiting import (
     workers_there,
 )
 
-# Bytes of a piece of rows: Dask's setting, for those who want other pieces than we would cut. Other
-# pieces give other rounding.
-PIECE_BYTES = "gpuml.piece-bytes"
-# Of pieces on GPUs, which are read in blocks anyway. Large chunks stay as they are: joined, they
+# Bytes of a block of rows: Dask's setting, for users who want others than would be cut. Other
+# blocks give other rounding.
+BLOCK_BYTES = "gpuml.piece-bytes"
+# Of blocks on GPUs, which are read bit by bit anyway. Large chunks stay as they are: joined, they
 # would be copied, and those of other workers moved.
-GPU_PIECE, GPU_JOINED = 2**30, 2**28
+GPU_BLOCK, GPU_JOINED = 2**30, 2**28
 # Each time a worker died that had something nobody else had.
 MOST_REPEATS = 20
 # Below so many bytes a GPU is not worth the trip; as for gpuml on one device.
@@ -175,10 +175,10 @@ class Spread:
         table = self.table
         row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
         chunks = _bounds_of(table.sizes)
-        size, joined = piece_bytes(), None
+        size, joined = block_bytes(), None
         if on_gpus and size is None:
-            size, joined = GPU_PIECE, GPU_JOINED
-        return cut_rows(table.n_rows, row_bytes, chunks, piece_bytes=size, joined_bytes=joined)
+            size, joined = GPU_BLOCK, GPU_JOINED
+        return cut_rows(table.n_rows, row_bytes, chunks, block_bytes=size, joined_bytes=joined)
 
     def _shares(self, spans, positions) -> list[Future]:
         """Shares of rows at some positions, where their rows are."""
@@ -285,9 +285,9 @@ class Spread:
         return self.table["X"].rows.facts.on_gpu
 
 
-def piece_bytes() -> int | None:
-    """Bytes of a piece that the user wants; None for what is usual."""
-    wanted = dask.config.get(PIECE_BYTES, None)
+def block_bytes() -> int | None:
+    """Bytes of a block that the user wants; None for what is usual."""
+    wanted = dask.config.get(BLOCK_BYTES, None)
     return None if wanted is None else parse_bytes(wanted)
 
 

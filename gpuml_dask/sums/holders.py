@@ -22,7 +22,7 @@ from gpuml.data import Absent, Batch, Folds
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.pieces import neighbours
+from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.waiting import in_touch
 
 # Times that workers may die while they work on one sum, which is more than Dask's number for tasks.

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from gpuml_dask.planning.pieces import (
+from gpuml_dask.planning.blocks import (
     ARITY,
-    LARGEST_PIECE,
-    MANY_PIECES,
-    SMALLEST_PIECE,
+    LARGEST_BLOCK,
+    MANY_BLOCKS,
+    SMALLEST_BLOCK,
     assign,
     balance,
+    block_size,
     cut_rows,
     neighbours,
-    piece_size,
 )
 from gpuml_dask.planning.plan import DIVIDED_FROM_BYTES, make_plan
 
@@ -25,24 +25,24 @@ MIB = 1 << 20
 
 @pytest.mark.parametrize("n_rows", [1, 2, 1000, 8_000_000, 10**11])
 @pytest.mark.parametrize("row_bytes", [1, 400])
-def test_pieces_are_all_rows_once_and_of_a_moderate_size(n_rows, row_bytes):
+def test_blocks_are_all_rows_once_and_of_a_moderate_size(n_rows, row_bytes):
     bounds = cut_rows(n_rows, row_bytes)
     assert (bounds[0], bounds[-1]) == (0, n_rows)
     lengths = np.diff(bounds)
     assert lengths.min() > 0
     assert lengths.max() - lengths.min() <= 1
     n_bytes = n_rows * row_bytes
-    assert lengths.max() * row_bytes <= max(LARGEST_PIECE, row_bytes) + row_bytes
-    if n_bytes > 2 * SMALLEST_PIECE:
-        assert lengths.max() * row_bytes >= SMALLEST_PIECE / 2
-    if n_bytes <= MANY_PIECES * LARGEST_PIECE:
-        assert len(lengths) <= MANY_PIECES + 1
+    assert lengths.max() * row_bytes <= max(LARGEST_BLOCK, row_bytes) + row_bytes
+    if n_bytes > 2 * SMALLEST_BLOCK:
+        assert lengths.max() * row_bytes >= SMALLEST_BLOCK / 2
+    if n_bytes <= MANY_BLOCKS * LARGEST_BLOCK:
+        assert len(lengths) <= MANY_BLOCKS + 1
 
 
-def test_pieces_grow_with_the_data():
-    sizes = [piece_size(1 << i) for i in range(50)]
+def test_blocks_grow_with_the_data():
+    sizes = [block_size(1 << i) for i in range(50)]
     assert sizes == sorted(sizes)
-    assert (sizes[0], sizes[-1]) == (SMALLEST_PIECE, LARGEST_PIECE)
+    assert (sizes[0], sizes[-1]) == (SMALLEST_BLOCK, LARGEST_BLOCK)
 
 
 def test_a_row_is_never_cut():
@@ -53,23 +53,23 @@ def test_no_rows_are_no_pieces():
     assert cut_rows(0, 8).tolist() == [0]
 
 
-def test_pieces_of_a_wanted_size():
-    assert np.diff(cut_rows(100, 8, piece_bytes=80)).tolist() == [10] * 10
-    assert len(cut_rows(3, 8, piece_bytes=1)) == 4
+def test_blocks_of_a_wanted_size():
+    assert np.diff(cut_rows(100, 8, block_bytes=80)).tolist() == [10] * 10
+    assert len(cut_rows(3, 8, block_bytes=1)) == 4
 
 
 def test_only_small_chunks_are_joined():
     chunks = [0, 60, 64, 66, 70, 130, 430]
-    bounds = cut_rows(430, 1, chunks, piece_bytes=100 * MIB, joined_bytes=20)
+    bounds = cut_rows(430, 1, chunks, block_bytes=100 * MIB, joined_bytes=20)
     assert bounds.tolist() == [0, 60, 70, 130, 430]
     sizes = np.full(8, 400 * MIB)  # of 1 GiB these would be joined by threes
     edges = np.append(0, np.cumsum(sizes))
-    kept = cut_rows(edges[-1], 1, edges, piece_bytes=1024 * MIB, joined_bytes=256 * MIB)
+    kept = cut_rows(edges[-1], 1, edges, block_bytes=1024 * MIB, joined_bytes=256 * MIB)
     np.testing.assert_array_equal(kept, edges)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_pieces_of_chunks_begin_where_chunks_do_or_cut_large_ones(seed):
+def test_blocks_of_chunks_begin_where_chunks_do_or_cut_large_ones(seed):
     rng = np.random.default_rng(seed)
     lengths = rng.choice([0, 1, 30, 1000, 20_000], size=rng.integers(1, 300))
     lengths[0] += 1
@@ -77,11 +77,11 @@ def test_pieces_of_chunks_begin_where_chunks_do_or_cut_large_ones(seed):
     bounds = cut_rows(chunk_bounds[-1], row_bytes, chunk_bounds)
     assert (bounds[0], bounds[-1]) == (0, chunk_bounds[-1])
     assert np.all(np.diff(bounds) > 0)
-    wanted = piece_size(int(chunk_bounds[-1]) * row_bytes)
+    wanted = block_size(int(chunk_bounds[-1]) * row_bytes)
     for bound in np.setdiff1d(bounds, chunk_bounds):
         chunk = np.searchsorted(chunk_bounds, bound) - 1
-        assert lengths[chunk] * row_bytes > LARGEST_PIECE
-    assert np.diff(bounds).max() * row_bytes <= wanted + LARGEST_PIECE + row_bytes
+        assert lengths[chunk] * row_bytes > LARGEST_BLOCK
+    assert np.diff(bounds).max() * row_bytes <= wanted + LARGEST_BLOCK + row_bytes
 
 
 def test_chunks_of_a_moderate_size_are_the_pieces():
@@ -112,7 +112,7 @@ def test_every_piece_has_one_owner_and_nobody_more_than_a_piece_too_much(seed):
     np.testing.assert_array_equal(owners, balance(sizes, n_workers, holders))
 
 
-def test_pieces_stay_where_they_are():
+def test_blocks_stay_where_they_are():
     holders = np.arange(100) % 8
     np.testing.assert_array_equal(balance(np.ones(100), 8, holders), holders)
     # A worker is gone: only its pieces move.
@@ -131,13 +131,13 @@ def test_nobody_cannot_be_given_a_piece():
     assert balance(np.ones(0), 3).shape == (0,)
 
 
-def test_pieces_are_assigned_by_name():
+def test_blocks_are_assigned_by_name():
     assert assign([8] * 4, ["b", "gone", None, "b"], ["a", "b"]) == ["b", "a", "a", "b"]
     assert assign([8] * 4, [None] * 4, ["a", "b"]) == ["a", "a", "b", "b"]
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 63, 64, 65, 1000])
-def test_a_tree_adds_all_pieces_in_order(n):
+def test_a_tree_adds_all_blocks_in_order(n):
     depth, nodes = 0, [[i] for i in range(n)]
     while len(nodes) > 1:
         level = neighbours(nodes)

@@ -1,7 +1,7 @@
-"""Pieces of rows: where they are cut, who holds which, and in which order their sums are added.
+"""Blocks of rows: where they are cut, where they go, and in which order their sums are added.
 
-Bounds and order follow the data alone, never the number of workers or who is there, so that a sum
-is the same to the last bit on any cluster and after any loss.
+Bounds and order follow the data alone, never the number of workers or their names, so that a sum is
+the same to the last bit on any cluster and after any loss.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ import numpy as np
 T = TypeVar("T")
 
 MIB = 1 << 20
-SMALLEST_PIECE, USUAL_PIECE, LARGEST_PIECE = 16 * MIB, 64 * MIB, 256 * MIB
-# As many pieces as leave eight to thirty-two devices well balanced; as many as a scheduler of a
+SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 16 * MIB, 64 * MIB, 256 * MIB
+# As many blocks as leave eight to thirty-two devices well balanced; as many as a scheduler of a
 # thousand tasks per second handles in seconds.
-ENOUGH_PIECES, MANY_PIECES = 256, 4096
+ENOUGH_BLOCKS, MANY_BLOCKS = 256, 4096
 # Sums that a node of a tree adds. A power of two: then they are those of `gpuml.divided.tree`.
 ARITY = 8
 
 
-def piece_size(n_bytes: int) -> int:
-    """Bytes of a piece for that many bytes of rows: 16 MiB to 256 MiB."""
-    size = np.clip(n_bytes // ENOUGH_PIECES, SMALLEST_PIECE, USUAL_PIECE)
-    return int(np.clip(n_bytes // MANY_PIECES, size, LARGEST_PIECE))
+def block_size(n_bytes: int) -> int:
+    """Bytes of a block for that many bytes of rows: 16 MiB to 256 MiB."""
+    size = np.clip(n_bytes // ENOUGH_BLOCKS, SMALLEST_BLOCK, USUAL_BLOCK)
+    return int(np.clip(n_bytes // MANY_BLOCKS, size, LARGEST_BLOCK))
 
 
 def cut_rows(
@@ -31,45 +31,45 @@ def cut_rows(
     row_bytes: int,
     chunk_bounds: Sequence[int] | np.ndarray | None = None,
     *,
-    piece_bytes: int | None = None,
+    block_bytes: int | None = None,
     joined_bytes: int | None = None,
 ) -> np.ndarray:
-    """Cut rows into pieces.
+    """Cut rows into blocks.
 
     Parameters
     ----------
     n_rows, row_bytes : int
     chunk_bounds : int array (c + 1,), default=None
         Rows at which chunks begin, and `n_rows`. Neighbours of less than half of `joined_bytes`
-        are joined to that, and chunks above 256 MiB, or above a piece if that is larger, are cut
-        evenly; all other pieces are chunks.
-    piece_bytes : int, default=None
-        Bytes wanted in a piece; None follows the size of the data, see `piece_size`.
+        are joined to that, and chunks above 256 MiB, or above a block if that is larger, are cut
+        evenly; all other blocks are chunks.
+    block_bytes : int, default=None
+        Bytes wanted in a block; None follows the size of the data, see `block_size`.
     joined_bytes : int, default=None
-        Bytes of what is joined of small chunks; None is a piece.
+        Bytes of what is joined of small chunks; None is a block.
 
     Returns
     -------
-    bounds : int array (n_pieces + 1,)
+    bounds : int array (n_blocks + 1,)
         Strictly increasing, from 0 to `n_rows`.
 
     Examples
     --------
-    >>> from gpuml_dask.planning.pieces import cut_rows
+    >>> from gpuml_dask.planning.blocks import cut_rows
     >>> cut_rows(8_000_000, 400)[[0, 1, -1]]
     array([      0,   41884, 8000000])
     """
     if n_rows == 0:
         return np.zeros(1, dtype=np.int64)
     row_bytes = max(int(row_bytes), 1)
-    wanted = max(1, piece_bytes or piece_size(n_rows * row_bytes))
+    wanted = max(1, block_bytes or block_size(n_rows * row_bytes))
     if chunk_bounds is None:
-        n_pieces = max(1, min(n_rows, -(-n_rows * row_bytes // wanted)))
-        return np.arange(n_pieces + 1, dtype=np.int64) * n_rows // n_pieces
+        n_blocks = max(1, min(n_rows, -(-n_rows * row_bytes // wanted)))
+        return np.arange(n_blocks + 1, dtype=np.int64) * n_rows // n_blocks
     chunks = np.asarray(chunk_bounds, dtype=np.int64)
     if chunks[0] != 0 or chunks[-1] != n_rows or np.any(np.diff(chunks) < 0):
         raise ValueError(f"Bounds of chunks do not go from 0 to {n_rows}.")
-    parts = _cut_large(np.unique(chunks), max(1, max(wanted, LARGEST_PIECE) // row_bytes))
+    parts = _cut_large(np.unique(chunks), max(1, max(wanted, LARGEST_BLOCK) // row_bytes))
     # Small parts are joined with those whose middle is in the same stretch of the wanted length.
     joined = max(1, joined_bytes or wanted)
     stretch = (parts[:-1] + parts[1:]) * row_bytes // (2 * joined)
@@ -88,45 +88,45 @@ def _cut_large(bounds, most_rows):
 
 
 def assign(
-    piece_sizes: Sequence[int], holders: Sequence[str | None], workers: Sequence[str]
+    block_sizes: Sequence[int], holders: Sequence[str | None], workers: Sequence[str]
 ) -> list[str]:
-    """The worker that gets each piece, where some worker or nobody has it already; see `balance`.
+    """The worker that gets each block, where some worker or nobody has it already; see `balance`.
 
     Examples
     --------
-    >>> from gpuml_dask.planning.pieces import assign
+    >>> from gpuml_dask.planning.blocks import assign
     >>> assign([9, 9, 9], ["b", None, "a"], ["a", "b", "c"])
     ['b', 'c', 'a']
     """
     index: dict[str | None, int] = {name: i for i, name in enumerate(workers)}
     held = np.array([index.get(holder, -1) for holder in holders], dtype=np.int64)
-    return [workers[i] for i in balance(np.asarray(piece_sizes), len(workers), held)]
+    return [workers[i] for i in balance(np.asarray(block_sizes), len(workers), held)]
 
 
 def balance(
-    piece_bytes: np.ndarray, n_workers: int, holders: np.ndarray | None = None
+    block_bytes: np.ndarray, n_workers: int, holders: np.ndarray | None = None
 ) -> np.ndarray:
-    """Say which worker gets which piece: an index of a worker for each piece.
+    """Say which worker gets which block: an index of a worker for each block.
 
-    No worker gets more than the average and one (largest) piece. A piece stays with its holder as
+    No worker gets more than the average and one (largest) block. A block stays with its holder as
     long as that has no more; all others go, in order and neighbours together, to those who have
     less than the average.
 
     Parameters
     ----------
-    piece_bytes : array (n_pieces,)
+    block_bytes : array (n_blocks,)
     n_workers : int
-    holders : int array (n_pieces,), default=None
-        Index of the worker that has each piece, -1 for nobody.
+    holders : int array (n_blocks,), default=None
+        Index of the worker that has each block, -1 for nobody.
 
     Returns
     -------
-    owners : int array (n_pieces,)
+    owners : int array (n_blocks,)
         The same for the same arguments, whatever the machine.
     """
     if n_workers < 1:
-        raise ValueError("There is no worker to give pieces to.")
-    sizes = np.asarray(piece_bytes, dtype=np.float64)
+        raise ValueError("There is no worker to give blocks to.")
+    sizes = np.asarray(block_bytes, dtype=np.float64)
     if len(sizes) == 0:
         return np.zeros(0, dtype=np.int64)
     average = sizes.sum() / n_workers
@@ -148,7 +148,7 @@ def balance(
 
 
 def _held_so_far(holders, sizes):
-    """For each piece the bytes of it and of all pieces before it that its holder has."""
+    """For each block the bytes of it and of all blocks before it that its holder has."""
     order = np.argsort(holders, kind="stable")
     sums = np.cumsum(sizes[order])
     first = np.searchsorted(holders[order], holders[order])
