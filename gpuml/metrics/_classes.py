@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, namespace
+from gpuml.metrics._functions import options_of
 from gpuml.metrics._problem import Problem
 
 # Workspace of the models that are looked at together.
@@ -62,10 +63,7 @@ def add_row(
     is_mean: bool = False,
 ) -> None:
     """Let searches know a metric, by the name of its public function, whose options it has."""
-    parameters = dict(list(inspect.signature(function).parameters.items())[2:])
-    takes_weight = parameters.pop("sample_weight", None) is not None
-    parameters.pop("y_pred", None)  # the former name of probabilities
-    options = {name: parameter.default for name, parameter in parameters.items()}
+    options, takes_weight = options_of(function)
     CLASS_METRICS[function.__name__] = ClassMetric(
         kernel, responses, options, takes_weight, uses_confusion, is_mean
     )

@@ -92,3 +92,11 @@ def _described(signature, words):
     if "y_pred" in names[:2]:
         names.remove("y_true")  # described with the predictions
     return "\n".join(filter(None, (words[name] for name in names)))
+
+
+def options_of(function: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
+    """Names and defaults of a metric's options, and whether rows may have weights."""
+    parameters = dict(list(inspect.signature(function).parameters.items())[2:])
+    takes_weight = parameters.pop("sample_weight", None) is not None
+    parameters.pop("y_pred", None)  # the former name of probabilities
+    return {name: parameter.default for name, parameter in parameters.items()}, takes_weight

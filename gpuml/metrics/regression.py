@@ -1,18 +1,153 @@
 """Metrics of regression with scikit-learn's names: scores, errors and deviances.
 
 Whatever library and device `y_pred` is of, the rows are reduced there, in float64; one number
-comes to CPU memory. What a metric can do is in its row of `gpuml.metrics._batched.METRICS`.
+comes to CPU memory. An entry of this module is all that a metric is: how it is computed of many
+models, and what its page says.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import sklearn.metrics as sk
 
-from gpuml.metrics._batched import METRICS, evaluate
-from gpuml.metrics._functions import public
+from gpuml.metrics._batched import METRICS, Metric, evaluate
+from gpuml.metrics._functions import options_of, public
 from gpuml.metrics._input import check_parameters, check_targets
-from gpuml.metrics._outputs import is_raw
+from gpuml.metrics._outputs import is_raw, spread
+from gpuml.metrics._rows import EPS, weighted_mean, weighted_quantile
+
+# ---------------------------------------------------------------- errors per row
+
+
+def _absolute(y, pred, options, xp):
+    return xp.abs(y - pred)
+
+
+def _percentage(y, pred, options, xp):
+    size = xp.abs(y)
+    return xp.abs(y - pred) / xp.where(size > EPS, size, xp.full_like(size, EPS))
+
+
+def _squared_log(y, pred, options, xp):
+    return (xp.log1p(y) - xp.log1p(pred)) ** 2
+
+
+def _pinball(y, pred, options, xp):
+    residual, alpha = y - pred, options["alpha"]
+    return xp.where(residual >= 0, alpha * residual, (alpha - 1) * residual)
+
+
+def _deviance(y, pred, options, xp):
+    p = options["power"]
+    if p == 0:
+        return (y - pred) ** 2
+    if p == 1:
+        ratio = xp.where(y > 0, y, xp.ones_like(y)) / pred
+        return 2 * (y * xp.log(ratio) - y + pred)  # 0 log 0 = 0
+    if p == 2:
+        return 2 * (xp.log(pred / y) + y / pred - 1)
+    positive = xp.where(y > 0, y, xp.zeros_like(y))
+    return 2 * (
+        positive ** (2 - p) / ((1 - p) * (2 - p))
+        - y * pred ** (1 - p) / (1 - p)
+        + pred ** (2 - p) / (2 - p)
+    )
+
+
+# ---------------------------------------------------------------- what is not a mean of them
+
+
+def _median_error(y, pred, weight, options, xp):
+    return weighted_quantile(xp.abs(y - pred), weight, 0.5, xp)
+
+
+def _largest_error(y, pred, weight, options, xp):
+    return xp.max(xp.abs(y - pred), axis=-2)
+
+
+def _pinball_fraction(y, pred, weight, options, xp):
+    quantile = weighted_quantile(y, weight, options["alpha"], xp)
+    return tuple(
+        weighted_mean(_pinball(y, guess, options, xp), weight, xp) for guess in (pred, quantile)
+    )
+
+
+def _deviance_fraction(y, pred, weight, options, xp):
+    mean = weighted_mean(y, weight, xp)
+    numerator, denominator = (
+        weighted_mean(_deviance(y, guess, options, xp), weight, xp) for guess in (pred, mean)
+    )
+    if y.shape[0] > 1 and bool(xp.any(denominator == 0)):
+        raise ZeroDivisionError(
+            "d2_tweedie_score is not defined for a constant y_true: its deviance is zero."
+        )
+    return numerator, denominator
+
+
+def _mean_square(moments, xp):
+    return moments.squared / moments.weight[..., None]
+
+
+def _squares(moments, xp):
+    return moments.squared, moments.target
+
+
+def _variances(moments, xp):
+    return spread(moments.squared, moments.residual, moments.weight, xp), moments.target
+
+
+def _root(errors, xp):
+    return xp.sqrt(errors)
+
+
+# ---------------------------------------------------------------- domains
+
+
+def _log_domain(metric):
+    def check(y, pred, options, xp):
+        if bool(xp.any(y <= -1)) or bool(xp.any(pred <= -1)):
+            raise ValueError(
+                f"{metric} cannot be used when targets contain values less than or equal to -1; "
+                "y_true or y_pred does."
+            )
+
+    return check
+
+
+def _deviance_domain(y, pred, options, xp):
+    power = options["power"]
+    if power == 0:
+        return
+    bad = bool(xp.any(pred <= 0))
+    if power < 0:
+        needed = "strictly positive y_pred."
+    elif power < 2:
+        needed = "non-negative y and strictly positive y_pred."
+        bad = bad or bool(xp.any(y < 0))
+    else:
+        needed = "strictly positive y and y_pred."
+        bad = bad or bool(xp.any(y <= 0))
+    if bad:
+        raise ValueError(
+            f"Mean Tweedie deviance error with power={power} can only be used on {needed}"
+        )
+
+
+def _of_errors(per_row, **attributes):
+    """A metric whose error is a weighted mean over rows."""
+
+    def kernel(y, pred, weight, options, xp):
+        return weighted_mean(per_row(y, pred, options, xp), weight, xp)
+
+    return Metric(kernel, is_mean=True, **attributes)
+
+
+def _of_deviance(**attributes):
+    return _of_errors(_deviance, domain=_deviance_domain, **attributes)
+
+
+# ---------------------------------------------------------------- public functions
 
 _MULTIOUTPUT = """multioutput : {"raw_values", "uniform_average"} or array-like of shape \
 (n_outputs,), default="uniform_average"
@@ -48,6 +183,7 @@ def _evaluate(name, y_true, y_pred, sample_weight=None, **options):
 
 def _metric(
     theirs: Callable[..., Any],
+    metric: Metric,
     summary: str,
     formula: str,
     value: str,
@@ -57,9 +193,9 @@ def _metric(
     raises: str = "",
     multioutput: str = _MULTIOUTPUT,
 ) -> Callable[..., Any]:
-    """A metric: the example's value, what comes back, and what its row in METRICS says."""
+    """A metric: how it is computed, the example's value, what comes back."""
     name = theirs.__name__
-    metric = METRICS[name]
+    metric = METRICS[name] = replace(metric, options=options_of(theirs)[0])
     outputs = "" if metric.single_target else " or (n_samples, n_outputs)"
     returns = f"value : float\n    {result}."
     if not metric.single_target:
@@ -95,6 +231,7 @@ def _metric(
 
 r2_score = _metric(
     sk.r2_score,
+    Metric(_squares, uses_moments=True, needs_two_rows="R^2"),
     "Coefficient of determination.",
     "1 - sum w (y - f)^2 / sum w (y - mean)^2",
     "0.9353",
@@ -103,6 +240,7 @@ r2_score = _metric(
 )
 explained_variance_score = _metric(
     sk.explained_variance_score,
+    Metric(_variances, uses_moments=True),
     "Share of the variance of y that is explained.",
     "1 - Var(y - f) / Var(y)",
     "0.9461",
@@ -111,6 +249,7 @@ explained_variance_score = _metric(
 )
 d2_pinball_score = _metric(
     sk.d2_pinball_score,
+    Metric(_pinball_fraction, needs_two_rows="D^2"),
     "Share of the pinball loss that is explained.",
     "1 - pinball(y, f) / pinball(y, quantile)",
     "0.7333",
@@ -118,6 +257,7 @@ d2_pinball_score = _metric(
 )
 d2_absolute_error_score = _metric(
     sk.d2_absolute_error_score,
+    Metric(_pinball_fraction, fixed={"alpha": 0.5}, needs_two_rows="D^2"),
     "Share of the absolute error that is explained.",
     "1 - MAE(y, f) / MAE(y, median)",
     "0.7333",
@@ -125,6 +265,7 @@ d2_absolute_error_score = _metric(
 )
 d2_tweedie_score = _metric(
     sk.d2_tweedie_score,
+    Metric(_deviance_fraction, domain=_deviance_domain, needs_two_rows="D^2"),
     "Share of the Tweedie deviance that is explained.",
     "1 - dev(y, f) / dev(y, mean)",
     "0.9353",
@@ -136,6 +277,7 @@ d2_tweedie_score = _metric(
 
 mean_squared_error = _metric(
     sk.mean_squared_error,
+    Metric(_mean_square, uses_moments=True, is_mean=True),
     "Mean squared error.",
     "sum w (y - f)^2 / sum w",
     "0.375",
@@ -143,6 +285,7 @@ mean_squared_error = _metric(
 )
 root_mean_squared_error = _metric(
     sk.root_mean_squared_error,
+    Metric(_mean_square, uses_moments=True, finish=_root),
     "Root of the mean squared error.",
     "sqrt(sum w (y - f)^2 / sum w)",
     "0.6124",
@@ -150,6 +293,7 @@ root_mean_squared_error = _metric(
 )
 mean_absolute_error = _metric(
     sk.mean_absolute_error,
+    _of_errors(_absolute),
     "Mean absolute error.",
     "sum w |y - f| / sum w",
     "0.5",
@@ -157,6 +301,7 @@ mean_absolute_error = _metric(
 )
 median_absolute_error = _metric(
     sk.median_absolute_error,
+    Metric(_median_error),
     "Weighted median of absolute errors.",
     "median |y - f|",
     "0.5",
@@ -164,6 +309,7 @@ median_absolute_error = _metric(
 )
 mean_absolute_percentage_error = _metric(
     sk.mean_absolute_percentage_error,
+    _of_errors(_percentage),
     "Mean absolute error relative to y.",
     "sum w |y - f| / max(|y|, eps) / sum w",
     "0.3274",
@@ -171,6 +317,7 @@ mean_absolute_percentage_error = _metric(
 )
 mean_squared_log_error = _metric(
     sk.mean_squared_log_error,
+    _of_errors(_squared_log, domain=_log_domain("Mean Squared Logarithmic Error")),
     "Mean squared error of logarithms.",
     "sum w (log(1 + y) - log(1 + f))^2 / sum w",
     "0.0286",
@@ -179,6 +326,9 @@ mean_squared_log_error = _metric(
 )
 root_mean_squared_log_error = _metric(
     sk.root_mean_squared_log_error,
+    _of_errors(
+        _squared_log, domain=_log_domain("Root Mean Squared Logarithmic Error"), finish=_root
+    ),
     "Root of the mean squared error of logarithms.",
     "sqrt(sum w (log(1 + y) - log(1 + f))^2 / sum w)",
     "0.1692",
@@ -187,19 +337,26 @@ root_mean_squared_log_error = _metric(
 )
 mean_pinball_loss = _metric(
     sk.mean_pinball_loss,
+    _of_errors(_pinball),
     "Loss of a quantile regression at level a.",
     "sum w max(a (y - f), (a - 1) (y - f)) / sum w",
     "0.25",
     "In units of y; 0 at best",
 )
 max_error = _metric(
-    sk.max_error, "Largest absolute error.", "max |y - f|", "1.0", "In units of y; 0 at best"
+    sk.max_error,
+    Metric(_largest_error),
+    "Largest absolute error.",
+    "max |y - f|",
+    "1.0",
+    "In units of y; 0 at best",
 )
 
 # ---------------------------------------------------------------- deviances
 
 mean_tweedie_deviance = _metric(
     sk.mean_tweedie_deviance,
+    _of_deviance(),
     "Mean deviance of a Tweedie model of power p.",
     "sum w d_p(y, f) / sum w",
     "0.375",
@@ -207,6 +364,7 @@ mean_tweedie_deviance = _metric(
 )
 mean_poisson_deviance = _metric(
     sk.mean_poisson_deviance,
+    _of_deviance(fixed={"power": 1}),
     "Mean deviance of a Poisson model.",
     "2 sum w (y log(y / f) - y + f) / sum w",
     "0.1328",
@@ -215,6 +373,7 @@ mean_poisson_deviance = _metric(
 )
 mean_gamma_deviance = _metric(
     sk.mean_gamma_deviance,
+    _of_deviance(fixed={"power": 2}),
     "Mean deviance of a gamma model.",
     "2 sum w (log(f / y) + y / f - 1) / sum w",
     "0.1097",
