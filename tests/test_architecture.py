@@ -152,7 +152,7 @@ OF_GPUML = (
 INSIDE_FUNCTIONS = {
     "cupy": ("gpuml", "gpuml_dask"),
     "cupyx": (
-        *("gpuml._persistence.stored", "gpuml.adapters", "gpuml.designs"),
+        *("gpuml._arrays", "gpuml._persistence.stored", "gpuml.adapters", "gpuml.designs"),
         *("gpuml.feature_extraction",),
         *("gpuml.model_selection", "gpuml.pipeline", "gpuml.preprocessing"),
         *("gpuml.random_projection", "gpuml.solvers"),

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from gpuml._arrays import Array, device_of, is_numpy
+from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
 EPS = float(np.finfo(np.float64).eps)
@@ -106,13 +107,31 @@ def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
     scale = 1.0 / xp.sqrt(xp.where(positive, diagonal, 1.0))
     A = A * scale[..., :, None] * scale[..., None, :]
     B = B * scale[..., :, None]
-    X, condition = _solve_scaled_lapack(A, B) if is_numpy(A) else _solve_scaled(A, B, xp)
+    X, condition = _solver_of(A)(A, B, xp)
     broken = ~xp.all(positive, axis=-1)
     inf = xp.full_like(condition, float("inf"))
     return X * scale[..., :, None], xp.where(broken, inf, condition)
 
 
-def _solve_scaled_lapack(A, B):
+def _solver_of(A):
+    if is_numpy(A):
+        return _solve_scaled_lapack
+    if type(A).__module__.startswith("cupy") and A.shape[-1] > SMALL_ORDER:
+        return _solve_scaled_cupy
+    return _solve_scaled
+
+
+def _solve_scaled_cupy(A, B, xp):
+    p, t = B.shape[-2:]
+    lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    matrices, sides = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (A, B))
+    X, condition = solve_by_cholesky(
+        xp.reshape(matrices, (-1, p, p)), xp.reshape(sides, (-1, p, t))
+    )
+    return xp.reshape(X, (*lead, p, t)), xp.reshape(condition, lead)
+
+
+def _solve_scaled_lapack(A, B, xp):
     with threads_for_order(B.shape[-2]):
         return _solve_each(A, B)
 
