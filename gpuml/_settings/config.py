@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, fields, replace
 
 DEVICES = ("auto", "cpu", "cuda")
 FALLBACKS = ("error", "warn", "silent")
+# Settings that are numbers of bytes, and the least that they may be.
+SIZES = {"block_bytes": 1, "solver_bytes": 1, "cache_bytes": 1, "copy_bytes": 0}
 
 
 @dataclass(frozen=True)
@@ -23,26 +25,18 @@ class Settings:
     def __post_init__(self):
         if self.device not in DEVICES:
             raise ValueError(f"device must be one of {DEVICES}, got {self.device!r}.")
-        for name in ("block_bytes", "solver_bytes", "cache_bytes"):
+        for name, least in SIZES.items():
             size = getattr(self, name)
-            is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 1
+            is_size = isinstance(size, int) and not isinstance(size, bool) and size >= least
             if size is not None and not is_size:
+                zero = "" if least else ", 0"
                 raise ValueError(
-                    f"{name} must be None or a positive number of bytes, got {size!r}."
+                    f"{name} must be None{zero} or a positive number of bytes, got {size!r}."
                 )
-        self._check_copy_bytes()
         if not isinstance(self.progress, bool):
             raise ValueError(f"progress must be True or False, got {self.progress!r}.")
         if self.fallback not in FALLBACKS:
             raise ValueError(f"fallback must be one of {FALLBACKS}, got {self.fallback!r}.")
-
-    def _check_copy_bytes(self):
-        size = self.copy_bytes
-        is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 0
-        if size is not None and not is_size:
-            raise ValueError(
-                f"copy_bytes must be None, 0 or a positive number of bytes, got {size!r}."
-            )
 
 
 # The process-wide settings are one mutable cell; a context lays its own on top for the current
