@@ -92,7 +92,7 @@ def test_models_that_come_over_a_network_are_aligned(estimator, rng):
 def test_a_search_on_a_cluster_gives_any_estimator_aligned_rows(rng):
     tasks = pytest.importorskip("gpuml_dask.searching.tasks")
     task = Task(None, {}, {}, False, np.nan, 0)
-    spec = tasks.Spec(DummyRegressor(), [], task, {}, {}, [], "of a test")
+    spec = tasks.Spec(DummyRegressor(), [], task, {}, {}, [], "of a test", "a search")
     rows = {"X": travelled(rng.normal(size=(30, 3))), "y": travelled(rng.normal(size=30))}
     job = spec.kept(rows).evaluator.job
     assert job.X.flags.aligned
