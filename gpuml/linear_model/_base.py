@@ -1,43 +1,189 @@
-"""What the linear regressors share: prediction, score, and fitting as a batch of one."""
+"""What linear estimators share: one way to fit, and the predictions of regressors."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
-import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, move, namespace, place_of
+from gpuml._arrays import as_array, is_cupyx_sparse, is_foreign, is_sparse, place_of, to_host
+from gpuml._arrays.small_arrays import small_arrays
 from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import FitData, check_fit, check_predict, check_rows_finite
+from gpuml._inputs.validation import check_rows_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import check_same_namespace
-from gpuml.data import Batch, Folds, resident
+from gpuml._sklearn import _fit_context, check_same_namespace
+from gpuml.data import Batch, Folds, whole
 from gpuml.extending import MultifitEstimator
+from gpuml.linear_model._input import linear_response, multifit_batch
+from gpuml.linear_model._models import Models
 from gpuml.metrics.regression import r2_score
 from gpuml.solvers.described import Described, describe
 
 Advance = Callable[[int], None]
 
 
-# What `explain` takes for the steps of iterative solvers.
-USUAL_STEPS = 10
+class LinearEstimator(Travels, MultifitEstimator):
+    """One way to fit: the rows become a batch, and one candidate is fitted to all of them.
 
+    A subclass has scikit-learn's class of the same name behind it, whose parameters and
+    fits in CPU memory it takes over. It defines `multifit`, and `multifit_batch` if it is no
+    regressor.
+    """
 
-def work_of_steps(n_rows: int, n_features: int, n_models: int) -> tuple[None, float]:
-    """What margins and gradients of all models cost in every step; see `multifit_work`."""
-    return None, USUAL_STEPS * 4.0 * n_rows * n_features * n_models
-
-
-class OnePass(MultifitEstimator):
-    """An estimator that `multifit` fits from moments: what it is going to read."""
+    # Values of `solver` that are ours, and scikit-learn's; others are cuML's. Empty: no choice.
+    _own_solvers: ClassVar[tuple[str, ...]] = ()
+    _sklearn_solvers: ClassVar[tuple[str, ...]] = ()
+    _takes_sparse: ClassVar[bool] = False
+    # What to use where scikit-learn would have to fit rows of a device.
+    _instead: ClassVar[str] = "other parameters"
+    # Attributes that only fits of scikit-learn's have.
+    _of_sklearn: ClassVar[tuple[str, ...]] = ()
 
     # `multifit` fits models of what affine steps before them make of the rows.
     multifit_in_frames = True
     multifit_divided = True
 
-    def multifit_rows(self, folds: Folds) -> int:
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets. Of classifiers labels: integers, strings, bools, or floats without a fraction.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects, and for device data with parameters or
+            targets that need data in CPU memory. A failed fit leaves the estimator as it was.
+        MemoryError
+            If a device has no room for even small blocks of rows.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` was too small for `tol`.
+        """
+        with unchanged_on_error(self), small_arrays():
+            X = as_array(X)
+            reason = self._needs_sklearn(X, y)
+            if reason is not None:
+                self._fit_by_sklearn(reason, X, y, sample_weight)
+                return self
+            if self._is_ours:
+                batch = self.multifit_batch(X, y, sample_weight)
+                known = {"start": self._start(batch)} if getattr(self, "warm_start", False) else {}
+                fitted = self.multifit(whole(batch), [{}], **known).pick(0, 0)
+            else:
+                fitted = self._fitted_by_cuml(X, y, sample_weight)
+            for name in self._of_sklearn:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(fitted)
+        return self
+
+    def _start(self, batch: Batch) -> Any:
+        """Where a fit with ``warm_start=True`` begins."""
+        raise NotImplementedError
+
+    def _fitted_by_cuml(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+        """Fitted attributes, with a solver of cuML."""
+        raise NotImplementedError
+
+    @property
+    def _is_ours(self):
+        return not self._own_solvers or self.solver in self._own_solvers
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        """Why scikit-learn's own solver has to do this fit, or None where ours or cuML's can."""
+        if is_sparse(X) and not self._takes_sparse:
+            return "sparse X"
+        if getattr(self, "positive", False):
+            return "positive=True"
+        solver = getattr(self, "solver", None)
+        return f"solver={solver!r}" if solver in self._sklearn_solvers else None
+
+    def _fit_by_sklearn(self, reason, X, y, sample_weight):
+        if is_foreign(X) or is_cupyx_sparse(X):
+            where, there = "a GPU", "X.get()"
+            if is_foreign(X):
+                where = str(place_of(X))
+                there = "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy())"
+            raise ValueError(
+                f"{type(self).__name__} with {reason} runs scikit-learn's solver, which needs data "
+                f"in CPU memory, and got X in {where}. Use {self._instead}, or pass {there}."
+            )
+        theirs: Any = next(c for c in type(self).__mro__ if c.__module__.startswith("sklearn."))
+        y, weight = (
+            to_host(a) if is_foreign(a) else a for a in (as_array(y), as_array(sample_weight))
+        )
+        with naming_columns(self, X):
+            theirs.fit(self, X, y, sample_weight=weight)
+        if getattr(self, "n_iter_", 0) is None:
+            self.n_iter_ = 1
+        self.__dict__.pop("status_", None)  # of a fit by us
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why our own solver does not do the work; then models are fitted one by one."""
+        if getattr(self, "warm_start", False):
+            return "warm_start=True"
+        return self._needs_sklearn(X) if self._is_ours else f"solver={self.solver!r}"
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        return multifit_batch(self, X, y, sample_weight)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Advance | None = None,
+        start: Any = None,
+    ) -> Models:
+        """Fit every candidate on the training part of every split, in the same passes.
+
+        Parameters
+        ----------
+        folds : Folds
+        candidates : sequence of dicts
+            Values of `multifit_params`; what one leaves out is as on this estimator.
+        advance : callable, optional
+            Called with the number of rows read since the last call.
+        start : optional
+            Where to begin, from a fit with ``warm_start=True``.
+
+        Returns
+        -------
+        RegressionModels or ClassModels
+
+        Raises
+        ------
+        UnfittableSplits
+            If some training parts cannot be fitted, such as those that lack a class.
+        """
+        raise NotImplementedError
+
+    def _values(self, candidates, name):
+        """A parameter of each candidate."""
+        return [candidate.get(name, getattr(self, name)) for candidate in candidates]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = self._is_ours and self._needs_sklearn(None) is None
+        return tags
+
+
+class OnePass(LinearEstimator):
+    """An estimator that is fitted from moments: what it is going to read."""
+
+    def multifit_rows(self, folds: Folds) -> int | None:
         """Rows that `multifit` reads: all of them once for each partition of the splits."""
         return len(folds.partitions) * folds.batch.n_rows
 
@@ -56,11 +202,11 @@ class LinearPredictor(Travels):
     multifit_score: str | None = "r2"
 
     def predict(self, X):
-        """Predict targets ``X coef_' + intercept_``.
+        """Predict targets.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
 
         Returns
         -------
@@ -78,9 +224,6 @@ class LinearPredictor(Travels):
         X = as_array(X)
         # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
         check_same_namespace(X, self, attribute="coef_", method="predict")
-        if sparse.issparse(X):
-            with naming_columns(self, X):
-                return super().predict(X)
         return linear_response(self, X)
 
     def score(self, X, y, sample_weight=None):
@@ -88,7 +231,7 @@ class LinearPredictor(Travels):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), default=None
 
@@ -96,56 +239,38 @@ class LinearPredictor(Travels):
         -------
         score : float
             At most 1; 0 for a model that always predicts the mean of y. Evaluated on the device of
-            X; only this number comes to the host.
+            X; only this number comes to CPU memory.
         """
         return r2_score(y, self.predict(X), sample_weight=sample_weight)
 
 
-def multifit_batch(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, numeric_strings: bool = False
-) -> Batch:
-    """Check what a fit or a search was given, and bring it to where it is worked on."""
-    data: FitData = check_fit(
-        estimator, X, y, sample_weight, finite_X=False, numeric_strings=numeric_strings
-    )
-    return resident(*data, current_settings().device)
-
-
 def describe_rows(
-    estimator: Any, folds: Folds, advance: Advance | None = None, *, careful: bool = False
+    estimator: Any,
+    folds: Folds,
+    advance: Advance | None = None,
+    *,
+    careful: bool = False,
+    by_features: bool = False,
 ) -> Described:
     """Describe rows whose finiteness was not looked at: sums over them tell for free.
 
-    `careful` asks for solutions from factors of the rows whatever the condition number.
+    `careful` asks for solutions from factors of the rows whatever the condition number,
+    `by_features` for moments even where there are more features than rows.
     """
-    settings = current_settings()
-    described = describe(folds, block_bytes=settings.block_bytes, advance=advance, careful=careful)
-    if not described.is_finite:
-        check_rows_finite(folds.batch, estimator)
-        raise ValueError(
-            "Squares of the values of X or y overflow float64. Scale the features and targets "
-            "(StandardScaler, or divide by a power of ten)."
-        )
+    block_bytes = current_settings().block_bytes
+    described = describe(
+        folds, block_bytes=block_bytes, advance=advance, careful=careful, by_features=by_features
+    )
+    check_sums(described, folds.batch, estimator)
     return described
 
 
-def linear_response(estimator: Any, X: Any) -> Array:
-    """``X coef_' + intercept_`` where X is, of rows that are checked here."""
-    X = check_predict(estimator, X)
-    return _linear(X, *_model_in_place_of(X, estimator.coef_, estimator.intercept_))
-
-
-def _model_in_place_of(X: Array, coef: Any, intercept: Any) -> tuple[Array, Any]:
-    place = place_of(X)
-    xp = place.xp
-    coef = coef if place_of(coef) == place else move(coef, place)
-    if not isinstance(intercept, float | np.floating):
-        intercept = xp.astype(move(intercept, place), X.dtype)
-    return xp.astype(coef, X.dtype, copy=False), intercept
-
-
-def _linear(X, coef, intercept):
-    xp = namespace(X)
-    if isinstance(intercept, np.floating):
-        intercept = float(intercept)  # keeps float32 predictions float32
-    return X @ (coef if coef.ndim == 1 else xp.matrix_transpose(coef)) + intercept
+def check_sums(described: Described, batch: Batch, estimator: Any) -> None:
+    """Raise a ValueError if sums over rows are not finite, which names the columns at fault."""
+    if described.is_finite:
+        return
+    check_rows_finite(batch, estimator)
+    raise ValueError(
+        "Squares of the values of X or y overflow float64. Scale the features and targets "
+        "(StandardScaler, or divide by a power of ten)."
+    )

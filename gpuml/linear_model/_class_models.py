@@ -34,14 +34,13 @@ def class_attributes(models: Models, candidate: int, split: int) -> dict[str, An
     home = batch.home
     n_iter = np.asarray([models.iterations_of(candidate, split)], dtype=np.int32)
     return {
-        "classes_": batch.classes,
         "intercept_": at_home(models.intercept[candidate, split, ...], batch),
         "n_iter_": home.xp.asarray(n_iter, device=None if home.kind == "numpy" else home.device),
     }
 
 
 def class_counts(folds: Folds, fewest: int = 1) -> np.ndarray:
-    """Rows of each class in the training part of each split, (S, k) on the host.
+    """Rows of each class in the training part of each split, (S, k), NumPy.
 
     Parameters
     ----------

@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_predict
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
+from gpuml.linear_model._input import linear_response
 from gpuml.metrics.classification import accuracy_score
 
 
@@ -45,16 +43,8 @@ class LinearClassifier(Travels):
         check_is_fitted(self)
         X = as_array(X)
         check_same_namespace(X, self, attribute="coef_", method="decision_function")
-        if sparse.issparse(X):
-            with naming_columns(self, X):
-                return super().decision_function(X)
-        X = check_predict(self, X)
-        place = place_of(X)
-        xp = place.xp
-        coef, intercept = (_as_of(a, X, place) for a in (self.coef_, self.intercept_))
-        coef = coef[None, :] if coef.ndim == 1 else coef
-        scores = X @ xp.matrix_transpose(coef) + intercept
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        scores = linear_response(self, X)
+        return scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
 
     def predict(self, X):
         """The class of largest decision value.
@@ -125,15 +115,6 @@ def two_class_probability(scores: Array, xp: Any) -> Array:
     second = scores > 0
     first = xp.where(second, smaller, larger)
     return xp.stack([first, xp.where(second, larger, smaller)], axis=-1)
-
-
-def _as_of(values, X, place):
-    """Coefficients where X is, of its dtype."""
-    if sparse.issparse(values):
-        values = values.toarray()
-    if not is_array(values):
-        return float(values)  # the intercept of a model without one
-    return place.xp.astype(move(values, place), X.dtype, copy=False)
 
 
 def _labels_at(classes, index):

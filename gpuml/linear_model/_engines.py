@@ -1,87 +1,46 @@
-"""Solvers that are not ours: scikit-learn's on host data, cuML's on a GPU."""
+"""Solvers of cuML, on a GPU."""
 
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from gpuml._arrays import Place, as_array, gpu_place, has_gpu, move, place_of, to_host
 from gpuml._cuml import import_cuml
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_classify, check_fit, is_foreign
+from gpuml._inputs.validation import check_classify, check_fit
 from gpuml.linear_model._classifier import weights_of_classes
 
 # gpuml's name -> cuML's
 CUML_SOLVERS = {"eig": "eig", "lsmr": "lsmr", "cuml-svd": "svd"}
-HOST_SOLVERS = ("lsqr", "sparse_cg", "sag", "saga", "lbfgs")
 
 
-def needs_host(estimator: Any, X: Any) -> str | None:
-    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
-    if sparse.issparse(X):
-        return "sparse X"
-    if estimator.positive:
-        return "positive=True"
-    solver = getattr(estimator, "solver", None)
-    return f"solver={solver!r}" if solver in HOST_SOLVERS else None
-
-
-RIDGE_INSTEAD = "solver='auto', 'cholesky' or 'svd' and positive=False"
-
-
-def fit_on_host(
-    estimator: Any,
-    rival: type,
-    reason: str,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    instead: str = RIDGE_INSTEAD,
-):
-    """Fit with scikit-learn's class of the same name and take over what it fitted.
-
-    Raises
-    ------
-    ValueError
-        If X is on a device or of another array library: it is never copied behind one's back.
-    """
-    if is_foreign(X):
-        name = type(estimator).__name__
-        raise ValueError(
-            f"{name} with {reason} runs scikit-learn's solver, which needs data in CPU memory, and "
-            f"got X in {place_of(X)}. Use {instead}, or pass NumPy arrays (cupy.asnumpy(X), "
-            "X.cpu().numpy())."
+def _cuml_class(name: str, solver: str, instead: str) -> Any:
+    """A linear model of cuML, if there is a GPU for it."""
+    if not has_gpu():
+        raise RuntimeError(
+            f"solver={solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none was found. "
+            f"Use {instead}, which runs anywhere."
         )
-    y, sample_weight = (to_host(a) if is_foreign(a) else a for a in (y, sample_weight))
-    model = rival(**estimator.get_params(deep=False))
-    if getattr(estimator, "warm_start", False):
-        vars(model).update({n: v for n, v in vars(estimator).items() if n.endswith("_")})
-    with naming_columns(estimator, X):
-        model.fit(X, y, sample_weight=sample_weight)
-    fitted = {name: value for name, value in vars(model).items() if name.endswith("_")}
-    fitted.pop("n_iter_" if fitted.get("n_iter_", 0) is None else "", None)
-    vars(estimator).update({"n_iter_": 1, **fitted})
+    try:
+        import_cuml()
+        import cuml.linear_model
+    except ImportError as error:
+        raise ImportError(
+            f"solver={solver!r} is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], or use "
+            f"{instead}."
+        ) from error
+    return getattr(cuml.linear_model, name)
 
 
 def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
     """Attributes of a ridge model fitted by cuML on the GPU."""
-    cuml_solver = CUML_SOLVERS[estimator.solver]
-    _check_gpu(estimator.solver, "solver='auto', 'cholesky' or 'svd'")
-    try:
-        import_cuml()
-        from cuml.linear_model import Ridge as CumlRidge
-    except ImportError as error:
-        raise ImportError(
-            f"solver={estimator.solver!r} is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], "
-            "or use solver='auto'."
-        ) from error
+    kind = _cuml_class("Ridge", estimator.solver, "solver='auto', 'cholesky' or 'svd'")
     data = check_fit(estimator, X, y, sample_weight)
     home = place_of(data.X)
     gpu = _gpu_of(home)
-    model = CumlRidge(
+    model = kind(
         alpha=estimator.alpha,
         fit_intercept=estimator.fit_intercept,
-        solver=cuml_solver,
+        solver=CUML_SOLVERS[estimator.solver],
         tol=estimator.tol,
         max_iter=estimator.max_iter,
         output_type="cupy",
@@ -99,21 +58,13 @@ def fit_cuml_ridge(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[s
 
 def fit_cuml_logistic(estimator: Any, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
     """Attributes of a logistic model fitted by cuML on the GPU."""
-    _check_gpu("qn", "solver='lbfgs'")
-    try:
-        import_cuml()
-        from cuml.linear_model import LogisticRegression as CumlLogistic
-    except ImportError as error:
-        raise ImportError(
-            "solver='qn' is cuML's. Install gpuml[gpu-cu13] or gpuml[gpu-cu12], or use "
-            "solver='lbfgs'."
-        ) from error
+    kind = _cuml_class("LogisticRegression", "qn", "solver='lbfgs'")
     X, labels, weight = check_classify(estimator, X, y, sample_weight)
-    strength = estimator._strength({})
+    strength = estimator._strengths([{}])[0]
     no_penalty = strength.l1 == strength.l2 == 0
     home = place_of(X)
     gpu = _gpu_of(home)
-    model = CumlLogistic(
+    model = kind(
         penalty=None if no_penalty else "elasticnet",
         C=1.0 if no_penalty else 1.0 / (strength.l1 + strength.l2),
         l1_ratio=None if no_penalty else strength.l1 / (strength.l1 + strength.l2),
@@ -143,14 +94,6 @@ def _by_code(class_weight, labels):
     if not isinstance(class_weight, dict):
         return class_weight
     return dict(enumerate(weights_of_classes(class_weight, labels.host_classes).tolist()))
-
-
-def _check_gpu(solver, instead):
-    if not has_gpu():
-        raise RuntimeError(
-            f"solver={solver!r} is cuML's and needs an NVIDIA GPU with CuPy, and none was found. "
-            f"Use {instead}, which runs anywhere."
-        )
 
 
 def _gpu_of(home: Place) -> Place:

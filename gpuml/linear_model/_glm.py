@@ -1,42 +1,114 @@
-"""What generalised linear models share: a fit as a batch of one, prediction, D^2."""
+"""Models that minimise a loss: a fit as a batch of one, warm starts, generalised linear models."""
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import Array, as_array, device_of, free_bytes, is_sparse, move, namespace
-from gpuml._arrays.small_arrays import small_arrays
-from gpuml._inputs.validation import check_fit, flat_target, unchanged_on_error
+from gpuml._arrays import Array, as_array, free_bytes, is_array, move, namespace
+from gpuml._inputs.validation import flat_target
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import _fit_context, check_same_namespace
-from gpuml.data import Batch, Folds, resident, split_weights, whole
-from gpuml.extending import MultifitEstimator
-from gpuml.linear_model._base import LinearPredictor, linear_response, work_of_steps
-from gpuml.linear_model._logistic_parameters import warn_if_stopped
+from gpuml.data import Batch, Folds, split_weights
+from gpuml.linear_model._base import LinearEstimator, LinearPredictor
+from gpuml.linear_model._input import multifit_batch
 from gpuml.linear_model._losses import Family, Problem, Strength
 from gpuml.linear_model._models import Models, RegressionModels
-from gpuml.linear_model._sparse_input import sparse_fit_batch, sparse_response
 from gpuml.losses import Loss
 from gpuml.metrics.regression import d2_tweedie_score
 from gpuml.resampling.stand_ins import no_weight
+from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options
 from gpuml.solvers.sparse_rows import SparseBatch
 
+# What `explain` takes for the steps of iterative solvers.
+USUAL_STEPS = 10
+# The words that scikit-learn's users look for in its warnings.
+STOPPED = {
+    "lbfgs": "lbfgs failed to converge after {max_iter} iteration(s)",
+    "newton-cholesky": "Newton solver did not converge after {max_iter} iterations",
+    "saga": "The max_iter was reached which means the coef_ did not converge",
+}
 
-def _nonzero(folds):
-    """Rows (S,) of each training part whose target is not 0."""
-    batch = folds.batch
-    xp = batch.work.xp
-    there = xp.astype(move(batch.y[:, 0], batch.work) != 0, xp.int64)
-    times = split_weights(folds)
-    return xp.sum(there)[None] if times is None else xp.sum(there * times, axis=-1)
+
+class LossEstimator(LinearEstimator):
+    """An estimator that minimises a loss and a penalty, step by step.
+
+    A subclass says what its targets ask of models (`_family`), the penalties of candidates
+    (`_strengths`), and what it fits beside `coef_` and `intercept_` (`_attributes`). It has
+    `solver`, `tol`, `max_iter`, `warm_start` and `fit_intercept` among its parameters.
+    """
+
+    _takes_sparse = True
+    _kind: ClassVar[type[Models]] = RegressionModels
+
+    def _family(self, folds: Folds) -> Family:
+        """What the targets of some rows ask of models."""
+        raise NotImplementedError
+
+    def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[Strength]:
+        """The penalties of candidates."""
+        raise NotImplementedError
+
+    def _attributes(self, models: Models, candidate: int, split: int) -> dict[str, Any]:
+        """Fitted attributes beside `coef_` and `intercept_`, as of `Models`."""
+        raise NotImplementedError
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """Margins and gradients of all models in every step, of which some ten are needed."""
+        return None, USUAL_STEPS * 4.0 * n_rows * n_features * n_models
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        settings = current_settings()
+        options = Options(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            newton=self.solver == "newton-cholesky",
+            memory=settings.solver_bytes or free_bytes(folds.batch.work) // 4,
+            block_bytes=settings.block_bytes,
+        )
+        # Coefficients of regressors have one axis: they have one target.
+        flat = self._kind is RegressionModels
+        problem = Problem(self._family, options, self._kind, self._attributes, flat)
+        return problem.models(
+            folds, self._strengths(candidates), start, advance, partial(warn_if_stopped, self)
+        )
+
+    def _start(self, batch: Batch) -> Any:
+        """Coefficients (1, 1, k, q) of the last fit, or None."""
+        if getattr(self, "coef_", None) is None:
+            return None
+        xp = batch.work.xp
+        coef = move(as_array(self.coef_), batch.work)
+        k = batch.n_classes if batch.n_classes > 2 else 1
+        n_features = batch.n_columns if isinstance(batch, SparseBatch) else batch.n_features
+        expected = (k, n_features) if batch.n_classes else (n_features,)
+        if tuple(coef.shape) != expected:
+            raise ValueError(
+                f"Initialization coef is of shape {tuple(coef.shape)}, expected shape {expected}: "
+                "warm_start=True starts from coef_, so that warm_start needs the features and "
+                "classes of the last fit. Use warm_start=False, or a clone of the estimator."
+            )
+        coef = xp.astype(xp.reshape(coef, (k, n_features)), xp.float64)
+        if isinstance(batch, SparseBatch) and batch.columns is not None:
+            coef = xp.take(coef, batch.columns, axis=1)
+        level = self.intercept_
+        level = (
+            move(as_array(level), batch.work)
+            if is_array(level)
+            else level * xp.ones_like(coef[:, 0])
+        )
+        W = xp.concat([coef, xp.astype(xp.reshape(level, (k, 1)), xp.float64)], axis=1)
+        return W[None, None, ...]
 
 
-class GeneralizedLinear(LinearPredictor, MultifitEstimator):
-    """`fit`, `predict` and `score` of a model whose mean is a function of ``X w + b``.
+class GeneralizedLinear(LinearPredictor, LossEstimator):
+    """`predict` and `score` of a model whose mean is a function of ``X w + b``.
 
     A subclass says its `loss`, the `power` and the `least_target`, and takes its parameters from
     scikit-learn's class of the same name.
@@ -51,40 +123,6 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
     multifit_score = "d2_tweedie"
     # Hyper-parameters that may differ between candidates of the same passes over the rows.
     multifit_params = ("alpha", "fit_intercept")
-    multifit_in_frames = True
-    multifit_divided = True
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : estimator
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
-            was.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` passes were not enough.
-        """
-        with unchanged_on_error(self), small_arrays():
-            folds = whole(self.multifit_batch(X, y, sample_weight))
-            start = self._start(folds.batch) if self.warm_start else None
-            self.__dict__.update(self._models(folds, [self._strength({})], start).pick(0, 0))
-        return self
 
     def predict(self, X):
         """Predict the means of targets.
@@ -105,13 +143,7 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
         ValueError
             If X has other features than the X of `fit`, or holds nan or inf.
         """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_same_namespace(X, self, attribute="coef_", method="predict")
-        if is_sparse(X):
-            margins = sparse_response(self, X, self.coef_, self.intercept_)
-        else:
-            margins = linear_response(self, X)
+        margins = super().predict(X)
         return self.loss.mean(margins[None, :], namespace(margins))[0, :]
 
     def score(self, X, y, sample_weight=None):
@@ -127,7 +159,7 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
         -------
         score : float
             At most 1; 0 for a model that always predicts the mean of y. Evaluated on the device of
-            X; only this number comes to the host.
+            X; only this number comes to CPU memory.
 
         Raises
         ------
@@ -137,17 +169,9 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
         power = self.power
         return d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=power)
 
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why models are fitted one by one; None where a search can fit all at once."""
-        return "warm_start=True" if self.warm_start else None
-
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
-        if is_sparse(X):
-            batch: Batch = sparse_fit_batch(self, X, y, sample_weight)
-        else:
-            data = check_fit(self, X, y, sample_weight)
-            batch = resident(*data, current_settings().device)
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        batch = multifit_batch(self, X, y, sample_weight, finite_X=True)
         if not batch.y_is_flat:
             y = flat_target(batch.y)
             if y.ndim > 1:
@@ -157,47 +181,6 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
             batch = replace(batch, y_is_flat=True)
         self._check_range(batch.y)
         return batch
-
-    def multifit_work(
-        self, n_rows: int, n_features: int, n_targets: int, n_models: int
-    ) -> tuple[int | None, float]:
-        """Margins and gradients of all models in every step, of which some ten are needed."""
-        return work_of_steps(n_rows, n_features, n_models)
-
-    def multifit(
-        self,
-        folds: Folds,
-        candidates: Sequence[Mapping[str, Any]],
-        advance: Callable[[int], None] | None = None,
-    ) -> Models:
-        """Fit every candidate on the training part of every split, in the same passes.
-
-        Parameters
-        ----------
-        folds : Folds
-        candidates : sequence of dicts
-            Values of `multifit_params`; what one leaves out is as on this estimator.
-        advance : callable, optional
-            Called with the number of rows read since the last call.
-
-        Returns
-        -------
-        RegressionModels
-        """
-        return self._models(folds, [self._strength(each) for each in candidates], None, advance)
-
-    def _models(self, folds, strengths, start, advance=None):
-        """All models, with a warning of those that stopped early."""
-        settings = current_settings()
-        options = Options(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            newton=self.solver == "newton-cholesky",
-            memory=settings.solver_bytes or free_bytes(folds.batch.work) // 4,
-            block_bytes=settings.block_bytes,
-        )
-        problem = Problem(self._family, options, RegressionModels, self._attributes, flat_coef=True)
-        return problem.models(folds, strengths, start, advance, partial(warn_if_stopped, self))
 
     def _family(self, folds: Folds) -> Family:
         """The loss, whose penalties are added to its mean."""
@@ -212,9 +195,10 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
             "_base_loss": self._get_loss(),
         }
 
-    def _strength(self, candidate: Mapping[str, Any]) -> Strength:
-        alpha = float(candidate.get("alpha", self.alpha))
-        return Strength(alpha, 0.0, bool(candidate.get("fit_intercept", self.fit_intercept)))
+    def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[Strength]:
+        alphas = self._values(candidates, "alpha")
+        flags = self._values(candidates, "fit_intercept")
+        return [Strength(float(a), 0.0, bool(f)) for a, f in zip(alphas, flags, strict=True)]
 
     def _check_range(self, y: Array) -> None:
         """Raise scikit-learn's ValueError for targets that the model cannot have."""
@@ -225,20 +209,27 @@ class GeneralizedLinear(LinearPredictor, MultifitEstimator):
                 f"they must be at least {least:g}."
             )
 
-    def _start(self, batch: Batch) -> Any:
-        """Coefficients (1, 1, 1, q) of the last fit, or None."""
-        if getattr(self, "coef_", None) is None:
-            return None
-        coef = move(as_array(self.coef_), batch.work)
-        n_features = batch.n_columns if isinstance(batch, SparseBatch) else batch.n_features
-        if tuple(coef.shape) != (n_features,):
-            raise ValueError(
-                f"warm_start=True starts from coef_ of shape {tuple(coef.shape)}, but X has "
-                f"{n_features} features. Use warm_start=False, or a clone of the estimator."
-            )
-        xp = batch.work.xp
-        if isinstance(batch, SparseBatch) and batch.columns is not None:
-            coef = xp.take(coef, batch.columns, axis=0)
-        coef = xp.astype(coef, xp.float64)
-        intercept = xp.full((1,), float(self.intercept_), dtype=xp.float64, device=device_of(coef))
-        return xp.concat([coef, intercept])[None, None, None, :]
+
+def _nonzero(folds):
+    """Rows (S,) of each training part whose target is not 0."""
+    batch = folds.batch
+    xp = batch.work.xp
+    there = xp.astype(move(batch.y[:, 0], batch.work) != 0, xp.int64)
+    times = split_weights(folds)
+    return xp.sum(there)[None] if times is None else xp.sum(there * times, axis=-1)
+
+
+def warn_if_stopped(estimator: Any, solved: Solved) -> None:
+    """Warn of models that `max_iter` passes were not enough for."""
+    late = (solved.violation > estimator.tol) & ~solved.stalled
+    if not late.any():
+        return
+    models = f" for {late.sum()} of {late.size} models" if late.size > 1 else ""
+    said = STOPPED.get(estimator.solver, STOPPED["lbfgs"]).format(max_iter=estimator.max_iter)
+    warnings.warn(
+        f"{said}{models}: the largest component of a gradient is "
+        f"{solved.violation[late].max():.2g}, above tol={estimator.tol:g}. Increase max_iter, "
+        "scale the features (StandardScaler), or ask for less with a larger tol.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )

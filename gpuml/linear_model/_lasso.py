@@ -10,16 +10,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import Array, namespace, to_host
-from gpuml._arrays.ops import all_finite, constant
-from gpuml._inputs.validation import check_finite, check_rows_finite
+from gpuml._arrays.ops import constant
+from gpuml._inputs.validation import check_finite
 from gpuml._settings.config import current_settings
-from gpuml.data import Batch, Folds, whole
+from gpuml.data import Folds, whole
+from gpuml.linear_model._base import check_sums, describe_rows
 from gpuml.linear_model._models import Models, RegressionModels, at_home
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import (
     Penalties,
     SparseModels,
-    describe_columns,
     solve_described,
     standardise,
 )
@@ -77,7 +77,7 @@ def solve_sparse(
             penalties,
             max_iter,
             start=start,
-            check=lambda moments: _check_sums(moments, folds.batch, estimator),
+            check=lambda moments: check_sums(moments, folds.batch, estimator),
             block_bytes=current_settings().block_bytes,
             advance=advance,
         )
@@ -130,10 +130,7 @@ def describe_sparse(
         )
         check_finite(batch.X, "X", estimator)
         return None
-    block_bytes = current_settings().block_bytes
-    described = describe_columns(folds, block_bytes=block_bytes, advance=advance)
-    _check_sums(described, batch, estimator)
-    return described
+    return describe_rows(estimator, folds, advance, by_features=True)
 
 
 def largest_slope(folds: Folds, described: Described | None, fit_intercept: bool) -> float:
@@ -174,14 +171,3 @@ def warn_unless_converged(models: SparseModels, tol: float, max_iter: int) -> No
             ConvergenceWarning,
             stacklevel=2,
         )
-
-
-def _check_sums(described: Described, batch: Batch, estimator: Any) -> None:
-    moments = described.moments or ()
-    if all(all_finite(part.gram, described.place.xp) for part in moments):
-        return
-    check_rows_finite(batch, estimator)
-    raise ValueError(
-        "Squares of the values of X or y overflow float64. Scale the features and targets "
-        "(StandardScaler, or divide by a power of ten)."
-    )

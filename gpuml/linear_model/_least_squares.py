@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml.linear_model._models import RegressionModels
+from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.solvers._result import LinearModels, Status, in_order
 from gpuml.solvers.described import Described
 from gpuml.solvers.ridge import solve_splits
@@ -23,7 +23,8 @@ def solve_candidates(
     max_iter: int | None = None,
     *,
     flat_coef: bool = False,
-) -> RegressionModels:
+    kind: type[Models] = RegressionModels,
+) -> Models:
     """Solve all candidates, those with and those without an intercept in one call each.
 
     Parameters
@@ -48,15 +49,14 @@ def solve_candidates(
         return replace(models, **vars(one), fit_intercept=[flag], of_all_rows=True)
 
     flags = np.asarray(fit_intercept, dtype=bool)
-
-    def solve(some):
-        return solve_splits(described, alphas[some], bool(flags[some][0]), rcond, max_iter)
-
-    solved = _warn_if_stopped(by_intercept(flags, solve))
+    groups = [(flag, np.flatnonzero(flags == flag)) for flag in (True, False) if flag in flags]
+    found = [solve_splits(described, alphas[some], flag, rcond, max_iter) for flag, some in groups]
+    solved = found[0] if len(found) == 1 else in_order(found, [some for _, some in groups])
+    _warn_if_stopped(solved)
     # An iteration multiplies by the rows and by their transpose.
     iterations = 0 if solved.n_iter is None else 2 * int(solved.n_iter.max(initial=0))
     batch = described.folds.batch
-    return RegressionModels(
+    return kind(
         folds=described.folds,
         **vars(solved),
         fit_intercept=flags.tolist(),
@@ -66,17 +66,6 @@ def solve_candidates(
         flat_coef=batch.y_is_flat or (flat_coef and batch.y.shape[1] == 1),
         described=described,
     )
-
-
-def by_intercept(
-    fit_intercept: np.ndarray, solve: Callable[[np.ndarray], LinearModels]
-) -> LinearModels:
-    """Models of all candidates from ``solve`` of a mask of those that agree on the intercept."""
-    masks = [fit_intercept == flag for flag in (True, False) if (fit_intercept == flag).any()]
-    solved = [solve(mask) for mask in masks]
-    if len(solved) == 1:
-        return solved[0]
-    return in_order(solved, [np.flatnonzero(mask) for mask in masks])
 
 
 def _warn_if_stopped(models: LinearModels) -> LinearModels:

@@ -224,9 +224,13 @@ class RegressionModels(Models):
 
 
 class ClassModels(Models):
-    """Models of classes."""
+    """Models of the classes of their batch."""
 
     flat = False
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        return {**super().pick(candidate, split), "classes_": self.folds.batch.classes}
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""

@@ -1,64 +1,81 @@
 """Lasso and elastic net on the device of their data."""
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
 
-from gpuml._arrays import as_array, is_array, is_numpy, to_host
-from gpuml._arrays.small_arrays import small_arrays
-from gpuml._inputs.validation import unchanged_on_error
-from gpuml._sklearn import _fit_context
-from gpuml.data import Batch, Folds, whole
+from gpuml._arrays import is_array, is_numpy, is_sparse, to_host
+from gpuml.data import Batch
 from gpuml.linear_model._base import LinearPredictor, OnePass, multifit_batch
-from gpuml.linear_model._cross_validation import host_targets
 from gpuml.linear_model._lasso import penalties_of, solve_sparse
-from gpuml.linear_model._models import RegressionModels
 from gpuml.solvers.working_set import is_wide
 
 
 class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
     """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
 
-    def _fit(self, theirs, X, y, sample_weight, check_input) -> Self:
-        with unchanged_on_error(self), small_arrays():
-            X = as_array(X)
-            reason = needs_host(self, X)
-            if reason is not None:
-                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
-                    theirs(X, y, sample_weight=weight, check_input=check_input)
-                return self
-            start = self._start() if self.warm_start else None
-            batch = self.multifit_batch(X, y, sample_weight)
-            if start is not None and start.shape != (batch.y.shape[1], batch.n_features):
-                raise ValueError(
-                    f"warm_start=True starts from coef_ of shape {self.coef_.shape}, but X has "
-                    f"{batch.n_features} features and y has {batch.y.shape[1]} targets. Use "
-                    "warm_start=False, or a clone of the estimator."
-                )
-            models = solve_sparse(self, whole(batch), penalties_of(self, [{}]), start=start)
-            self.__dict__.update(models.pick(0, 0))
-        return self
+    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
+        """Fit the model.
 
-    def _start(self):
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets are fitted one by one, as if each were alone.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights; only their proportions matter.
+        check_input : bool, default=True
+            Without effect: rows are always checked.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects, and for device data with parameters that
+            need data in CPU memory. A failed fit leaves the estimator as it was.
+        MemoryError
+            If a device has no room for even small blocks of rows, or if there are more than 4096
+            features and so many have coefficients.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` was too small for `tol`.
+        """
+        return super().fit(X, y, sample_weight)
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        return needs_host(self, X)
+
+    def _start(self, batch):
         if getattr(self, "coef_", None) is None:
             return None
         coef = to_host(self.coef_) if is_array(self.coef_) else self.coef_
-        return np.atleast_2d(np.asarray(coef, dtype=np.float64))
+        coef = np.atleast_2d(np.asarray(coef, dtype=np.float64))
+        if coef.shape != (batch.y.shape[1], batch.n_features):
+            raise ValueError(
+                f"warm_start=True starts from coef_ of shape {self.coef_.shape}, but X has "
+                f"{batch.n_features} features and y has {batch.y.shape[1]} targets. Use "
+                "warm_start=False, or a clone of the estimator."
+            )
+        return coef
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        return solve_sparse(self, folds, penalties_of(self, candidates), advance, start)
 
     @property
     def sparse_coef_(self):
-        """`coef_` as a scipy.sparse array of shape (n_targets, n_features), on the host."""
+        """`coef_` as a scipy.sparse array of shape (n_targets, n_features), in CPU memory."""
         # Users may set `coef_` by hand, to a list too.
         if is_numpy(self.coef_) or not is_array(self.coef_):
             return super().sparse_coef_
         return sparse.csr_array(np.atleast_2d(to_host(self.coef_)))
-
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why our own solver does not do the work; then models are fitted one by one."""
-        return "warm_start=True" if self.warm_start else needs_host(self, X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
@@ -67,33 +84,6 @@ class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
     def multifit_rows(self, folds):
         """Rows that `multifit` reads; None where that depends on what it finds in them."""
         return None if is_wide(folds.batch) else super().multifit_rows(folds)
-
-    def multifit(
-        self,
-        folds: Folds,
-        candidates: Sequence[Mapping[str, Any]],
-        advance: Callable[[int], None] | None = None,
-    ) -> RegressionModels:
-        """Fit every candidate on the training part of every split, in one pass over the rows.
-
-        Parameters
-        ----------
-        folds : Folds
-        candidates : sequence of dicts
-            Values of `multifit_params`; what one leaves out is as on this estimator.
-        advance : callable, optional
-            Called with the number of rows read since the last call.
-
-        Returns
-        -------
-        RegressionModels
-        """
-        return solve_sparse(self, folds, penalties_of(self, candidates), advance)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = needs_host(self, None) is None
-        return tags
 
 
 class ElasticNet(_SparseRegressor):
@@ -126,7 +116,7 @@ class ElasticNet(_SparseRegressor):
         Whether b is fitted (it is not penalised) or 0.
     precompute : bool or array of shape (n_features, n_features), default=False
         False and True are the same here: moments are always used. An array makes scikit-learn do
-        the work, with host data.
+        the work, with data in CPU memory.
     max_iter : int, default=1000
         Bound on the iterations; each solves one linear system in the features with a coefficient.
         One or a few may lead to the solution, where scikit-learn's sweeps over single coefficients
@@ -139,11 +129,11 @@ class ElasticNet(_SparseRegressor):
     warm_start : bool, default=False
         Whether to start from the `coef_` of the last fit. The result is the same.
     positive : bool, default=False
-        Whether w must be non-negative; scikit-learn's solver, for host data.
+        Whether w must be non-negative; scikit-learn's solver, for data in CPU memory.
     random_state : int, RandomState instance, default=None
         Only for ``selection="random"``.
     selection : {"cyclic", "random"}, default="cyclic"
-        "random" runs scikit-learn's coordinate descent, for host data.
+        "random" runs scikit-learn's coordinate descent, for data in CPU memory.
 
     Attributes
     ----------
@@ -152,7 +142,7 @@ class ElasticNet(_SparseRegressor):
     intercept_ : float or array of shape () or (n_targets,)
         b; 0.0 without an intercept.
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
-        `coef_` on the host.
+        `coef_` in CPU memory.
     n_iter_ : int or list of n_targets ints
         Iterations; 0 where the start was the solution.
     dual_gap_ : float or array of shape (n_targets,)
@@ -186,40 +176,6 @@ class ElasticNet(_SparseRegressor):
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets are fitted one by one, as if each were alone.
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights v; only their proportions matter.
-        check_input : bool, default=True
-            Only where scikit-learn does the work; ours always checks.
-
-        Returns
-        -------
-        self : ElasticNet
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's ElasticNet rejects, and for device data with parameters
-            that need data in CPU memory. A failed fit leaves the estimator as it was.
-        MemoryError
-            If a device has no room for even small blocks of rows, or if there are more than 4096
-            features and so many have coefficients.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` was too small for `tol`.
-        """
-        return self._fit(super().fit, X, y, sample_weight, check_input)
-
 
 class Lasso(_SparseRegressor, sk.Lasso):
     r"""Linear least squares with an l1 penalty, which sets coefficients to zero.
@@ -239,7 +195,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     precompute : bool or array of shape (n_features, n_features), default=False
-        An array makes scikit-learn do the work, with host data.
+        An array makes scikit-learn do the work, with data in CPU memory.
     copy_X : bool, default=True
         Only where scikit-learn does the work.
     max_iter : int, default=1000
@@ -251,11 +207,11 @@ class Lasso(_SparseRegressor, sk.Lasso):
     warm_start : bool, default=False
         Whether to start from the `coef_` of the last fit.
     positive : bool, default=False
-        Whether w must be non-negative; scikit-learn's solver, for host data.
+        Whether w must be non-negative; scikit-learn's solver, for data in CPU memory.
     random_state : int, RandomState instance, default=None
         Only for ``selection="random"``.
     selection : {"cyclic", "random"}, default="cyclic"
-        "random" runs scikit-learn's coordinate descent, for host data.
+        "random" runs scikit-learn's coordinate descent, for data in CPU memory.
 
     Attributes
     ----------
@@ -264,7 +220,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
     intercept_ : float or array of shape () or (n_targets,)
         b; 0.0 without an intercept.
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
-        `coef_` on the host.
+        `coef_` in CPU memory.
     n_iter_ : int or list of n_targets ints
         Iterations; 0 where the start was the solution.
     dual_gap_ : float or array of shape (n_targets,)
@@ -295,29 +251,10 @@ class Lasso(_SparseRegressor, sk.Lasso):
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
-        """Fit the model; everything is as for `ElasticNet.fit`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights v; only their proportions matter.
-        check_input : bool, default=True
-            Only where scikit-learn does the work; ours always checks.
-
-        Returns
-        -------
-        self : Lasso
-        """
-        return self._fit(super().fit, X, y, sample_weight, check_input)
-
 
 def needs_host(estimator: Any, X: Any) -> str | None:
     """Why scikit-learn's own solver has to do this fit, or None where ours can."""
-    if sparse.issparse(X):
+    if is_sparse(X):
         return "sparse X"
     if estimator.positive:
         return "positive=True"

@@ -1,18 +1,13 @@
 """Ordinary least squares on the device of its data."""
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import as_array, namespace
-from gpuml._inputs.validation import unchanged_on_error
-from gpuml._sklearn import _fit_context
-from gpuml.data import Batch, Folds, whole
-from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
-from gpuml.linear_model._engines import fit_on_host, needs_host
+from gpuml._arrays import namespace
+from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
 from gpuml.linear_model._least_squares import solve_candidates
 from gpuml.linear_model._models import Models, at_home
 from gpuml.solvers.ridge import spectrum
@@ -40,7 +35,7 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
     n_jobs : int, default=None
         Only for ``positive=True`` with several targets.
     positive : bool, default=False
-        Whether W must be non-negative; scikit-learn's solver, for host data.
+        Whether W must be non-negative; scikit-learn's solver, for data in CPU memory.
 
     Attributes
     ----------
@@ -78,67 +73,17 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("fit_intercept",)
+    _instead = "positive=False"
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights w.
-
-        Returns
-        -------
-        self : LinearRegression
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's LinearRegression rejects, and for device data with
-            ``positive=True``. A failed fit leaves the estimator as it was.
-        MemoryError
-            If a device has no room for even small blocks of rows.
-        """
-        with unchanged_on_error(self):
-            X = as_array(X)
-            reason = needs_host(self, X)
-            if reason is not None:
-                fit_on_host(self, sk.LinearRegression, reason, X, y, sample_weight)
-                return self
-            batch = self.multifit_batch(X, y, sample_weight)
-            self.__dict__.update(self.multifit(whole(batch), [{}]).pick(0, None))
-        return self
-
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why our own solver does not do the work; then models are fitted one by one."""
-        return needs_host(self, X)
-
-    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
-        return multifit_batch(self, X, y, sample_weight)
-
-    def multifit(
-        self,
-        folds: Folds,
-        candidates: Sequence[Mapping[str, Any]],
-        advance: Callable[[int], None] | None = None,
-    ) -> Models:
-        """Fit every candidate on the training part of every split; as `Ridge.multifit`."""
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         return solve_candidates(
             described=describe_rows(self, folds, advance),
             alphas=np.zeros((len(candidates), 1)),
-            fit_intercept=[c.get("fit_intercept", self.fit_intercept) for c in candidates],
+            fit_intercept=self._values(candidates, "fit_intercept"),
             attributes=partial(_rank_attributes, self.tol),
             rcond=self.tol,
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = not self.positive
-        return tags
 
 
 def _rank_attributes(rcond: float, models: Models, candidate: int, split: int) -> dict[str, Any]:

@@ -1,41 +1,29 @@
 """Logistic regression on the device of its data."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, ClassVar, Self
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import linear_model as sk
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, free_bytes, is_sparse, move, namespace, to_host
-from gpuml._arrays.small_arrays import small_arrays
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_classify, is_foreign, unchanged_on_error
-from gpuml._settings.config import current_settings
-from gpuml._sklearn import StrOptions, _check_solver, _fit_context, check_same_namespace
-from gpuml.data import Batch, Folds, resident_classes, whole
-from gpuml.extending import MultifitEstimator
-from gpuml.linear_model._base import work_of_steps
+from gpuml._arrays import as_array, is_sparse, namespace, to_host
+from gpuml._sklearn import StrOptions, _check_solver, check_same_namespace
+from gpuml.data import Batch, Folds
 from gpuml.linear_model._class_models import class_attributes, class_family
 from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
-from gpuml.linear_model._engines import fit_cuml_logistic, fit_on_host
-from gpuml.linear_model._logistic_parameters import warn_if_stopped, warn_of_parameters
-from gpuml.linear_model._losses import Problem, Strength
+from gpuml.linear_model._engines import fit_cuml_logistic
+from gpuml.linear_model._glm import LossEstimator
+from gpuml.linear_model._input import class_batch
+from gpuml.linear_model._losses import Family, Strength
 from gpuml.linear_model._models import ClassModels
-from gpuml.linear_model._sparse_input import (
-    refuse_device_sparse,
-    sparse_classes_batch,
-    sparse_response,
-)
-from gpuml.solvers.loss_models import Options
-from gpuml.solvers.sparse_rows import SparseBatch
 
 NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
-HOST_SOLVERS = ("liblinear", "newton-cg", "sag")
+SKLEARN_SOLVERS = ("liblinear", "newton-cg", "sag")
 
 
-class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegression):
+class LogisticRegression(LinearClassifier, LossEstimator, sk.LogisticRegression):
     r"""Logistic regression with l2, l1, elastic-net or no penalty.
 
     For two classes it minimises, over w of shape (n_features,) and b,
@@ -83,7 +71,7 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         - "saga": the name under which scikit-learn takes any penalty. The minimum is the same, but
           found by proximal Newton steps, without randomness; `tol` is as above.
         - "qn": cuML's, on a GPU.
-        - "liblinear", "newton-cg", "sag": scikit-learn's, for host data.
+        - "liblinear", "newton-cg", "sag": scikit-learn's, for data in CPU memory.
     max_iter : int, default=100
         Bound on the passes over all rows.
     verbose : int, default=0
@@ -130,86 +118,14 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
 
     _parameter_constraints: ClassVar[dict] = {
         **sk.LogisticRegression._parameter_constraints,
-        "solver": [StrOptions({*NATIVE_SOLVERS, *HOST_SOLVERS, "qn"})],
+        "solver": [StrOptions({*NATIVE_SOLVERS, *SKLEARN_SOLVERS, "qn"})],
     }
 
     # Hyper-parameters that may differ between candidates of the same passes over the rows.
     multifit_params = ("C", "l1_ratio", "fit_intercept")
-    # `multifit` fits models of what affine steps before them make of the rows.
-    multifit_in_frames = True
-    multifit_divided = True
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels: integers, strings, bools, or floats without a fraction.
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : LogisticRegression
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's LogisticRegression rejects, and for device data with a
-            solver that needs host data. A failed fit leaves the estimator as it was.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` passes were not enough.
-        """
-        with unchanged_on_error(self), small_arrays():
-            X = as_array(X)
-            reason = needs_host(self, X)
-            if reason == CALLBACKS and not is_foreign(X):
-                with naming_columns(self, X):
-                    return super().fit(X, y, sample_weight)
-            if reason is not None:
-                refuse_device_sparse(self, X, reason, INSTEAD)
-                fit_on_host(self, sk.LogisticRegression, reason, X, y, sample_weight, INSTEAD)
-                return self
-            strength = self._strength({}, warn=True)
-            if self.solver == "qn":
-                self.__dict__.update(fit_cuml_logistic(self, X, y, sample_weight))
-                return self
-            folds = whole(self.multifit_batch(X, y, sample_weight))
-            start = self._start(folds.batch) if self.warm_start else None
-            self.__dict__.update(self._models(folds, [strength], start).pick(0, 0))
-        return self
-
-    def decision_function(self, X):
-        """Decision values ``X coef_' + intercept_``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        scores : array of shape (n_samples,) or (n_samples, n_classes)
-            In the library and on the device of X. Of two classes the second is predicted where
-            they are positive.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-            Before `fit`.
-        ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
-        """
-        if not is_sparse(X):
-            return super().decision_function(X)
-        check_is_fitted(self)
-        scores = sparse_response(self, X, self.coef_, self.intercept_)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+    _own_solvers, _sklearn_solvers = NATIVE_SOLVERS, SKLEARN_SOLVERS
+    _instead = "solver='lbfgs', 'newton-cholesky' or 'saga'"
+    _kind = ClassModels
 
     def predict_proba(self, X):
         """Probabilities of the classes, in the order of `classes_`.
@@ -248,71 +164,41 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         with np.errstate(divide="ignore"):
             return namespace(probability).log(probability)
 
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why our own solver does not do the work; then models are fitted one by one."""
-        if self.warm_start:
-            return "warm_start=True"
-        return needs_host(self, X) if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
-
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
-        if is_sparse(X):
-            batch = sparse_classes_batch(self, X, y, sample_weight)
-            _demand_two_classes(to_host(batch.classes))
-            return batch
-        X, labels, weight = check_classify(self, X, y, sample_weight)
-        _demand_two_classes(labels.host_classes)
-        return resident_classes(X, labels, weight, current_settings().device)
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        return self.multifit_joined(self.multifit_piece(X, y, sample_weight))
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """As `multifit_batch`, of some of the rows, with the classes that they have."""
-        X, labels, weight = check_classify(self, X, y, sample_weight)
-        return resident_classes(X, labels, weight, current_settings().device)
+        return class_batch(self, X, y, sample_weight)
 
     def multifit_joined(self, batch: Batch) -> Batch:
         """A piece whose classes are those of all rows."""
-        _demand_two_classes(to_host(batch.classes))
+        if batch.n_classes < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data "
+                f"contains only one class: {to_host(batch.classes)[0]!r}"
+            )
         return batch
 
-    def multifit_work(
-        self, n_rows: int, n_features: int, n_targets: int, n_models: int
-    ) -> tuple[int | None, float]:
-        """Margins and gradients of all models in every step, of which some ten are needed."""
-        return work_of_steps(n_rows, n_features, n_models)
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        if getattr(self, "_skl_callbacks", None):
+            return "callbacks, which follow every step of one model,"
+        if is_sparse(X) and self.solver == "qn":
+            return "sparse X, solver='qn'"
+        return super()._needs_sklearn(X, y)
 
-    def multifit(
-        self,
-        folds: Folds,
-        candidates: Sequence[Mapping[str, Any]],
-        advance: Callable[[int], None] | None = None,
-    ) -> Any:
-        """Fit every candidate on the training part of every split, in the same passes.
+    def _fitted_by_cuml(self, X, y, sample_weight):
+        return fit_cuml_logistic(self, X, y, sample_weight)
 
-        Parameters
-        ----------
-        folds : Folds
-        candidates : sequence of dicts
-            Values of `multifit_params`; what one leaves out is as on this estimator.
-        advance : callable, optional
-            Called with the number of rows read since the last call.
+    def _family(self, folds: Folds) -> Family:
+        return class_family(self.class_weight, folds)
 
-        Returns
-        -------
-        ClassModels
+    def _attributes(self, models, candidate, split):
+        return class_attributes(models, candidate, split)
 
-        Raises
-        ------
-        ValueError
-            If a training part lacks a class: such models know other classes than the rest.
-        """
-        strengths = [self._strength(each, warn=i == 0) for i, each in enumerate(candidates)]
-        return self._models(folds, strengths, None, advance)
-
-    def _models(self, folds, strengths, start, advance=None):
-        """All models, with a warning of those that stopped early."""
-        family = partial(class_family, self.class_weight)
-        problem = Problem(family, self._options(folds), ClassModels, class_attributes)
-        return problem.models(folds, strengths, start, advance, partial(warn_if_stopped, self))
+    def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[Strength]:
+        return [self._strength(each, warn=i == 0) for i, each in enumerate(candidates)]
 
     def _strength(self, candidate: Mapping[str, Any], *, warn: bool = False) -> Strength:
         """Penalties of a candidate, by scikit-learn's rules for its two ways of naming them."""
@@ -332,57 +218,47 @@ class LogisticRegression(LinearClassifier, MultifitEstimator, sk.LogisticRegress
         inverse = 0.0 if name is None else 1.0 / C
         return Strength((1.0 - share) * inverse, share * inverse, bool(params["fit_intercept"]))
 
-    def _options(self, folds: Folds) -> Options:
-        settings = current_settings()
-        memory = settings.solver_bytes or free_bytes(folds.batch.work) // 4
-        return Options(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            newton=self.solver == "newton-cholesky",
-            memory=memory,
-            block_bytes=settings.block_bytes,
+
+def warn_of_parameters(estimator: Any, name: str | None) -> None:
+    """Warn where scikit-learn does: of what is deprecated, or contradicts itself.
+
+    Parameters
+    ----------
+    estimator : LogisticRegression
+    name : {"l1", "l2", "elasticnet"} or None
+        The penalty that its parameters amount to.
+    """
+    if estimator.penalty == "deprecated":
+        if estimator.l1_ratio is None:
+            warn("'l1_ratio=None' was deprecated in version 1.8; use 0 <= l1_ratio <= 1.")
+    else:
+        warn(
+            "'penalty' was deprecated in version 1.8 of scikit-learn and will be removed in "
+            "1.10. Use l1_ratio (0 for 'l2', 1 for 'l1') and C=np.inf (for None)."
         )
-
-    def _start(self, batch: Batch) -> Any:
-        """Coefficients (1, 1, k, q) of the last fit, or None."""
-        if getattr(self, "coef_", None) is None:
-            return None
-        k = 1 if batch.n_classes == 2 else batch.n_classes
-        coef, intercept = (move(as_array(a), batch.work) for a in (self.coef_, self.intercept_))
-        n_features = batch.n_columns if isinstance(batch, SparseBatch) else batch.n_features
-        if tuple(coef.shape) != (k, n_features):
-            raise ValueError(
-                f"Initialization coef is of shape {tuple(coef.shape)}, expected shape "
-                f"{(k, n_features)}: warm_start needs the features and classes of the last fit."
-            )
-        xp = batch.work.xp
-        if isinstance(batch, SparseBatch) and batch.columns is not None:
-            coef = xp.take(coef, batch.columns, axis=1)
-        W = xp.concat([coef, xp.reshape(intercept, (-1, 1))], axis=1)
-        return xp.astype(W, xp.float64)[None, None, ...]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = self.solver in NATIVE_SOLVERS
-        return tags
-
-
-CALLBACKS = "callbacks, which follow every step of one model,"
-INSTEAD = "solver='lbfgs', 'newton-cholesky' or 'saga'"
-
-
-def _demand_two_classes(classes: np.ndarray) -> None:
-    if len(classes) < 2:
-        raise ValueError(
-            "This solver needs samples of at least 2 classes in the data, but the data "
-            f"contains only one class: {classes[0]!r}"
+    between = estimator.l1_ratio is not None and 0 < estimator.l1_ratio < 1
+    if name not in ("elasticnet",) and between:
+        warn(
+            f"l1_ratio parameter is only used when penalty is 'elasticnet'. Got (penalty={name})",
+            UserWarning,
+        )
+    if (estimator.penalty == "l2" and estimator.l1_ratio != 0) or (
+        estimator.penalty == "l1" and estimator.l1_ratio != 1
+    ):
+        warn(
+            f"Inconsistent values: penalty={estimator.penalty} with l1_ratio={estimator.l1_ratio}. "
+            "penalty is deprecated. Please use l1_ratio only.",
+            UserWarning,
+        )
+    if estimator.penalty is None and estimator.C != 1.0:
+        warn("Setting penalty=None will ignore the C and l1_ratio parameters", UserWarning)
+    if estimator.n_jobs is not None:
+        warn(
+            "'n_jobs' has no effect since 1.8 and will be removed in 1.10. You provided "
+            f"'n_jobs={estimator.n_jobs}', please leave it unspecified."
         )
 
 
-def needs_host(estimator: Any, X: Any) -> str | None:
-    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
-    if getattr(estimator, "_skl_callbacks", None):
-        return CALLBACKS
-    if is_sparse(X) and estimator.solver == "qn":
-        return "sparse X, solver='qn'"
-    return f"solver={estimator.solver!r}" if estimator.solver in HOST_SOLVERS else None
+def warn(text: str, category: type[Warning] = FutureWarning) -> None:
+    """A warning of who called for a fit."""
+    warnings.warn(text, category, stacklevel=4)

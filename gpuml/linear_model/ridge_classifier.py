@@ -1,9 +1,7 @@
 """Ridge regression on the indicators of classes."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -11,32 +9,21 @@ from sklearn import linear_model as sk
 from sklearn.preprocessing import LabelBinarizer
 
 from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
-from gpuml._inputs.validation import check_classify, unchanged_on_error
-from gpuml._settings.config import current_settings
-from gpuml._sklearn import StrOptions, _fit_context
-from gpuml.data import (
-    Batch,
-    Folds,
-    Partition,
-    resident_classes,
-    row_indices,
-    take,
-    whole,
-)
-from gpuml.linear_model._base import OnePass
+from gpuml._sklearn import StrOptions
+from gpuml.data import Batch, Folds, Partition, row_indices, take, whole
 from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
-from gpuml.linear_model._cross_validation import host_targets
-from gpuml.linear_model._engines import CUML_SOLVERS, HOST_SOLVERS, fit_cuml_ridge, needs_host
-from gpuml.linear_model._models import ClassModels, Models
-from gpuml.linear_model.ridge import NATIVE_SOLVERS, Ridge
+from gpuml.linear_model._engines import CUML_SOLVERS
+from gpuml.linear_model._input import class_batch
+from gpuml.linear_model._models import ClassModels
+from gpuml.linear_model.ridge import NATIVE_SOLVERS, SKLEARN_SOLVERS, RidgeEstimator
 from gpuml.resampling.stand_ins import check_weights
 
 # Moments of the atoms of all classes may take so much; with more, models are fitted one by one.
 CLASS_MOMENT_BYTES = 2**30
 
 
-class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
+class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     r"""Classifier by least squares on indicators of the classes, with an l2 penalty.
 
     For two classes it minimises, over w of shape (n_features,) and b,
@@ -71,9 +58,9 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
     solver : str, default="auto"
         As for `Ridge`: "auto", "cholesky" and "svd" are ours; "eig", "lsmr" and "cuml-svd" are
         cuML's, on a GPU; "lsqr", "sparse_cg", "sag", "saga" and "lbfgs" are scikit-learn's, for
-        host data.
+        data in CPU memory.
     positive : bool, default=False
-        Whether coefficients must be non-negative; scikit-learn's solver, for host data.
+        Whether coefficients must be non-negative; scikit-learn's solver, for data in CPU memory.
     random_state : int, RandomState instance, default=None
         Only for "sag" and "saga".
 
@@ -103,7 +90,7 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
     Notes
     -----
     A target with several labels per row, shape (n_samples, n_outputs), makes scikit-learn do the
-    work, with host data.
+    work, with data in CPU memory.
 
     References
     ----------
@@ -124,51 +111,11 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **sk.RidgeClassifier._parameter_constraints,
-        "solver": [StrOptions({*NATIVE_SOLVERS, *HOST_SOLVERS, *CUML_SOLVERS})],
+        "solver": [StrOptions({*NATIVE_SOLVERS, *SKLEARN_SOLVERS, *CUML_SOLVERS})],
     }
 
-    # Hyper-parameters that may differ between candidates of one pass over the rows.
-    multifit_params = ("alpha", "fit_intercept")
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Labels: integers, strings, bools, or floats without a fraction.
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : RidgeClassifier
-
-        Raises
-        ------
-        ValueError
-            For input that scikit-learn's RidgeClassifier rejects, and for device data with a solver
-            or target that needs host data. A failed fit leaves the estimator as it was.
-        MemoryError
-            If a device has no room for even small blocks of rows.
-        """
-        with unchanged_on_error(self):
-            X, y = as_array(X), as_array(y)
-            reason = "several labels per row" if _is_table(y) else needs_host(self, X)
-            if reason is not None:
-                with host_targets(self, reason, X, y, sample_weight) as (y, weight):
-                    super().fit(X, y, weight)
-                fitted = self.__dict__
-                fitted["n_iter_"] = 1 if fitted["n_iter_"] is None else fitted["n_iter_"]
-                fitted.pop("status_", None)  # of a fit by us
-                return self
-            folds = whole(self.multifit_batch(X, y, sample_weight))
-            fitted = self._fit_cuml(folds) if self.solver in CUML_SOLVERS else self._fit(folds)
-            self.__dict__.pop("_label_binarizer", None)  # of a fit by scikit-learn
-            self.__dict__.update(fitted)
-        return self
+    _kind = ClassModels
+    _of_sklearn = ("_label_binarizer",)
 
     def predict(self, X):
         """The class of largest decision value, or each label whose value is positive.
@@ -187,9 +134,8 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
             return sk.RidgeClassifier.predict(self, X)
         return super().predict(X)
 
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why our own solver does not do the work; then models are fitted one by one."""
-        return needs_host(self, X) if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        return "several labels per row" if _is_table(as_array(y)) else super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on.
@@ -200,53 +146,24 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """As `multifit_batch`, of some of the rows, with the classes that they have."""
-        X, labels, weight = check_classify(self, X, y, sample_weight)
-        return resident_classes(X, labels, weight, current_settings().device)
+        return class_batch(self, X, y, sample_weight)
 
     def multifit_joined(self, batch: Batch) -> Batch:
         """A piece whose classes are those of all rows."""
         return replace(batch, y=_indicators(batch), y_is_flat=False)
 
-    def multifit(
-        self,
-        folds: Folds,
-        candidates: Sequence[Mapping[str, Any]],
-        advance: Callable[[int], None] | None = None,
-    ) -> ClassModels:
-        """Fit every candidate on the training part of every split, in one pass over the rows.
-
-        Parameters
-        ----------
-        folds : Folds
-        candidates : sequence of dicts
-            Values of `multifit_params`; what one leaves out is as on this estimator.
-        advance : callable, optional
-            Called with the number of rows read since the last call.
-
-        Returns
-        -------
-        ClassModels
-
-        Raises
-        ------
-        ValueError
-            If a training part lacks a class: such models know other classes than the rest.
-        """
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         weighted = _with_class_weights(folds, self.class_weight)
-        ridge = Ridge(self.alpha, fit_intercept=self.fit_intercept, solver=self.solver)
-        models = ridge.multifit(weighted, candidates, advance)
-        attributes = partial(_with_classes, models.attributes)
-        return ClassModels(**{**vars(models), "attributes": attributes})
+        return super().multifit(weighted, candidates, advance)
 
-    def _fit(self, folds):
-        return self.multifit(folds, [{}]).pick(0, 0)
-
-    def _fit_cuml(self, folds):
+    def _fitted_by_cuml(self, X, y, sample_weight):
+        folds = whole(self.multifit_batch(X, y, sample_weight))
         batch = _with_class_weights(folds, self.class_weight).batch
         X, y, weight = (move(a, batch.home) for a in (batch.X, batch.y, batch.weight))
         # cuML's models for one target have one axis.
         y = y[:, 0] if y.shape[1] == 1 else y
-        fitted = fit_cuml_ridge(self, X, y, weight)
+        fitted = super()._fitted_by_cuml(X, y, weight)
         if self.fit_intercept:
             fitted["intercept_"] = batch.home.xp.reshape(
                 batch.home.xp.asarray(fitted["intercept_"], dtype=X.dtype), (-1,)
@@ -259,16 +176,6 @@ class RidgeClassifier(LinearClassifier, OnePass, sk.RidgeClassifier):
             classes = to_host(self.classes_)  # which scikit-learn's `predict` asks of this
             state["_label_binarizer"] = LabelBinarizer(neg_label=-1).fit(classes)
         return state
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = self.solver in NATIVE_SOLVERS and not self.positive
-        return tags
-
-
-def _with_classes(attributes, models: Models, candidate: int, split: int) -> dict[str, Any]:
-    classes = models.folds.batch.classes
-    return {**attributes(models, candidate, split), "classes_": classes}
 
 
 def _is_table(y: Any) -> bool:
