@@ -7,7 +7,7 @@ joins the pass of the model behind it. Every member has a default here or says t
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.base import clone
 
@@ -41,44 +41,50 @@ ALIKE = 0.85
 # ---------------------------------------------------------------- models of a group
 
 
-class Stack(Protocol):
-    """All models of a group, on the compute device, and the passes over the rows they took."""
+class Stack:
+    """All models of a group, on the compute device.
 
-    @property
-    def n_candidates(self) -> int:
-        """Candidates that it has models of."""
+    Attributes
+    ----------
+    n_candidates : int
+        Candidates that it has models of.
+    n_passes : int
+        Passes over the rows that they took.
+    """
 
-    @property
-    def n_passes(self) -> int:
-        """Passes over the rows."""
+    n_candidates: Any
+    n_passes: Any
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
+        raise NotImplementedError(f"{type(self).__name__} defines no pick.")
 
 
-@runtime_checkable
-class RegressionStack(Stack, Protocol):
+class RegressionStack(Stack):
     """A stack of models that predict numbers."""
 
     def predict(self, X: "Array", split: int, candidates: slice) -> "Array":
         """Predictions (C, m) or (C, m, t) of some candidates of one split for rows X (m, p)."""
+        raise NotImplementedError(f"{type(self).__name__} defines no predict.")
 
     def residual_moments(self, part: str) -> "tuple[ResidualMoments, Array] | None":
         """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
 
         None where they are not to be had without predictions.
         """
+        return None
 
 
-@runtime_checkable
-class ClassStack(Stack, Protocol):
+class ClassStack(Stack):
     """A stack of classifiers of the classes of its batch."""
 
     def decision(self, X: "Array", split: int, candidates: slice) -> "Array":
         """Decision values for rows X (m, p): (C, m) for two classes, (C, m, k) for more."""
+        raise NotImplementedError(f"{type(self).__name__} defines no decision.")
 
     def probability(self, decision: "Array") -> "Array | None":
         """Probabilities (C, m, k) of such decision values; None for models that have none."""
+        return None
 
 
 # ---------------------------------------------------------------- base classes
@@ -112,8 +118,8 @@ class Extension:
     def computes_on_gpu(self) -> bool | None:
         """Whether `fit` takes CuPy arrays and is faster on a GPU, with these parameters.
 
-        Then host rows are brought there once for all fits of a search that are made one by one.
-        None leaves it to what is known of the class: gpuml's and cuML's do, others do not.
+        Then rows in CPU memory are brought there once for all fits of a search that are made one by
+        one. None leaves it to what is known of the class: gpuml's and cuML's do, others do not.
         """
         return None
 
@@ -139,7 +145,7 @@ class MultifitEstimator(Extension):
         (`folds.frame`), so that a pipeline with such steps is fitted at once.
     multifit_divided : bool
         Whether `multifit` reads rows by sums only, so that they may stay divided over the workers
-        of a cluster, or other holders. Otherwise it is given all rows in one place.
+        of a cluster, or otherwise. If not, it is given all rows in one place.
     """
 
     multifit_params: Sequence[str] = ()
@@ -182,7 +188,7 @@ class MultifitEstimator(Extension):
         return self.multifit_batch(X, y, sample_weight)
 
     def multifit_joined(self, batch: Batch) -> Batch:
-        """A piece as one of all rows: once what all pieces have in common is known, as classes."""
+        """A block as one of all rows: once what all blocks have in common is known, as classes."""
         return batch
 
     def multifit_rows(self, folds: Folds) -> int | None:

@@ -139,7 +139,7 @@ OF_GPUML = (
     *("gpuml.model_selection.search",),
     # Adaptive searches: rounds, and models that learn call by call.
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),
-    *("gpuml.model_selection.lessons", "gpuml.model_selection.row_blocks"),
+    *("gpuml.model_selection.trainers", "gpuml.model_selection.row_blocks"),
     *("gpuml.model_selection.training",),
     # Leading singular vectors of matrices that are read in blocks.
     *("gpuml.reading.sources", "gpuml.reading.chunked", "gpuml.solvers.compressed"),

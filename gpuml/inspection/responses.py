@@ -54,7 +54,7 @@ class _Model:
 
 
 class _FromDevice:
-    """Of a display that brings labels, weights and answers to the host, and X never."""
+    """Of a display that brings labels, weights and answers to CPU memory, and X never."""
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Any:

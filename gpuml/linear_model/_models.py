@@ -12,6 +12,7 @@ from gpuml._arrays.ops import EPS
 from gpuml.data import Batch, Folds, count_rows
 from gpuml.designs._sparse_ops import spread_columns, times
 from gpuml.designs.sparse import float64_matrix
+from gpuml.extending import ClassStack, RegressionStack, Stack
 from gpuml.linear_model._classifier import softmax, two_class_probability
 from gpuml.losses import Loss
 from gpuml.metrics.residuals import ResidualMoments
@@ -95,7 +96,7 @@ class Responses:
 
 
 @dataclass(frozen=True)
-class Models:
+class Models(Stack):
     """What `multifit` of a linear estimator returns: `RegressionModels` or `ClassModels`.
 
     Attributes
@@ -195,7 +196,7 @@ class Models:
         return batch.rows(X) if isinstance(batch, SparseBatch) else X
 
 
-class RegressionModels(Models):
+class RegressionModels(Models, RegressionStack):
     """Models of numbers."""
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
@@ -223,7 +224,7 @@ class RegressionModels(Models):
         return _residual_moments(self.described, coef, intercept, part)
 
 
-class ClassModels(Models):
+class ClassModels(Models, ClassStack):
     """Models of the classes of their batch."""
 
     flat = False

@@ -49,7 +49,7 @@ def search_html(search: Any, diagram: str) -> str:
 
 
 def _shows_html():
-    """Whether whoever asked can show HTML: IPython asks in a terminal too."""
+    """Whether HTML can be shown: IPython asks in a terminal too."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is None or "text/html" in shell.display_formatter.active_types

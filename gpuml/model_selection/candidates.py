@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -87,7 +87,9 @@ class Step:
         return words_of_reasons(self.reasons, self.n_fits, self.why)
 
     def __str__(self):
-        passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
+        passes = "passes as needed"
+        if self.n_passes is not None:
+            passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
         return f"{number(self.n_fits, 'fit')} in {passes} on {self.place} ({self.why})"
 
 
@@ -202,9 +204,7 @@ def steps_of(
         ways.setdefault(made.way, []).append(made)
         if made.raised:
             raised.setdefault(made.raised, []).append(failed(result, error_score))
-    for text, failures in raised.items():
-        if not any(failures):
-            warn_unrepeated(text)
+    _warn_unrepeated(raised)
     return tuple(_step(way, each, place, route, by_task) for way, each in ways.items())
 
 
@@ -239,13 +239,12 @@ def tell_unrepeated(
         Of each candidate on all splits.
     error_score : "raise" or number
     """
-    by_text: dict[str, list[int]] = {}
+    raised: dict[str, list[bool]] = {}
     for position, refusal in refused.items():
         if refusal.raised:
-            by_text.setdefault(refusal.reason, []).append(position)
-    for text, positions in by_text.items():
-        if not any(failed(r, error_score) for position in positions for r in results[position]):
-            warn_unrepeated(text)
+            failures = raised.setdefault(refusal.reason, [])
+            failures += [failed(result, error_score) for result in results[position]]
+    _warn_unrepeated(raised)
 
 
 def failed(result: Mapping[str, Any], error_score: Any) -> bool:
@@ -257,18 +256,51 @@ def failed(result: Mapping[str, Any], error_score: Any) -> bool:
     )
 
 
-def warn_unrepeated(text: str) -> None:
-    """Say that fitting together failed where no fit by itself did."""
-    warnings.warn(
-        f"Fitting all candidates together raised {text.rstrip('.')}. None of them raises it by "
-        "itself: they are fitted one by one, which takes longer.",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+def _warn_unrepeated(raised: Mapping[str, Sequence[bool]]) -> None:
+    """Say which errors were of fitting together only: by text, which fits by themselves failed."""
+    for text, failures in raised.items():
+        if not any(failures):
+            warnings.warn(
+                f"Fitting all candidates together raised {text.rstrip('.')}. None of them raises "
+                "it by itself: they are fitted one by one, which takes longer.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def total(values: Iterable) -> Any:
+    """The sum of some values; None where one of them is None."""
+    values = list(values)
+    return None if None in values else sum(values)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Stepwise:
+    """What was done, or is going to be, step by step."""
+
+    steps: tuple[Any, ...]
+
+    @property
+    def n_fits(self) -> int:
+        """Models that are fitted, the refit not counted."""
+        return total(step.n_fits for step in self.steps)
+
+    @property
+    def n_passes(self) -> Any:
+        """Passes over the rows; a fit of one model on its own counts as one.
+
+        None before the fits where that depends on what is found in the rows.
+        """
+        return total(step.n_passes for step in self.steps)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why fits are not all made at once, a sentence for each step of which that is so."""
+        return tuple(filter(None, (step.told for step in self.steps)))
+
+
+@dataclass(frozen=True)
+class Plan(Stepwise):
     """How a search was carried out.
 
     Attributes
@@ -277,34 +309,18 @@ class Plan:
     seconds : float or None
         How long `fit` took, the refit included.
     bytes_to_device, bytes_to_host : int or None
-        Bytes that gpuml moved between the host and devices in this process during `fit`; None
+        Bytes that gpuml moved between CPU memory and devices in this process during `fit`; None
         where other processes did the work.
     """
 
-    steps: tuple[Step, ...]
     seconds: float | None = field(default=None, compare=False)
     bytes_to_device: int | None = field(default=None, compare=False)
     bytes_to_host: int | None = field(default=None, compare=False)
 
     @property
-    def n_fits(self) -> int:
-        """Models fitted, the refit not counted."""
-        return sum(step.n_fits for step in self.steps)
-
-    @property
-    def n_passes(self) -> int:
-        """Passes over the rows; a fit of one model on its own counts as one."""
-        return sum(step.n_passes for step in self.steps)
-
-    @property
     def place(self) -> str:
         """Where the rows were worked on, such as "numpy:cpu"."""
         return ", ".join(dict.fromkeys(step.place for step in self.steps))
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why fits were not all made at once, a sentence for each step of which that is so."""
-        return tuple(filter(None, (step.told for step in self.steps)))
 
     def __str__(self):
         return "\n".join(["; ".join(str(step) for step in self.steps), *self.reasons])

@@ -1,4 +1,4 @@
-"""Fits, and evaluation of candidates, on rows that several holders have."""
+"""Fits, and evaluation of candidates, on rows that are divided."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ class DividedEvaluator(Evaluator):
     ----------
     job : Job
     faults : tuple of exception types, default=()
-        Errors of those who have the rows, which are no candidate's.
+        Errors of what has the rows, which are no candidate's.
     """
 
     def __init__(self, job: Job, faults: tuple[type[Exception], ...] = ()):

@@ -78,7 +78,7 @@ def grow(estimators: Sequence[Any], fit: Callable[[Any], Any]) -> Iterator[tuple
         if target > size:
             grown.set_params(n_estimators=target, warm_start=True)
             fit(grown)
-            # As the user gave it, for whoever looks.
+            # As the user gave it, for those who look at it.
             grown.set_params(warm_start=False)
             size = target
         yield position, grown

@@ -51,7 +51,7 @@ from gpuml.resampling.split import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
 Results = list[dict[str, Any]]
-# What parameters and rows are refused with, if not with an error of somebody's own.
+# What parameters and rows are refused with, if not with an error of another kind.
 REFUSALS = ValueError, TypeError, ArithmeticError
 
 
@@ -251,6 +251,11 @@ class Evaluator:
                 check_weights(folds)
                 with self._bar(estimator.multifit_rows(folds), len(group.varying)) as bar:
                     stack = estimator.multifit(folds, group.varying, bar.advance)
+                if not isinstance(stack, Stack):
+                    raise TypeError(
+                        f"multifit of {type(estimator).__name__} gives {type(stack).__name__}: "
+                        "derive that from RegressionStack or ClassStack of gpuml.extending"
+                    )
                 return stack, folds, refused.reasons
             except UnfittableSplits as error:
                 self._refuse(refused, error)

@@ -29,7 +29,7 @@ from gpuml._sklearn import _num_samples
 from gpuml.data import Split
 from gpuml.extending import MultifitEstimator
 from gpuml.model_selection._html import STYLE, plan_rows
-from gpuml.model_selection.candidates import ALONE, number, words_of_reasons
+from gpuml.model_selection.candidates import ALONE, Step, Stepwise, total
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.residence import all_estimators, configured, device_for
 from gpuml.model_selection.route import AtOnce, OneByOne, Route, route
@@ -75,7 +75,7 @@ class Outlook:
     place : str or None
         In words for a plan; None is found from the rows.
     speed : Speed or None
-        Of one who works; None is measured here.
+        Of one worker; None is measured here.
     at_once, alone : int
         How many work side by side on a group, and on fits one by one.
     why : str
@@ -90,51 +90,25 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Expected:
-    """A part of what a search is going to do.
+class Expected(Step):
+    """A part of what a search is going to do: a step, and what it is going to cost.
 
-    Attributes
-    ----------
-    n_fits : int
-    n_passes : int or None
-        Over the rows; None where that depends on what is found in them.
-    place, why : str
-        As of a step of `Plan`.
-    reasons : tuple of str
-        What is in the way of fitting all candidates at once.
-    n_bytes : int or None
-        That fits and scores read, all passes counted.
-    seconds : float or None
-        Estimated for the fits; None where nobody knows what a fit costs.
+    Passes are None where their number depends on what is found in the rows, bytes and seconds where
+    nobody knows. Bytes are those that fits and scores read, all passes counted.
     """
 
-    n_fits: int
-    n_passes: int | None
-    place: str
-    why: str
-    reasons: tuple[str, ...]
-    n_bytes: int | None
-    seconds: float | None
-
-    @property
-    def told(self) -> str:
-        """Why its fits are not all made at once, and how they are; "" where they are."""
-        return words_of_reasons(self.reasons, self.n_fits, self.why)
+    n_passes: int | None  # type: ignore[assignment]
+    n_bytes: int | None = field(default=None, kw_only=True)
+    seconds: float | None = field(default=None, kw_only=True)
 
     def __str__(self):
-        n_passes = "passes as needed"
-        if self.n_passes is not None:
-            n_passes = f"{self.n_passes} pass" + ("" if self.n_passes == 1 else "es")
         read = "" if self.n_bytes is None else f", {format_bytes(self.n_bytes)} read"
         took = "unknown" if self.seconds is None else f"about {_seconds(self.seconds)}"
-        return (
-            f"{number(self.n_fits, 'fit')} in {n_passes} on {self.place} ({self.why}){read}, "
-            f"time {took}"
-        )
+        return f"{super().__str__()}{read}, time {took}"
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Stepwise):
     """What a search is going to do; nothing was fitted for it.
 
     Attributes
@@ -144,33 +118,17 @@ class Explanation:
         Floating-point operations a second that estimates rest on, as measured.
     """
 
-    steps: tuple[Expected, ...]
     rates: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def n_fits(self) -> int:
-        """Models to be fitted, the refit not counted."""
-        return sum(step.n_fits for step in self.steps)
-
-    @property
-    def n_passes(self) -> int | None:
-        """Passes over the rows; None where that depends on what is found in them."""
-        return _sum(step.n_passes for step in self.steps)
 
     @property
     def n_bytes(self) -> int | None:
         """Bytes that fits and scores read; None where nobody knows."""
-        return _sum(step.n_bytes for step in self.steps)
+        return total(step.n_bytes for step in self.steps)
 
     @property
     def seconds(self) -> float | None:
         """An estimate for the fits; None where nobody knows what one of them costs."""
-        return _sum(step.seconds for step in self.steps)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why fits are not all made at once, a sentence for each step of which that is so."""
-        return tuple(filter(None, (step.told for step in self.steps)))
+        return total(step.seconds for step in self.steps)
 
     def __str__(self):
         lines = ["Nothing was fitted yet.", *map(str, self.steps), *self.reasons]
@@ -289,7 +247,8 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
         speed = outlook.speed or speed_of(str(place), place)
         rates[words] = speed.flops
         seconds = speed.seconds(n_flops, n_calls, n_clones) / max(1, min(n_side, n_fits))
-    return Expected(n_fits, n_passes, words, why, reasons, n_bytes, seconds)
+    cost = {"n_bytes": n_bytes, "seconds": seconds}
+    return Expected(n_fits, n_passes, words, why, reasons, **cost)
 
 
 class _Small(BaseEstimator):
@@ -353,11 +312,6 @@ def _size_of(X):
 def _n_columns(x):
     shape: Any = getattr(x, "shape", ())
     return shape[1] if len(shape) > 1 else 1
-
-
-def _sum(values):
-    values = list(values)
-    return None if None in values else sum(values)
 
 
 def _seconds(seconds):

@@ -1,6 +1,6 @@
 """Fits of candidates on one split after the other, where they are not all fitted at once.
 
-Whoever divides candidates over workers cuts between `families`.
+Where candidates are divided over workers, the cuts are between `families`.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence

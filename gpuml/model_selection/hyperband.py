@@ -24,17 +24,21 @@ from gpuml._sklearn import (
     _num_samples,
     _warn_or_raise_about_fit_failures,
 )
-from gpuml.model_selection.brackets import BracketRun, or_least, plan_brackets
+from gpuml.model_selection.brackets import (
+    BracketRun,
+    described,
+    or_least,
+    plan_brackets,
+    results_of,
+)
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Expected, Explanation
-from gpuml.model_selection.hyperband_results import described, results_of
-from gpuml.model_selection.lessons import CallByCall, Lesson, with_classes
 from gpuml.model_selection.one_by_one import Task, check_error_score
 from gpuml.model_selection.residence import place_name
-from gpuml.model_selection.resources import MoreOfAResource
 from gpuml.model_selection.row_blocks import RowBlocks, even_bounds
 from gpuml.model_selection.search import OnePassSearch, check_y_is_given, given_params
+from gpuml.model_selection.trainers import CallByCall, Lesson, MoreOfAResource, with_classes
 from gpuml.model_selection.training import Trainer, train
 
 CALLS = "partial_fit"
@@ -264,7 +268,7 @@ class HyperbandSearchCV(OnePassSearch):
         reasons = (f"{why}, and only the best of them go on",)
         place = place_name(X) if self._works_here() else "the workers"
         n_models = self.metadata["n_models"]
-        return Explanation((Expected(n_models, None, place, why, reasons, None, None),))
+        return Explanation((Expected(n_models, None, place, why, reasons),))
 
     def _fit(self, X, y, params) -> Self:
         scorer, _ = self._get_scorers()
@@ -288,7 +292,7 @@ class HyperbandSearchCV(OnePassSearch):
     def _task(self, scorer, params):
         check_error_score(self.error_score)
         routed = self._get_routed_params_for_fit(params)
-        # Without routing, parameters of fits are under this name whoever gets them.
+        # Without routing, parameters of fits are under this name, whatever gets them.
         fit_params = routed.estimator.get(self._method()) or routed.estimator.get("fit") or {}
         return Task(
             scorer=scorer,

@@ -31,7 +31,7 @@ class Layout:
     Attributes
     ----------
     order : integer array (n,) or None
-        Which row comes where, on the host or on a device. None where the rows lie like this.
+        Which row comes where, in CPU memory or on a device. None where the rows lie like this.
     bounds : list of int, k + 1 of them
         Fold i, which split i holds out, is the rows from ``bounds[i]`` to ``bounds[i + 1]``.
     """
@@ -88,7 +88,7 @@ def find_layout(splits: Sequence[AnySplit], n_rows: int) -> Layout | None:
     """The layout of splits that hold out every row once and train on all others.
 
     None for other splits, and for those that name training rows in an order of their own. Labels
-    of folds are sorted where they are; index arrays, which splitters make on the host, are looked
+    of folds are sorted where they are; index arrays, which splitters make in CPU memory, are looked
     at there.
     """
     if len(splits) < 2:
@@ -116,8 +116,8 @@ def _of_rows(splits: list[Split], n_rows: int) -> Layout | None:
         return None
     fold_of = np.full(n_rows, -1)
     for fold, split in enumerate(splits):
-        for piece in _pieces(split.test):
-            fold_of[piece] = fold
+        for run in _runs(split.test):
+            fold_of[run] = fold
     # As many rows as there are, and none left out: so none is held out twice either.
     if (fold_of < 0).any():
         return None
@@ -133,24 +133,24 @@ def _of_rows(splits: list[Split], n_rows: int) -> Layout | None:
 def _trains_on_the_rest(split, fold, fold_of):
     """Whether a split, of whose sizes this is known, trains on rising rows of other folds."""
     last = -1
-    for piece in _pieces(split.train):
-        first, end, rises = _span(piece)
-        if first <= last or not rises or (fold_of[piece] == fold).any():
+    for run in _runs(split.train):
+        first, end, rises = _span(run)
+        if first <= last or not rises or (fold_of[run] == fold).any():
             return False
         last = end
     return True
 
 
-def _span(piece):
-    if isinstance(piece, slice):
-        return piece.start, piece.stop - 1, True
-    return piece[0], piece[-1], bool((np.diff(piece) > 0).all())
+def _span(run):
+    if isinstance(run, slice):
+        return run.start, run.stop - 1, True
+    return run[0], run[-1], bool((np.diff(run) > 0).all())
 
 
-def _pieces(rows):
+def _runs(rows):
     """Parts of rows that NumPy can index by; those without a row left out."""
-    pieces = rows if isinstance(rows, tuple) else (rows,)
-    return [piece for piece in pieces if count_rows(piece)]
+    runs = rows if isinstance(rows, tuple) else (rows,)
+    return [run for run in runs if count_rows(run)]
 
 
 def _short(order):

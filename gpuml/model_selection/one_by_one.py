@@ -142,7 +142,7 @@ class _Part:
         return rows_of(x, self._near(place_of(x) if is_foreign(x) else HOST), shared=shared)
 
     def indices(self) -> np.ndarray:
-        """The rows as an index array on the host."""
+        """The rows as an index array in CPU memory."""
         return row_indices(self._near(HOST))
 
     def _near(self, place):

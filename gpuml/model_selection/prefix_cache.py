@@ -51,7 +51,7 @@ class PrefixCache:
     Parameters
     ----------
     limit : int or None, default=None
-        Bytes to keep on each device and on the host. None is a quarter of the memory that is free
+        Bytes to keep on each device and in CPU memory. None is a quarter of the memory that is free
         there when the first rows are put. Rows larger than the limit are not kept at all.
     """
 
@@ -146,7 +146,7 @@ def _parts(rows):
     return [part for name in names if is_array(part := getattr(rows, name, None))]
 
 
-# ---------------------------------------------------------------- to the host and back
+# ---------------------------------------------------------------- to CPU memory and back
 
 
 def _park(x: Array) -> _Parked:
@@ -177,7 +177,7 @@ def _bring_back(parked: _Parked) -> Array:
         with cupy.cuda.Device(place.device.id):
             out = cupy.empty(host.shape, host.dtype, order=_order(host))
             out.set(host)
-            # The host buffer goes back to its pool as soon as this returns.
+            # The buffer in CPU memory goes back to its pool as soon as this returns.
             cupy.cuda.get_current_stream().synchronize()
         return out
     if place.kind == "torch":

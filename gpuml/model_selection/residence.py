@@ -2,7 +2,7 @@
 
 Rows move at most once for all fits of a search, and only where this helps:
 
-* Rows on a device stay there. For an estimator that reads host arrays only, they come to the host.
+* Rows on a device stay there. An estimator that reads NumPy arrays only gets them in CPU memory.
 * Rows in CPU memory go to the GPU for an estimator that computes there and takes CuPy arrays, if
   the settings and the size of X say so (as for `gpuml.set_config`). Tables with names of columns
   stay as they are, so that the estimator sees the names; so do rows that joblib is going to send
@@ -181,7 +181,7 @@ def reads_host_only(estimator: Any) -> bool:
 
     scikit-learn's own do (those whose `fit` is defined there), but where their tags promise
     support of other array libraries and ``array_api_dispatch`` is on. A pipeline, a search or
-    another estimator around estimators does if one of those does. Of anybody else's it is not
+    another estimator around estimators does if one of those does. Of others it is not
     assumed.
     """
     return any(map(_itself_reads_host_only, all_estimators(estimator)))
@@ -196,11 +196,11 @@ def _itself_reads_host_only(estimator):
 
 
 def computes_on_gpu(estimator: Any) -> bool:
-    """Whether an estimator would bring host rows to the GPU itself, and takes CuPy arrays.
+    """Whether an estimator would bring rows in CPU memory to the GPU itself, and takes CuPy arrays.
 
     cuML's and gpuml's do, and xgboost's with ``device="cuda"``; of estimators around estimators,
     those around nothing else. (LightGBM computes on a GPU too, but takes no CuPy arrays.) Not those
-    with a step whose output only the host has a use for, or with a user's function, which may know
+    with a step whose output is of use in CPU memory only, or with a user's function, which may know
     NumPy only.
     """
     return all(map(_itself_computes_on_gpu, all_estimators(estimator)))
@@ -271,7 +271,7 @@ def _root(thing):
 
 
 def device_for(estimator: Any, X: Any) -> Place | None:
-    """The GPU where host rows are worth being brought to it for an estimator, else None."""
+    """The GPU that rows in CPU memory are worth being brought to for an estimator, else None."""
     setting = current_settings().device
     numbers = is_numpy(X) and X.ndim == 2 and X.dtype.kind in "fiub"
     if setting == "cpu" or not numbers or not computes_on_gpu(estimator) or _fits_are_sent_away():
@@ -387,7 +387,7 @@ _INHERITED = {
 class _OwnScore(_PassthroughScorer):
     """An estimator's own `score`, of arrays of any library.
 
-    What estimators inherit from scikit-learn's mixins reads host arrays, or needs a setting; the
+    What estimators inherit from scikit-learn's mixins reads NumPy arrays, or needs a setting; the
     metric that it computes is taken from `gpuml.metrics` instead.
     """
 

@@ -256,7 +256,7 @@ def _scored_alike(task: Task, fit_weight: Any) -> bool:
 def _last_step_scores(estimator: Any, task: Task) -> bool:
     """Whether the `score` of a pipeline gives what it is given to that of its last step alone.
 
-    What routing does not let it give to anybody is an error of each model, found one by one.
+    What routing lets it give to no step is an error of each model, found one by one.
     """
     own = isinstance(task.scorer, _PassthroughScorer) and isinstance(estimator, Pipeline)
     if not (own and _routing_enabled()):

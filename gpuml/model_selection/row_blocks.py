@@ -28,7 +28,7 @@ class RowBlocks:
     """Blocks of neighbouring rows; some rows of each, drawn at random, are held out for scores.
 
     What is drawn in a block depends on the seed, the number of the block and its length alone, so
-    whoever has a block can divide it.
+    a block can be divided wherever it is.
 
     Attributes
     ----------

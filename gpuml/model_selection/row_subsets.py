@@ -62,8 +62,8 @@ def _mask(splits, n_rows):
         return None
     used = np.zeros(n_rows, dtype=bool)
     for part in parts:
-        for piece in part if isinstance(part, tuple) else (part,):
-            used[piece] = True
+        for run in part if isinstance(part, tuple) else (part,):
+            used[run] = True
         if np.count_nonzero(used) > most:
             return None
     return used

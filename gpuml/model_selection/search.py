@@ -338,7 +338,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     differs is how: rows are brought to their device once; candidates that an estimator can fit
     together (`gpuml.linear_model.Ridge` over `alpha`, say) are fitted and scored on all folds in
     one pass; other estimators get folds that are taken out once for all candidates; scores come
-    to the host in one copy.
+    to CPU memory in one copy.
 
     Parameters
     ----------

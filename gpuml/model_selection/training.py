@@ -1,10 +1,10 @@
-"""What adaptive searches ask of whoever trains their models."""
+"""What adaptive searches ask of what trains their models."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from gpuml._settings.config import current_settings
 from gpuml._settings.progress import progress_bar
@@ -45,50 +45,35 @@ class Result:
     error: str | None = None
 
 
-class Trainer(Protocol):
+class Trainer:
     """Trains models of several brackets. What it returns depends on the requests alone.
 
     A state is a handle that only the trainer looks into; it may be asked to go on from it again.
-
-    Attributes
-    ----------
-    steps : sequence of Step
-        What was done so far.
     """
-
-    @property
-    def steps(self) -> Sequence[Step]: ...
-
-    def start(self, key: Any, requests: Sequence[Request]) -> None:
-        """Take requests; `key` says whose they are."""
-
-    def next_finished(self) -> tuple[Any, list[Result]]:
-        """Results of requests taken before, all of one key; in which order keys come is open."""
-
-    def model(self, request: Request, result: Result) -> Any:
-        """The fitted estimator of a result."""
-
-    def close(self) -> None:
-        """Let go of everything."""
-
-
-class Queue:
-    """Requests that wait their turn."""
 
     def __init__(self):
         self._waiting: deque = deque()
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was done so far."""
+        raise NotImplementedError
 
     def start(self, key: Any, requests: Sequence[Request]) -> None:
         """Take requests; `key` says whose they are."""
         self._waiting.append((key, list(requests)))
 
     def next_finished(self) -> tuple[Any, list[Result]]:
-        """Results of the requests that have waited longest."""
+        """Results of requests taken before, all of one key: those that have waited longest."""
         key, requests = self._waiting.popleft()
         return key, self._train(requests)
 
+    def model(self, request: Request, result: Result) -> Any:
+        """The fitted estimator of a result."""
+        raise NotImplementedError
+
     def close(self) -> None:
-        """Let go of what waits."""
+        """Let go of everything."""
         self._waiting.clear()
 
     def _train(self, requests: list[Request]) -> list[Result]:

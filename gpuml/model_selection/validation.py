@@ -93,7 +93,7 @@ def cross_validate(
 
     Returns
     -------
-    scores : dict of ndarrays of shape (n_splits,), on the host
+    scores : dict of ndarrays of shape (n_splits,), in CPU memory
         Keys as scikit-learn's: "fit_time", "score_time", "test_score" or "test_<name>", ...
 
     Raises
@@ -167,7 +167,7 @@ def cross_val_score(
 
     Returns
     -------
-    scores : ndarray of shape (n_splits,), on the host
+    scores : ndarray of shape (n_splits,), in CPU memory
 
     Raises
     ------

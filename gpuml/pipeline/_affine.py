@@ -91,7 +91,7 @@ class AffinePipeline(MultifitEstimator):
         return batch
 
     def multifit_joined(self, batch: Batch) -> Batch:
-        """A piece as one of all rows."""
+        """A block as one of all rows."""
         return self.last.multifit_joined(batch)
 
     def multifit_rows(self, folds: Folds) -> int | None:

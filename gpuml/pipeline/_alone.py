@@ -11,14 +11,14 @@ from gpuml._inputs.validation import check_rows, check_weight
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import validate_parameter_constraints
 from gpuml.data import Batch, Folds, resident_rows
-from gpuml.extending import AffineStep, MultifitEstimator
+from gpuml.extending import AffineStep, MultifitEstimator, Stack
 from gpuml.pipeline._affine import described_rows, not_described, step_obstacle
 from gpuml.pipeline._chains import ChainFrame, Chains, Rows, Step
 from gpuml.resampling.multifit import offers_affine
 
 
 @dataclass(frozen=True)
-class StepStack:
+class StepStack(Stack):
     """The step in all candidates, fitted to all training parts."""
 
     frames: Sequence[ChainFrame]

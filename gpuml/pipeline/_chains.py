@@ -97,7 +97,7 @@ def _parts(described, training):
 
 @dataclass
 class Chains:
-    """All settings of the steps, fitted where somebody asks; what settings share is fitted once.
+    """All settings of the steps, fitted at the first use; what settings share is fitted once.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
+from gpuml.extending import ClassStack, RegressionStack, Stack
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.pipeline._chains import ChainFrame
 
@@ -21,7 +22,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class PipelineStack:
+class PipelineStack(Stack):
     """The models of all branches, in the order of the candidates."""
 
     branches: Sequence[Branch]
@@ -72,7 +73,7 @@ class PipelineStack:
 
 
 @dataclass(frozen=True)
-class RegressionPipelineStack(PipelineStack):
+class RegressionPipelineStack(PipelineStack, RegressionStack):
     """A stack of pipelines that end in a regressor.
 
     `weighted_alike` says whether its sums of residuals have the weights of the batch.
@@ -102,7 +103,7 @@ class RegressionPipelineStack(PipelineStack):
         return replace(found[0][0], residual=residual, squared=squared), reliable
 
 
-class ClassPipelineStack(PipelineStack):
+class ClassPipelineStack(PipelineStack, ClassStack):
     """A stack of pipelines that end in a classifier."""
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:

@@ -32,7 +32,7 @@ class FeatureUnion(Travels, sk.FeatureUnion):
     floats, integers and bools count as float64. If one of the results is a sparse matrix of
     cupyx, all of them become one, in CSR format.
 
-    Rows on a device are given to no other process, so `n_jobs` is for host data.
+    Rows on a device are given to no other process, so `n_jobs` is for data in CPU memory.
 
     Parameters
     ----------
@@ -201,12 +201,12 @@ def _sparse_side_by_side(Xs):
 
 
 def is_on_device(X: Any) -> bool:
-    """Whether X is dense or sparse data that scikit-learn would have to copy to the host."""
+    """Whether X is dense or sparse data that scikit-learn would have to copy to CPU memory."""
     return is_foreign(X) or is_cupyx_sparse(X)
 
 
 def wants_frame(transformer: Any) -> bool:
-    """Whether `set_output` asks for a DataFrame, which is on the host."""
+    """Whether `set_output` asks for a DataFrame, which is in CPU memory."""
     return _get_output_config("transform", transformer)["dense"] != "default"
 
 

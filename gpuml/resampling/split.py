@@ -43,7 +43,7 @@ MIN_MOMENT_BYTES = 2**26
 
 
 def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
-    """The splitter that scikit-learn takes for `cv`, without a copy of labels to the host.
+    """The splitter that scikit-learn takes for `cv`, without a copy of labels to CPU memory.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def _divide_rows(batch, splits):
     labels = shared_labels(splits)
     if labels is not None and len(labels.counts) <= max(most, 3):
         labelled = [split for split in splits if isinstance(split, LabelledSplit)]
-        # One split may stand for another: all folds are atoms, whoever holds them out.
+        # One split may stand for another: all folds are atoms, whatever split holds them out.
         own = {split.fold: split for split in [*labels.splits(), *labelled]}
         held_out = np.eye(len(own), dtype=int)[[split.fold for split in labelled]]
         return (Partition(0, tuple(each.test for each in own.values()), 1 - held_out, held_out),)

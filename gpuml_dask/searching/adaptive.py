@@ -11,9 +11,9 @@ from sklearn.base import is_classifier
 
 import gpuml
 from gpuml.model_selection import halving, hyperband
-from gpuml.model_selection.lessons import Lesson, classes_of, with_classes
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.row_blocks import RowBlocks
+from gpuml.model_selection.trainers import Lesson, classes_of, with_classes
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.chains import ClusterTrainer
 from gpuml_dask.searching.search import ClusterSearch, with_parameters_of

@@ -16,11 +16,11 @@ import cloudpickle
 from distributed import Client, Future
 
 from gpuml.model_selection.candidates import Step
-from gpuml.model_selection.lessons import Learnt, Lesson, learn, scored
 from gpuml.model_selection.one_by_one import Fold, failed_scores, rows_of
 from gpuml.model_selection.residence import configured
 from gpuml.model_selection.row_blocks import Recipe, RowBlocks
-from gpuml.model_selection.training import Request, Result
+from gpuml.model_selection.trainers import Learnt, Lesson, learn, scored
+from gpuml.model_selection.training import Request, Result, Trainer
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
@@ -82,8 +82,8 @@ class Leg:
         return []
 
 
-class ClusterTrainer:
-    """Trains models call by call on workers: a `gpuml.model_selection.training.Trainer`.
+class ClusterTrainer(Trainer):
+    """Trains models call by call on workers.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from gpuml._arrays import place_of
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import HyperbandSearchCV
 from gpuml.model_selection.brackets import Bracket, BracketRun, plan_brackets
-from gpuml.model_selection.lessons import seeded
 from gpuml.model_selection.row_blocks import RowBlocks, even_bounds
+from gpuml.model_selection.trainers import seeded
 
 DRAWS = {"alpha": loguniform(1e-6, 1e1), "average": [True, False]}
 UNTIMED = ("test_score", "rank_test_score", "model_id", "bracket", "partial_fit_calls", "params")

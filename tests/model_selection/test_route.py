@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler as TheirScaler
 
 from gpuml import linear_model
 from gpuml.decomposition import PCA
+from gpuml.extending import RegressionStack
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import (
     GridSearchCV,
@@ -269,6 +270,48 @@ def test_a_small_search_takes_what_is_foretold(name, rng, monkeypatch):
         if 0.5 < ratios[-1] < 2:
             return
     raise AssertionError(f"Seconds foretold, of those taken: {ratios}")
+
+
+class LeastStack(RegressionStack):
+    """Predicts, and has nothing else that a stack may have."""
+
+    def __init__(self, stack):
+        self.stack, self.n_candidates, self.n_passes = stack, stack.n_candidates, stack.n_passes
+
+    def pick(self, candidate, split):
+        return self.stack.pick(candidate, split)
+
+    def predict(self, X, split, candidates):
+        return self.stack.predict(X, split, candidates)
+
+
+class Unrelated:
+    """The same members, of no base class."""
+
+    __init__, pick, predict = LeastStack.__init__, LeastStack.pick, LeastStack.predict
+
+
+class WithStack(Ridge):
+    kind = LeastStack
+
+    def multifit(self, folds, candidates, advance=None):
+        return self.kind(super().multifit(folds, candidates, advance))
+
+
+class WithUnrelatedStack(WithStack):
+    kind = Unrelated
+
+
+def test_a_stack_of_ones_own_derives_from_a_base_class_and_needs_no_more_than_it_asks_for():
+    X, y = rows()
+    grid = {"alpha": [0.1, 1.0]}
+    wanted = GridSearchCV(Ridge(), grid).fit(X, y).cv_results_["mean_test_score"]
+    found = GridSearchCV(WithStack(), grid).fit(X, y)
+    assert found.plan_.n_passes == 1
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], wanted, rtol=1e-9)
+    with pytest.warns(RuntimeWarning, match="gives Unrelated: derive that from RegressionStack"):
+        alone = GridSearchCV(WithUnrelatedStack(), grid).fit(X, y)
+    np.testing.assert_allclose(alone.cv_results_["mean_test_score"], wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,4 +1,7 @@
-"""Models that learn call by call: each goes on from where it was, and nobody's state is changed."""
+"""What trains the models of adaptive searches: call by call, or anew with more of a resource.
+
+A model that learns call by call goes on from where it was, and nobody's state is changed.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +12,6 @@ from traceback import format_exc
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -17,10 +19,11 @@ from gpuml._arrays import as_array, is_array, is_numpy, namespace, place_of, syn
 from gpuml._settings.config import config_context, get_config
 from gpuml.data import Split
 from gpuml.model_selection.candidates import Step
+from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Fold, Task, failed_scores, score_model, take_fold
 from gpuml.model_selection.residence import Residences, configured
 from gpuml.model_selection.row_blocks import RowBlocks
-from gpuml.model_selection.training import Queue, Request, Result
+from gpuml.model_selection.training import Request, Result, Trainer
 from gpuml.resampling.split import as_rows
 
 
@@ -139,7 +142,7 @@ def seeded(estimator: Any, seed: int) -> Any:
     return estimator.set_params(**{name: int(rng.randint(2**31 - 1)) for name in names})
 
 
-class CallByCall(Queue):
+class CallByCall(Trainer):
     """Models that learn by calls of `partial_fit`, here.
 
     Parameters
@@ -180,8 +183,6 @@ class CallByCall(Queue):
         on_device = is_array(self._X) and not is_numpy(self._X)
         # Rows on a device are given to no other process.
         n_jobs = 1 if on_device or len(requests) == 1 else self._n_jobs
-        if effective_n_jobs(n_jobs) == 1:
-            return [_trained(r, blocks, self._held_out, self.lesson) for r in requests]
         return Parallel(n_jobs=n_jobs)(
             delayed(_trained)(r, blocks, self._held_out, self.lesson) for r in requests
         )
@@ -201,3 +202,86 @@ def _trained(request, blocks, held_out, lesson):
     calls = range(request.done, request.wanted)
     learnt = learn(request.state, request.params, calls, blocks.__getitem__, lesson)
     return replace(scored(learnt, held_out, lesson), state=learnt)
+
+
+class MoreOfAResource(Trainer):
+    """Models that are fitted anew with ever more rows, or more of what a parameter counts.
+
+    Parameters
+    ----------
+    make_evaluator : callable
+        Of a `Job`; fits all models of a round that it can fit at once.
+    job : Job
+        Its splits are not looked at.
+    blocks : RowBlocks
+    max_calls : int
+        Calls that stand for all training rows.
+    resource : str
+        "n_samples", or the parameter whose value is the number of calls.
+    seed : int
+        For what is random in the estimator and has no seed of its own.
+    """
+
+    def __init__(
+        self,
+        make_evaluator: Callable[[Job], Evaluator],
+        job: Job,
+        blocks: RowBlocks,
+        max_calls: int,
+        resource: str,
+        seed: int,
+    ):
+        super().__init__()
+        self._blocks, self._max_calls, self._resource = blocks, max_calls, resource
+        self._test = as_rows(blocks.test(), blocks.bounds[-1])
+        # All candidates have one seed, so that those that differ in nothing else share a pass.
+        estimator = seeded(job.estimator, seed)
+        self._first = make_evaluator(replace(job, estimator=estimator, splits=[self._split(1.0)]))
+        self._evaluators = {max_calls: self._first}
+
+    @property
+    def steps(self) -> list:
+        """What was done, as steps of a plan."""
+        return [step for each in self._evaluators.values() for step in each.steps]
+
+    def model(self, request: Request, result: Result) -> Any:
+        """The model of all rows, held-out ones too."""
+        evaluator, position = result.state
+        model = evaluator.refit(position)
+        if model is None:
+            job = self._first.job
+            model = configured(job.estimator, self._candidate(request))
+            target = () if job.y is None else (job.y,)
+            model.fit(job.X, *target, **job.task.fit_params)
+        return model
+
+    def _train(self, requests):
+        found: dict[int, Result] = {}
+        for wanted in {r.wanted: None for r in requests}:
+            some = [i for i, request in enumerate(requests) if request.wanted == wanted]
+            evaluator = self._evaluator(wanted)
+            first = evaluator.n_done
+            out = evaluator.evaluate([self._candidate(requests[i]) for i in some])
+            for position, (i, result) in enumerate(zip(some, out, strict=True)):
+                found[i] = _result(result, (evaluator, first + position))
+        return [found[i] for i in range(len(requests))]
+
+    def _candidate(self, request):
+        more = {} if self._resource == "n_samples" else {self._resource: request.wanted}
+        return {**request.params, **more}
+
+    def _evaluator(self, n_calls):
+        if self._resource != "n_samples":
+            return self._first
+        if n_calls not in self._evaluators:
+            splits = [self._split(n_calls / self._max_calls)]
+            self._evaluators[n_calls] = self._first.with_splits(splits)
+        return self._evaluators[n_calls]
+
+    def _split(self, share):
+        return Split(as_rows(self._blocks.prefix(share), self._blocks.bounds[-1]), self._test)
+
+
+def _result(result, state):
+    times = result["fit_time"], result["score_time"]
+    return Result(float(result["test_scores"]), *times, state, result["fit_error"])
