@@ -165,14 +165,16 @@ class Evaluator:
         return [result for results in table for result in results]
 
     def refit(self, candidate: int) -> Any | None:
-        """The model of a candidate on all rows from what is known of them, without a pass.
+        """The model of a candidate on all rows; None of candidates that were not fitted here.
 
-        None where the candidate was not fitted together with others.
+        Of those that were fitted together with others from what is known of the rows, without a
+        pass where that is enough.
         """
         for first, shared in self._shared:
             if candidate - first in shared.group.positions:
                 return shared.model(shared.group.positions.index(candidate - first))
-        return self._refit_alone(candidate)
+        params = self._alone.get(candidate)
+        return None if params is None else self.fit_all(params)
 
     def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Groups of candidates that may be fitted at once; others are in none."""
@@ -385,13 +387,6 @@ class Evaluator:
         if several and as_they_come and current_settings().progress:
             parallel = Parallel(**options, return_as="generator")
         return parallel, rows.route
-
-    def _refit_alone(self, candidate):
-        """The model of a candidate on all rows where those were moved for it, else None."""
-        params = self._alone.get(candidate)
-        if params is None or self._rows.to_refit(configured(self.job.estimator, params)) is None:
-            return None
-        return self.fit_all(params)
 
     def fit_all(self, params: Mapping[str, Any]) -> Any:
         """The model of a candidate on all rows, fitted by itself to those where it needs them."""

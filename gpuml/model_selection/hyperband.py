@@ -11,16 +11,14 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import ParameterSampler
-from sklearn.utils import check_random_state, indexable
+from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array
 from gpuml._sklearn import (
     HasMethods,
     Interval,
     StrOptions,
-    _check_method_params,
     _num_samples,
     _warn_or_raise_about_fit_failures,
 )
@@ -34,10 +32,10 @@ from gpuml.model_selection.brackets import (
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Expected, Explanation
-from gpuml.model_selection.one_by_one import Task, check_error_score
+from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.row_blocks import RowBlocks, even_bounds
-from gpuml.model_selection.search import OnePassSearch, check_y_is_given, given_params
+from gpuml.model_selection.search import OnePassSearch, given_params
 from gpuml.model_selection.trainers import CallByCall, Lesson, MoreOfAResource, with_classes
 from gpuml.model_selection.training import Trainer, train
 
@@ -273,9 +271,7 @@ class HyperbandSearchCV(OnePassSearch):
     def _fit(self, X, y, params) -> Self:
         scorer, _ = self._get_scorers()
         effective_n_jobs(self.n_jobs)  # ValueError for 0
-        check_y_is_given(self, y)
-        X, y = indexable(X, y)
-        params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
+        X, y, params = self._checked(X, y, params)
         task = self._task(scorer, params)
         runs, seed = self._runs()
         bounds = self._bounds(X)
@@ -290,7 +286,6 @@ class HyperbandSearchCV(OnePassSearch):
         return even_bounds(_num_samples(X), self.chunk_size)
 
     def _task(self, scorer, params):
-        check_error_score(self.error_score)
         routed = self._get_routed_params_for_fit(params)
         # Without routing, parameters of fits are under this name, whatever gets them.
         fit_params = routed.estimator.get(self._method()) or routed.estimator.get("fit") or {}

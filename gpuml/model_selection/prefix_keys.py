@@ -1,22 +1,41 @@
 """Keys of values: equal exactly where the values are known to lead to the same fit.
 
 Each candidate is a clone with copies of all values, so that `==` or `is` tell little: most objects
-have no comparison of their own.
+have no comparison of their own. A key is a pickle in which some things are named otherwise.
 """
 
+import io
 import pickle
 import types
-from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpuml._arrays import is_array, to_host
+from gpuml._arrays import is_array, is_numpy, to_host
 
-_BY_REPRESENTATION = (type(None), bool, int, float, complex, str, bytes, slice, range, np.generic)
 _BY_IDENTITY = (*(type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc),)
+
+_AS_THEY_ARE = (type(None), bool, int, float, complex, str, bytes, list, tuple, dict, np.generic)
+
+
+class _KeyPickler(pickle.Pickler):
+    """Pickles values; what `persistent_id` returns is pickled in place of a value, and marked."""
+
+    def persistent_id(self, value: Any) -> Any:
+        """What stands for a value: functions are themselves, estimators their parameters."""
+        if isinstance(value, _AS_THEY_ARE):
+            return None
+        if isinstance(value, _BY_IDENTITY):
+            return id(value)
+        if isinstance(value, set | frozenset):
+            return type(value), sorted(map(_pickled, value))
+        if hasattr(value, "get_params"):
+            return _parts(value)
+        if is_array(value) and (not is_numpy(value) or type(value) is np.ndarray):
+            return type(value), np.ascontiguousarray(to_host(value)).__reduce__(), value.shape
+        return None
 
 
 def value_key(value: Any) -> Hashable:
@@ -27,19 +46,10 @@ def value_key(value: Any) -> Hashable:
     (random states, splitters) by their pickles. Where that fails, nothing is equal but the object
     itself. Objects named by identity have to live as long as the key.
     """
-    kind = type(value)
-    if isinstance(value, _BY_REPRESENTATION):
-        return kind, repr(value)
-    if isinstance(value, _BY_IDENTITY):
-        return _identity(value)
-    if hasattr(value, "get_params"):
-        return estimator_key(value)
-    for kinds, key_of in _CONTAINERS:
-        if isinstance(value, kinds):
-            return kind, key_of(value)
-    if is_array(value):
-        return _array_key(value)
-    return _pickle_key(value)
+    try:
+        return _pickled(value)
+    except Exception:  # whatever an object's own code raises
+        return "is", type(value), id(value)
 
 
 def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
@@ -47,12 +57,7 @@ def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
 
     Parameters `without` are left out.
     """
-    clone_of = getattr(type(estimator), "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
-    if clone_of is not BaseEstimator.__sklearn_clone__:
-        return _identity(estimator)  # such as a frozen one, which is its own clone
-    params = estimator.get_params(deep=False)
-    named = [(name, value_key(params[name])) for name in sorted(params) if name not in without]
-    return type(estimator), *named, *_of_clones(estimator)
+    return value_key(_parts(estimator, without))
 
 
 def pipeline_key(pipeline: Any, without: Sequence[str] = ()) -> Hashable:
@@ -71,46 +76,21 @@ def _is_of(param, name):
     return param.startswith(f"{name}__")
 
 
-def _of_clones(estimator):
-    names = ("_sklearn_output_config", "_metadata_request")
-    given = [getattr(estimator, name, None) for name in names]
-    return tuple(None if value is None else _pickle_key(value) for value in given)
+def _pickled(value):
+    buffer = io.BytesIO()
+    pickler = _KeyPickler(buffer, protocol=5)
+    pickler.fast = True  # what occurs twice is written twice, one object or two equal ones
+    pickler.dump(value)
+    return buffer.getvalue()
 
 
-def _identity(value):
-    return "is", type(value), id(value)
-
-
-def _pickle_key(value):
-    try:
-        return "pickle", type(value), pickle.dumps(value)
-    except Exception:  # whatever an object's own code raises
-        return _identity(value)
-
-
-def _array_key(x):
-    host = to_host(x)
-    if type(host) is not np.ndarray or host.dtype.kind not in "biufcSUmMO":
-        return _pickle_key(x)  # such as masked arrays and records
-    content = _sequence_key(host.ravel()) if host.dtype == object else host.tobytes()
-    return type(x), host.dtype.str, host.shape, content
-
-
-def _sequence_key(values):
-    return tuple(value_key(value) for value in values)
-
-
-def _dict_key(values):
-    return tuple((value_key(name), value_key(value)) for name, value in values.items())
-
-
-def _partial_key(value):
-    return value_key(value.func), _sequence_key(value.args), _dict_key(value.keywords)
-
-
-_CONTAINERS: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
-    ((list, tuple), _sequence_key),
-    (dict, _dict_key),
-    ((set, frozenset), lambda values: frozenset(value_key(value) for value in values)),
-    (partial, _partial_key),
-)
+def _parts(estimator, without=()):
+    """What an estimator is pickled as."""
+    kind = type(estimator)
+    clone_of = getattr(kind, "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
+    if clone_of is not BaseEstimator.__sklearn_clone__:
+        return id(estimator)  # such as a frozen one, which is its own clone
+    params = estimator.get_params(deep=False)
+    named = [(name, params[name]) for name in sorted(params) if name not in without]
+    taken_along = ("_sklearn_output_config", "_metadata_request")
+    return kind, named, [getattr(estimator, name, None) for name in taken_along]

@@ -171,14 +171,22 @@ class OnePassSearch(Travels, BaseSearchCV):
         """Where the work is going to be done."""
         return Outlook(alone=effective_n_jobs(self.n_jobs))
 
+    def _checked(self, X, y, params):
+        """Rows and what goes with them, as arrays of one length."""
+        check_error_score(self.error_score)
+        if y is None and get_tags(self.estimator).target_tags.required:
+            raise ValueError(
+                f"This {type(self).__name__} requires y to be passed, but the target y is None: "
+                f"{type(self.estimator).__name__} is fitted to a target. Use fit(X, y)."
+            )
+        X, y = indexable(X, y)
+        return X, y, _check_method_params(X, {n: as_array(v) for n, v in params.items()})
+
     def _prepared(self, X, y, params):
         """Scorers, rows and what belongs to them, checked; splitter and their number are set."""
         scorers, refit_metric = self._get_scorers()
-        check_error_score(self.error_score)
         check_workers(self.n_jobs, self.pre_dispatch)
-        check_y_is_given(self, y)
-        X, y = indexable(X, y)
-        params = _check_method_params(X, params={n: as_array(v) for n, v in params.items()})
+        X, y, params = self._checked(X, y, params)
         routed = self._get_routed_params_for_fit(params)
         cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
         self._checked_cv_orig = cv
@@ -215,7 +223,7 @@ class OnePassSearch(Travels, BaseSearchCV):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
         if self.refit:
-            self._refit(X, y, rounds, routed.estimator.fit)
+            self._refit(rounds)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
         self.cv_results_ = results
         self.plan_ = rounds.plan
@@ -225,13 +233,9 @@ class OnePassSearch(Travels, BaseSearchCV):
             print(self.plan_)
         return self
 
-    def _refit(self, X, y, rounds, fit_params):
+    def _refit(self, rounds):
         started = time.perf_counter()
-        best = rounds.refit(self.best_index_)
-        if best is None:
-            best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            best.fit(X, **fit_params) if y is None else best.fit(X, y, **fit_params)
-        self.best_estimator_ = best
+        self.best_estimator_ = best = rounds.refit(self.best_index_)
         self.refit_time_ = time.perf_counter() - started
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
@@ -285,8 +289,8 @@ class _Rounds:
         )
         return self.results
 
-    def refit(self, index: int) -> Any | None:
-        """The best model on all rows if that needs no pass over them, else None."""
+    def refit(self, index: int) -> Any:
+        """The best model on all rows."""
         evaluator, position = self._sources[index]
         return evaluator.refit(position)
 
@@ -315,15 +319,6 @@ class _Rounds:
             search.pre_dispatch,
         )
         return search._make_evaluator(job)
-
-
-def check_y_is_given(search: Any, y: Any) -> None:
-    """Complain of a search without targets over an estimator that needs them."""
-    if y is None and get_tags(search.estimator).target_tags.required:
-        raise ValueError(
-            f"This {type(search).__name__} requires y to be passed, but the target y is None: "
-            f"{type(search.estimator).__name__} is fitted to a target. Use fit(X, y)."
-        )
 
 
 def given_params(params: Mapping[str, Any]) -> dict[str, Any]:

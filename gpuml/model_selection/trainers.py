@@ -247,13 +247,7 @@ class MoreOfAResource(Trainer):
     def model(self, request: Request, result: Result) -> Any:
         """The model of all rows, held-out ones too."""
         evaluator, position = result.state
-        model = evaluator.refit(position)
-        if model is None:
-            job = self._first.job
-            model = configured(job.estimator, self._candidate(request))
-            target = () if job.y is None else (job.y,)
-            model.fit(job.X, *target, **job.task.fit_params)
-        return model
+        return evaluator.refit(position)
 
     def _train(self, requests):
         found: dict[int, Result] = {}

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -703,6 +704,11 @@ def test_copies_have_the_same_key(make):
     key = value_key(make())
     assert key == value_key(make()) == value_key(clone(make(), safe=False))
     assert hash(key) == hash(value_key(make()))
+
+
+def test_what_occurs_twice_is_equal_to_two_copies():
+    values = [[1.5, "a"], np.ones(2), PCA(2)]
+    assert value_key([values, values]) == value_key([values, deepcopy(values)])
 
 
 @pytest.mark.parametrize(
