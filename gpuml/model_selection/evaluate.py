@@ -392,7 +392,8 @@ class Evaluator:
         """The model of a candidate on all rows, fitted by itself to those where it needs them."""
         job, model = self.job, configured(self.job.estimator, params)
         X, y, fit_params = self._rows.to_refit(model) or (job.X, job.y, job.task.fit_params)
-        return model.fit(X, **fit_params) if y is None else model.fit(X, y, **fit_params)
+        model.fit(X, *(() if y is None else (y,)), **fit_params)
+        return model  # which `fit` of an estimator of the user's own may not return
 
     def place_for(self, params: Mapping[str, Any]) -> str:
         """Where the rows are for a candidate that is fitted by itself."""

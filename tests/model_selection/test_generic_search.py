@@ -18,6 +18,7 @@ from gpuml import linear_model as ours_linear
 from gpuml._arrays import is_numpy, namespace, place_of
 from gpuml.model_selection import (
     GridSearchCV,
+    HalvingGridSearchCV,
     RandomizedSearchCV,
     cross_validate,
     one_by_one,
@@ -150,6 +151,27 @@ def test_scores_are_those_of_sklearn(library, rng, name):
         views = name in GATHERS_NOTHING and not is_numpy(lib_X)
         route = residence.VIEWS if views else residence.GATHERED
         assert str(ours.plan_.steps[-1]).endswith(f"(one by one, {route})")
+
+
+class ReturnsNothing(RegressorMixin, BaseEstimator):
+    """`fit` forgets to return the estimator, which scikit-learn's searches do not mind."""
+
+    def __init__(self, level=0.0):
+        self.level = level
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+
+    def predict(self, X):
+        return np.full(len(X), self.level)
+
+
+@pytest.mark.parametrize("search", [GridSearchCV, HalvingGridSearchCV])
+def test_fit_may_return_nothing(rng, search):
+    X, y = rng.normal(size=(60, 3)), rng.normal(5, 1, 60)
+    found = search(ReturnsNothing(), {"level": [0.0, 5.0]}, cv=3).fit(X, y)
+    assert found.best_estimator_.fitted_
+    assert found.predict(X)[0] == 5.0
 
 
 def test_rows_without_y_and_pipelines(library, rng):
