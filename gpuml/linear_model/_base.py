@@ -103,7 +103,7 @@ class LinearEstimator(Travels, MultifitEstimator):
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
         """Why scikit-learn's own solver has to do this fit, or None where ours or cuML's can."""
-        if is_sparse(X) and not self._takes_sparse:
+        if not self._takes_sparse and is_sparse(X):
             return "sparse X"
         if getattr(self, "positive", False):
             return "positive=True"

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_scalar
 
-from gpuml._arrays import as_array, is_array, place_of, to_host
+from gpuml._arrays import as_array, is_array, is_cupyx_sparse, place_of, to_host
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import is_foreign, unchanged_on_error
 from gpuml._sklearn import _raise_for_params, _routing_enabled
@@ -73,10 +73,11 @@ def host_targets(
     estimator: Any, reason: str, X: Any, y: Any, sample_weight: Any
 ) -> Iterator[tuple[Any, Any]]:
     """`y` and `sample_weight` in CPU memory, where X must be already, for scikit-learn's fit."""
-    if is_foreign(X):
+    if is_foreign(X) or is_cupyx_sparse(X):
+        place = place_of(X.data if is_cupyx_sparse(X) else X)
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
-            f"data in CPU memory, and got X in {place_of(X)}. Pass NumPy arrays (cupy.asnumpy(X), "
+            f"data in CPU memory, and got X in {place}. Pass NumPy arrays (cupy.asnumpy(X), "
             "X.cpu().numpy()), or other parameters."
         )
     y, sample_weight = as_array(y), as_array(sample_weight)

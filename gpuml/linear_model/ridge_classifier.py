@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.preprocessing import LabelBinarizer
 
-from gpuml._arrays import Array, as_array, device_of, move, namespace, place_of, to_host
+from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
 from gpuml._sklearn import StrOptions
 from gpuml.data import Batch, Folds, Partition, row_indices, take, whole
 from gpuml.linear_model._class_models import class_counts
@@ -135,7 +135,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         return super().predict(X)
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
-        return "several labels per row" if _is_table(as_array(y)) else super()._needs_sklearn(X, y)
+        return "several labels per row" if _is_table(y) else super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on.

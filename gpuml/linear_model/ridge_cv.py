@@ -4,11 +4,10 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.metrics import check_scoring
 
-from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._arrays import Array, is_sparse, move, namespace, to_host
 from gpuml._sklearn import _fit_context
 from gpuml.data import whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
@@ -110,8 +109,8 @@ class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
         return self._fit(super().fit, X, y, sample_weight, params)
 
     def _needs_host(self, X):
-        if sparse.issparse(X):
-            return "sparse X"
+        if is_sparse(X) and self.cv is None:
+            return "sparse X and cv=None"
         if self.gcv_mode == "svd" and self.cv is None:
             return "gcv_mode='svd'"
         if self.scoring is not None and not isinstance(batch_scorer(self._scorer()), BatchScorer):

@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any
 
 from gpuml._arrays import Array, namespace
-from gpuml._arrays.ops import EPS
 from gpuml.data import Batch, UnfittableSplits
 from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.factors import ROUNDING, Stacked, about_mean, above, norms_of
-from gpuml.solvers.moments import Moments, normal_equations
+from gpuml.solvers.moments import Moments, rounding
 
 
 @dataclass(frozen=True)
@@ -146,22 +145,15 @@ def transformed(moments: Moments, step: Affine) -> Moments:
     """
     xp = namespace(moments.gram)
     p = moments.n_features
-    normal = normal_equations(moments, True)
-    squares = xp.clip(xp.linalg.diagonal(normal.xx), min=0.0)
-    size = xp.abs(step.matrix)
-    noise = _through(xp.sqrt(normal.noise), size, xp) + EPS * _through(xp.sqrt(squares), size, xp)
-    noise = xp.concat([noise, xp.zeros_like(normal.y_mean)], axis=-1)
+    roots = xp.sqrt(rounding(moments))
+    noise = (roots[:, None, :] @ xp.abs(step.matrix))[:, 0, :] ** 2
     change = _with_others(step.matrix, moments.gram.shape[-1] - p, xp)
     gram = xp.matrix_transpose(change) @ moments.gram @ change
     n_parts = step.matrix.shape[0]
     shift = xp.broadcast_to(moments.shift, (n_parts, moments.shift.shape[-1]))
     image = (shift[:, None, :p] @ step.matrix)[:, 0, :] + step.offset
+    noise = xp.concat([noise, xp.zeros_like(shift[:, p:])], axis=1)
     return Moments(gram, xp.concat([image, shift[:, p:]], axis=1), step.matrix.shape[-1], noise)
-
-
-def _through(roots: Array, size: Array, xp: Any) -> Array:
-    """Bounds (S, k) on squares of images, from roots (S, p) of those of features."""
-    return (roots[:, None, :] @ size)[:, 0, :] ** 2
 
 
 def _with_others(matrix: Array, n_others: int, xp: Any) -> Array:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
-from gpuml._arrays.ops import add_gram, column_sums, constant, design, full_symmetric, zeros
+from gpuml._arrays.ops import EPS, add_gram, column_sums, constant, design, full_symmetric, zeros
 from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, every, take
 from gpuml.designs import Columns, Dense, Sparse
 from gpuml.designs.sparse import float64_matrix
@@ -216,16 +216,13 @@ def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:
     """Centre moments at their own mean, or move them to the origin where no intercept is fitted."""
     xp = namespace(moments.gram)
     gram, p = moments.gram, moments.n_features
-    eps = xp.finfo(xp.float64).eps
     if fit_intercept:
         weight = gram[..., -1, -1]
         sums = gram[..., :-1, -1]
         means = sums / weight[..., None]
         centred = gram[..., :-1, :-1] - sums[..., :, None] * means[..., None, :]
         mean = moments.shift + means
-        # A constant column differs from its computed mean by rounding only.
-        noise = weight[..., None] * (8 * eps * mean[..., :p]) ** 2
-        noise = noise + 8 * eps * sums[..., :p] * means[..., :p]
+        noise = _noise(weight, sums[..., :p], means[..., :p], mean[..., :p])
     else:
         centred = to_origin(moments)[..., :-1, :-1]
         mean = xp.zeros_like(gram[..., 0, :-1])
@@ -239,6 +236,25 @@ def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:
         y_mean=mean[..., p:],
         noise=noise,
     )
+
+
+def rounding(moments: Moments) -> Array:
+    """Bounds (..., p) on what of the sums of squares about the mean is rounding.
+
+    That is of rows, and of products with the moments.
+    """
+    xp = namespace(moments.gram)
+    gram, p = moments.gram, moments.n_features
+    weight, sums = gram[..., -1, -1], gram[..., :p, -1]
+    means = sums / weight[..., None]
+    noise = _noise(weight, sums, means, moments.shift[..., :p] + means)
+    noise = noise + EPS * xp.abs(xp.linalg.diagonal(gram)[..., :p] - sums * means)
+    return noise if moments.noise is None else noise + moments.noise[..., :p]
+
+
+def _noise(weight, sums, means, mean):
+    """Of a constant column: its values differ from their computed mean by rounding only."""
+    return weight[..., None] * (8 * EPS * mean) ** 2 + 8 * EPS * sums * means
 
 
 def squares_vanish(moments: Moments) -> bool:

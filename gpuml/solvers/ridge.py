@@ -183,14 +183,13 @@ def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
     eye = xp.eye(p, dtype=xp.float64, device=normal.xx.device)
     A = normal.xx[None, ...] + alpha[:, :, None, None] * eye  # (U, S, p, p)
     B = xp.broadcast_to(normal.xy[None, ...], (len(alphas), *normal.xy.shape))
+    damped = xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None]
     with quiet():  # solutions from squares that vanish overflow, and are not used
         coef, condition = solve_spd(A, B, xp)  # (U, S, p, t)
-    # A direction whose share of the diagonal is rounding is not known from moments at all, nor is
-    # one of values whose squares vanish.
-    damped = xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None]
-    known = xp.all((damped > normal.noise) & (damped > LEAST_SQUARE), axis=-1)
-    safe = xp.where(damped > 0, damped, xp.ones_like(damped))
-    error = xp.maximum(EPS * condition, xp.max(normal.noise / safe, axis=-1))
+        # Of what is rounding, and of values whose squares vanish, moments know nothing.
+        share = xp.max(normal.noise / (damped + LEAST_SQUARE), axis=-1)
+        error = xp.maximum(EPS * condition, share)
+    known = xp.min(damped, axis=-1) > LEAST_SQUARE
     return xp.matrix_transpose(coef), xp.where(known, error, xp.full_like(error, float("inf")))
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpuml.data import Split
 from gpuml.designs import Sparse
-from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.linear_model import LogisticRegression, Ridge, RidgeCV
 from gpuml.resampling.split import make_folds
 from gpuml.solvers._result import Status
 from gpuml.solvers.described import describe, training_parts
@@ -413,3 +413,24 @@ def test_device_rows_stay_there(library, rng, shape):
         close(model.predict(X).astype(float), host.predict(X).astype(float))
     with pytest.raises(ValueError, match="needs data in CPU memory"):
         Ridge(positive=True).fit(on_device, rng.normal(size=n))
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_ridge_cv_of_sparse_rows(library, rng, scoring, fit_intercept):
+    """Splits of sparse rows are fitted as those of dense ones; leaving one out is scikit-learn's."""
+    X = rng.normal(size=(90, 8)) * (rng.random((90, 8)) < 0.4)
+    y = X[:, 0] + rng.normal(size=90)
+    options = {"alphas": (0.1, 3.0), "scoring": scoring, "fit_intercept": fit_intercept}
+    rows = sparse.csr_array(X)
+    if library.name == "cupy":
+        rows = pytest.importorskip("cupyx.scipy.sparse").csr_matrix(rows)
+        with pytest.raises(ValueError, match="sparse X and cv=None"):
+            RidgeCV().fit(rows, library.asarray(y))
+    elif library.name != "numpy":
+        pytest.skip("it has no sparse matrices of ours")
+    found = RidgeCV(cv=3, **options).fit(rows, library.asarray(y))
+    expected = RidgeCV(cv=3, **options).fit(X, y)
+    assert found.alpha_ == expected.alpha_
+    assert found.best_score_ == pytest.approx(expected.best_score_, rel=1e-9)
+    np.testing.assert_allclose(library.to_numpy(found.coef_), expected.coef_, rtol=1e-8, atol=1e-9)
