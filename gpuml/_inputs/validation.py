@@ -108,19 +108,19 @@ def require_target(estimator: Any, y: Any) -> None:
 
 def _numeric_target(estimator, y, X):
     """A target of numbers where checked rows are."""
-    place = place_of(X)
     if sparse.issparse(y):
         raise TypeError(
             "Sparse data was passed for y, but dense data is required. Use y.toarray()."
         )
     of_objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O"
-    if is_foreign(X):
-        y = foreign_target(y if is_array(y) else np.asarray(y), place)
+    on_device = is_foreign(X)
+    if on_device:
+        y = foreign_target(y if is_array(y) else np.asarray(y), place_of(X))
     else:
-        y = move(y, place) if is_foreign(y) else y
+        y = move(y, place_of(X)) if is_foreign(y) else y
         y = target_of_numbers(_check_y(y, multi_output=True, y_numeric=True, estimator=estimator))
     check_consistent_length(X, y)
-    if of_objects or is_foreign(X):
+    if of_objects or on_device:
         check_finite(y, "y", estimator)  # None is no number, and validation lets it pass
     return y
 
@@ -262,8 +262,10 @@ def check_images(
 
 def check_weight(sample_weight: Any, X: Array, *, signed: bool = False) -> Array | None:
     """Weights (n,) of checked rows, in their library and dtype; if `signed`, of any sign."""
+    if sample_weight is None:
+        return None
     sample_weight, place = as_array(sample_weight), place_of(X)
-    if is_foreign(X) or signed or sample_weight is None:
+    if is_foreign(X) or signed:
         return _check_weight(sample_weight, X, place, signed)
     if is_foreign(sample_weight):
         sample_weight = move(sample_weight, place)
@@ -320,9 +322,7 @@ def _check_features(estimator, X, *, reset):
     _check_n_features(estimator, X, reset=reset)
 
 
-def _check_weight(weight, X, place, signed=False):
-    if weight is None:
-        return None
+def _check_weight(weight, X, place, signed):
     xp, n = place.xp, X.shape[0]
     if sparse.issparse(weight):
         raise TypeError("Sparse data was passed for sample_weight, but dense data is required.")

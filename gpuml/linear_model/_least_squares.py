@@ -48,10 +48,18 @@ def solve_candidates(
         _warn_if_stopped(one)
         return replace(models, **vars(one), fit_intercept=[flag], of_all_rows=True)
 
-    flags = np.asarray(fit_intercept, dtype=bool)
-    groups = [(flag, np.flatnonzero(flags == flag)) for flag in (True, False) if flag in flags]
-    found = [solve_splits(described, alphas[some], flag, rcond, max_iter) for flag, some in groups]
-    solved = found[0] if len(found) == 1 else in_order(found, [some for _, some in groups])
+    flags = [bool(flag) for flag in fit_intercept]
+    if all(flags) or not any(flags):
+        solved = solve_splits(described, alphas, all(flags), rcond, max_iter)
+    else:
+        groups = [np.flatnonzero(np.asarray(flags) == flag) for flag in (True, False)]
+        solved = in_order(
+            [
+                solve_splits(described, alphas[some], flag, rcond, max_iter)
+                for flag, some in zip((True, False), groups, strict=True)
+            ],
+            groups,
+        )
     _warn_if_stopped(solved)
     # An iteration multiplies by the rows and by their transpose.
     iterations = 0 if solved.n_iter is None else 2 * int(solved.n_iter.max(initial=0))
@@ -59,7 +67,7 @@ def solve_candidates(
     return kind(
         folds=described.folds,
         **vars(solved),
-        fit_intercept=flags.tolist(),
+        fit_intercept=flags,
         n_passes=described.n_passes + iterations,
         refit=refit,
         attributes=attributes,
