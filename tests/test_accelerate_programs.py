@@ -257,6 +257,7 @@ def test_packages_of_a_module_are_imported_after_the_names_are_replaced(tmp_path
     assert out.startswith("gpuml.")
 
 
+@pytest.mark.exhaustive
 def test_an_unchanged_script_gives_the_same_results():
     theirs = output_of(EXAMPLE).splitlines()
     code, out, error = python("-m", "gpuml", EXAMPLE)

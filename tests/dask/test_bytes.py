@@ -300,6 +300,7 @@ def children():
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts processes by /proc")
 def test_closed_clusters_leave_no_process_thread_or_file(tmp_path, local):
     def work():

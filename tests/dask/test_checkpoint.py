@@ -313,6 +313,7 @@ KILLED = """
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="POSIX only")
 def test_a_driver_killed_at_any_moment_leaves_whole_files(folder):
     seed = random.SystemRandom().randrange(2**32)

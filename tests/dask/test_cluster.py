@@ -347,6 +347,7 @@ def test_nothing_is_left_when_a_program_ends(program, end):
     assert_gone(workers)
 
 
+@pytest.mark.exhaustive
 def test_workers_end_with_a_program_that_is_killed(program):
     script = program(f"{STARTS}        time.sleep(60)\n")
     workers = [int(pid) for pid in script.stdout.readline().split()]

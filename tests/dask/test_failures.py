@@ -295,6 +295,7 @@ def test_a_cluster_without_workers_is_an_error(rows):
         GridSearchCV(Slow(), {"a": [1.0]}, client=client).fit(*rows)
 
 
+@pytest.mark.exhaustive
 def test_a_scheduler_that_goes_away_is_an_error(rows):
     with dask.config.set({"gpuml.patience": "2s", "distributed.comm.timeouts.connect": "2s"}):
         cluster = LocalCluster(

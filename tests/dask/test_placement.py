@@ -714,6 +714,7 @@ def test_rows_that_come_late_are_not_taken_for_those_that_were_sent_instead():
     assert len(client.sent["b"]) == 2
 
 
+@pytest.mark.exhaustive
 def test_rows_that_no_worker_takes_are_an_error():
     client = ClientOfFakes({str(i): {} for i in range(20)}, dying=[str(i) for i in range(20)])
     with pytest.raises(ClusterError, match="No worker took the rows"):

@@ -197,6 +197,7 @@ def test_a_search_in_a_task_stays_there_if_it_is_told_to(client, rows):
 # ---------------------------------------------------------------- without workers
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_that_adapts_needs_no_worker_at_first(rows):
     with started(0) as cluster:
         cluster.adapt(minimum=0, maximum=2, interval="200ms")
@@ -296,6 +297,7 @@ def _waits(event, *args):
     return event.wait(SECONDS)
 
 
+@pytest.mark.exhaustive
 def test_paused_workers_are_not_waited_for_without_end(paused, rows, said):
     with dask.config.set({"gpuml.patience": "1.5s"}):
         with pytest.raises(ClusterError, match="all 2 are paused"):
@@ -305,6 +307,7 @@ def test_paused_workers_are_not_waited_for_without_end(paused, rows, said):
     assert "No worker may take tasks" in said()
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_pauses_with_tasks_is_not_waited_for_without_end(client, said):
     """A paused worker begins nothing; what it works on, it ends."""
     address = sorted(client.nthreads())[0]
