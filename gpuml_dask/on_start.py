@@ -7,6 +7,7 @@ before the scheduler knows of them. On other clusters `import_on_workers` sees t
 import gc
 import importlib
 import signal
+import sys
 import threading
 from contextlib import suppress
 from typing import Any
@@ -38,19 +39,21 @@ def dask_teardown(worker: Any) -> None:
 
 
 def import_on_workers(client: Client) -> None:
-    """Let the workers of any cluster, also those that join later, import this package at once.
+    """Let the workers of any cluster, also those that join later, import what is imported here.
 
     Otherwise one that replaces a dead worker gets tasks the moment it is there, and imports for
     seconds what they need, while all others wait for it. Dask gives no tasks to a worker before its
     plugins are set up. Only time is won by that, so that nothing is said if it fails.
     """
+    names = [name for name in sys.modules if name.partition(".")[0] == "gpuml_dask"]
 
     # A class of a function travels by value. Workers without the package could not read one of this
     # module, and could not join the cluster then.
     class Imported(WorkerPlugin):
         def setup(self, worker: Any) -> None:
-            with suppress(ImportError):
-                importlib.import_module("gpuml_dask.model_selection")
+            for name in names:
+                with suppress(ImportError):
+                    importlib.import_module(name)
 
     async def register():
         scheduler: Any = client.scheduler

@@ -165,6 +165,7 @@ def quick(estimator):
     return Slow(seconds=0) if isinstance(estimator, Slow) else Ridge()
 
 
+@pytest.mark.some
 @pytest.mark.bits
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("n_kills", [1, 3])
@@ -425,6 +426,7 @@ def check_kills_by_rows(cluster, client, rows, expected, name, form, n_kills, se
 @pytest.mark.parametrize(("name", "form", "n_kills"), [
     ("ridge", "local", 1), ("several groups", "local", 3), ("logistic", "dask", 1),
 ])  # fmt: skip
+@pytest.mark.some
 def test_killed_workers_change_no_score_by_rows(
     fragile, client, rows, small_chunks, undisturbed, name, form, n_kills
 ):
@@ -538,6 +540,7 @@ def test_by_rows_a_client_that_is_closed_meanwhile_is_an_error(fragile, rows, fi
     closer.join()
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("what", ["workers", "scheduler"])
 def test_by_rows_a_cluster_that_goes_away_is_an_error_in_time(rows, fit, what):

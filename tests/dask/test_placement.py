@@ -189,6 +189,7 @@ def test_chunks_follow_from_bytes_alone():
     assert inputs.chunk_sizes(inputs.read_rows(np.ones((7, 3)))) == (7,)
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("kind", ["numpy", "dask array", "unknown chunks", "dask frame"])
 def test_y_is_cut_as_X_is(client, X, y, kind):
     two = np.c_[y, -y]

@@ -144,6 +144,7 @@ def check_killed_driver(client, folder, name, seed):
     return n_finished
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_killed_driver_leaves_what_is_finished(client, tmp_path, name):
     check_killed_driver(client, tmp_path, name, seed=4)

@@ -375,6 +375,7 @@ def models_of(pipeline, X, y, train=False):
     return [(params, result["estimator"]) for params, result in zip(grid, results, strict=True)]
 
 
+@pytest.mark.some
 def test_arrays_of_any_library(library, calls):
     X, y = numbers()
     name = "impute, scale, pca, ridge"
