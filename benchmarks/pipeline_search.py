@@ -35,7 +35,8 @@ from ridge_search import as_row
 
 import gpuml
 import gpuml.linear_model
-from gpuml.resampling.split import make_folds, split_rows
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.split import split_rows
 from gpuml.solvers.described import describe
 
 CHECK_ROWS = 20_000

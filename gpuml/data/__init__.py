@@ -394,11 +394,11 @@ def split_weights(folds: Folds) -> Array | None:
     xp, n_rows = place.xp, batch.n_rows
     if folds.n_splits == 1 and _is_everything(folds.splits[0].train, n_rows):
         return None
-    labels = shared_labels(folds.splits)
-    if labels is not None:
-        own = move(labels.folds, place)
-        held_out = [s.fold for s in folds.splits if isinstance(s, LabelledSplit)]
-        return xp.stack([xp.astype(own != fold, xp.uint8) for fold in held_out])
+    labelled = [split for split in folds.splits if isinstance(split, LabelledSplit)]
+    if len(labelled) == folds.n_splits:
+        return xp.stack(
+            [xp.astype(move(s.labels.folds, place) != s.fold, xp.uint8) for s in labelled]
+        )
     return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
 
 

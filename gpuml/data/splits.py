@@ -26,7 +26,7 @@ class Split:
         return count_rows(self.test)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FoldLabels:
     """Folds that each row is in exactly one of: the fold of each row (n,), and rows of each."""
 

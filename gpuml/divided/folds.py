@@ -22,7 +22,8 @@ from gpuml.data import (
     row_indices,
 )
 from gpuml.divided.splits import DealtSplit
-from gpuml.resampling.split import dealt_folds, make_folds, rows_by_class
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.split import dealt_folds, rows_by_class
 
 
 def divided_folds(

@@ -21,8 +21,8 @@ from gpuml.linear_model._logistic_grid import Grid, move_home
 from gpuml.linear_model._models import Models, at_home
 from gpuml.linear_model.logistic import NATIVE_SOLVERS, LogisticRegression
 from gpuml.metrics.scorer import get_scorer
+from gpuml.resampling.atoms import folds_of
 from gpuml.resampling.scores import stack_scores
-from gpuml.resampling.split import folds_of
 
 
 class LogisticRegressionCV(Choosing, LinearClassifier, sk.LogisticRegressionCV):

@@ -16,8 +16,8 @@ from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._lasso import describe_sparse, largest_slope, solve_sparse
 from gpuml.linear_model.elastic_net import needs_host
 from gpuml.metrics.scorer import get_scorer
+from gpuml.resampling.atoms import folds_of
 from gpuml.resampling.scores import stack_scores
-from gpuml.resampling.split import folds_of
 from gpuml.solvers.lasso import Penalties
 
 SMALLEST_ALPHA = float(np.finfo(np.float64).resolution)

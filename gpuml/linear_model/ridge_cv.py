@@ -15,8 +15,8 @@ from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._models import at_home
 from gpuml.linear_model.ridge import Ridge
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
+from gpuml.resampling.atoms import folds_of
 from gpuml.resampling.scores import stack_scores
-from gpuml.resampling.split import folds_of
 from gpuml.solvers.leave_one_out import leave_one_out
 
 

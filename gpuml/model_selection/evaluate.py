@@ -47,7 +47,7 @@ from gpuml.model_selection.route import (
 )
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import Scored, score_stack
-from gpuml.resampling.split import make_folds
+from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
 Results = list[dict[str, Any]]

@@ -47,8 +47,8 @@ from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
 from gpuml.model_selection.residence import configured
 from gpuml.model_selection.scores import score_stack
 from gpuml.pipeline._affine import affine_pipeline
+from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.multifit import offers_multifit
-from gpuml.resampling.split import make_folds
 
 Candidate = tuple[Mapping[str, Any] | None, Progress]
 

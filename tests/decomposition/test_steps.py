@@ -8,7 +8,8 @@ from sklearn.model_selection import KFold
 from gpuml.data import count_rows, resident
 from gpuml.decomposition import PCA, TruncatedSVD
 from gpuml.extending import AffineStep
-from gpuml.resampling.split import make_folds, split_rows
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.split import split_rows
 from gpuml.solvers.affine import Affine, Parts
 from gpuml.solvers.described import describe
 

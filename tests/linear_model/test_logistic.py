@@ -257,7 +257,8 @@ def test_the_objective_is_at_least_as_good_as_scikit_learns(rng, name):
 def test_together_is_as_one_by_one(rng, library, solver, k):
     from sklearn.model_selection import StratifiedKFold
 
-    from gpuml.resampling.split import make_folds, split_rows
+    from gpuml.resampling.atoms import make_folds
+    from gpuml.resampling.split import split_rows
 
     X, y = problem(rng, n=300, k=k)
     X_lib, y_lib = library.asarray(X), library.asarray(y)

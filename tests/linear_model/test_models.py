@@ -20,7 +20,8 @@ from gpuml.linear_model import (
     RidgeClassifier,
 )
 from gpuml.linear_model._models import Models
-from gpuml.resampling.split import make_folds, split_rows
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.split import split_rows
 
 # Estimator, what its targets are, and two candidates.
 PENALTIES = [{"alpha": 0.1}, {"alpha": 2.0, "fit_intercept": False}]

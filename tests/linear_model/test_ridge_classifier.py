@@ -207,7 +207,8 @@ SPLITTERS = [
 @pytest.mark.parametrize("class_weight", [None, {0: 2.0, 1: 1.0, 2: 0.3}, "balanced"])
 @pytest.mark.parametrize("p", [6, 120])
 def test_all_at_once_is_one_by_one(library, rng, splitter, class_weight, p):
-    from gpuml.resampling.split import make_folds, split_rows
+    from gpuml.resampling.atoms import make_folds
+    from gpuml.resampling.split import split_rows
 
     X, y, w = problem(rng, p=p)
     X_there, y_there, w_there = (library.asarray(a) for a in (X, y, w))

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gpuml.data import Split
 from gpuml.designs import Sparse
 from gpuml.linear_model import LogisticRegression, Ridge, RidgeCV
-from gpuml.resampling.split import make_folds
+from gpuml.resampling.atoms import make_folds
 from gpuml.solvers._result import Status
 from gpuml.solvers.described import describe, training_parts
 from gpuml.solvers.moments import to_origin

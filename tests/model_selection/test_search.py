@@ -135,7 +135,8 @@ def test_same_scores_as_sklearn(library, rng, problem):
 def test_multifit_is_one_by_one(library, rng):
     """The law of the protocol: a stack holds what separate fits would give."""
     from gpuml.data import Split, row_indices
-    from gpuml.resampling.split import make_folds, split_rows
+    from gpuml.resampling.atoms import make_folds
+    from gpuml.resampling.split import split_rows
 
     X, y = data(rng, t=2)
     w = rng.uniform(0, 2, 120)

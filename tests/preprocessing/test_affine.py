@@ -14,8 +14,9 @@ import gpuml.preprocessing
 from gpuml.data import resident
 from gpuml.extending import AffineStep
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.multifit import STEPS
-from gpuml.resampling.split import make_folds, split_rows
+from gpuml.resampling.split import split_rows
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.described import describe, training_parts
 

@@ -7,8 +7,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from gpuml.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from gpuml.metrics import get_scorer
 from gpuml.resampling import responses
+from gpuml.resampling.atoms import folds_of
 from gpuml.resampling.scores import stack_scores
-from gpuml.resampling.split import folds_of
 
 ALPHAS = [{"alpha": a} for a in (0.1, 1.0, 10.0)]
 REGRESSION = ("r2", "neg_mean_absolute_error", "neg_median_absolute_error", "neg_max_error")

@@ -6,7 +6,8 @@ from sklearn import model_selection as sk
 
 from gpuml._arrays import HOST
 from gpuml.data import Batch, row_indices
-from gpuml.resampling.split import as_rows, make_folds, split_rows
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.split import as_rows, split_rows
 
 N = 101
 SPLITTERS = {
@@ -19,6 +20,9 @@ SPLITTERS = {
     "time series": sk.TimeSeriesSplit(4, gap=3, max_train_size=20),
     "groups": sk.GroupKFold(4),
     "stratified": sk.StratifiedKFold(3),
+    "stratified shuffled": sk.StratifiedKFold(3, shuffle=True, random_state=1),
+    "stratified repeated": sk.RepeatedStratifiedKFold(n_splits=4, n_repeats=5, random_state=2),
+    "many shuffled": sk.KFold(N - 1, shuffle=True, random_state=3),
     "bootstrap": [
         (np.random.default_rng(i).integers(0, N, N), np.arange(i, 10)) for i in range(20)
     ],
