@@ -29,10 +29,10 @@ CHUNK_BYTES = 2**30
 LARGEST_ERROR = 1e-2
 
 
-def solve_by_cholesky(A: Array, B: Array) -> tuple[Array, Array]:
+def solve_by_cholesky(A: Array, B: Array, with_condition: bool) -> tuple[Array, Array]:
     """Solutions (n, p, t) of ``A X = B`` and 1-norm condition numbers (n,) of A (n, p, p).
 
-    inf or nan where the factorisation broke down.
+    inf or nan where the factorisation broke down; 1 elsewhere if nobody asks for the condition.
     """
     import cupy
     import cupyx
@@ -40,11 +40,15 @@ def solve_by_cholesky(A: Array, B: Array) -> tuple[Array, Array]:
     n, p = A.shape[:2]
     step = 1 if p >= LARGE_ORDER else max(1, CHUNK_BYTES // (8 * p * p))
     chunks = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+    def solve(chunk):
+        return _solve(A[chunk], B[chunk], with_condition)
+
     with cupyx.errstate(linalg="ignore"):
         if p < LARGE_ORDER or len(chunks) == 1:
-            found = [_solve(A[chunk], B[chunk]) for chunk in chunks]
+            found = [solve(chunk) for chunk in chunks]
         else:
-            found = _side_by_side(lambda chunk: _solve(A[chunk], B[chunk]), chunks)
+            found = _side_by_side(solve, chunks)
     X, condition = zip(*found, strict=True)
     return cupy.concatenate(X), cupy.concatenate(condition)
 
@@ -66,27 +70,40 @@ def _side_by_side(solve, chunks):
     return found
 
 
-def _solve(A, B):
+def _solve(A, B, with_condition):
     import cupy
+
+    xp, p, t = namespace(A), A.shape[-1], B.shape[-1]
+    solve = _solver(A)
+    known = cupy.ones((p, 1))
+    known[1::2] = -1.0
+    sides = [B, A @ known]
+    X = solve(cupy.concatenate([*sides, first_sides(xp, A)] if with_condition else sides, axis=-1))
+    wrong = cupy.abs(X[..., t : t + 1] - known).max(axis=(-2, -1))
+    condition = cupy.ones(len(A))
+    if with_condition:
+        norm = cupy.abs(A).sum(axis=-2).max(axis=-1)
+        condition = norm * norm1_of_inverse(solve, X[..., t + 1 :], xp)
+    return X[..., :t], cupy.where(wrong <= LARGEST_ERROR, condition, cupy.inf)
+
+
+def _solver(A):
+    """``V -> A^-1 V``, from Cholesky factors."""
+    import cupy
+    from cupyx.lapack import potrs
     from cupyx.scipy.linalg import solve_triangular
 
-    xp, p = namespace(A), A.shape[-1]
-    # One matrix has a call of its own, which is faster for large ones.
-    L = cupy.linalg.cholesky(A) if len(A) > 1 else cupy.linalg.cholesky(A[0])[None]
+    if len(A) == 1:
+        # One matrix has calls of its own, which are faster for large ones.
+        only = cupy.linalg.cholesky(A[0])
+        return lambda V: potrs(only, V[0], True)[None]
+    L = cupy.linalg.cholesky(A)
 
     def solve(V):
         V = solve_triangular(L, V, lower=True, check_finite=False)
         return solve_triangular(L, V, lower=True, trans="T", check_finite=False)
 
-    known = cupy.ones((p, 1))
-    known[1::2] = -1.0
-    sides = cupy.concatenate([B, A @ known, first_sides(xp, A)], axis=-1)
-    X = solve(sides)
-    t = B.shape[-1]
-    wrong = cupy.abs(X[..., t : t + 1] - known).max(axis=(-2, -1))
-    norm = cupy.abs(A).sum(axis=-2).max(axis=-1)
-    condition = norm * norm1_of_inverse(solve, X[..., t + 1 :], xp)
-    return X[..., :t], cupy.where(wrong <= LARGEST_ERROR, condition, cupy.inf)
+    return solve
 
 
 def first_sides(xp: Any, A: Array) -> Array:

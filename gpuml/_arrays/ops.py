@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from gpuml._arrays import Array, device_of, is_numpy
+from gpuml._arrays import Array, device_of, is_numpy, nbytes
 from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
 EPS = float(np.finfo(np.float64).eps)
+# Matrices that are solved at once, by whether they are in CPU memory.
+SYSTEM_BYTES = {True: 2**22, False: 2**31}
 
 
 def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
@@ -82,7 +84,51 @@ def triangular_factor(Z: Array, xp: Any) -> Array:
     return xp.linalg.qr(Z)[1]
 
 
-def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
+def solve_shifted(
+    M: Array, shifts: np.ndarray, B: Array, xp: Any, enough: float = 0.0
+) -> tuple[Array, Array]:
+    """Solve ``(M + s I) X = B`` for rising shifts s, and say how sensitive each system is.
+
+    A shift moves all Rayleigh quotients of the matrix that is scaled to a unit diagonal towards 1.
+    So its condition falls as shifts rise, and that of the smallest stands for all where it will do.
+
+    Parameters
+    ----------
+    M : array (S, p, p), float64
+        Symmetric, positive semidefinite.
+    shifts : ndarray (U,), host
+    B : array (S, p, t), float64
+    enough : float
+        A condition number that will do.
+
+    Returns
+    -------
+    X : array (U, S, p, t)
+    condition : array (U, S)
+        As of `solve_spd`.
+    """
+    eye = xp.eye(M.shape[-1], dtype=xp.float64, device=device_of(M))
+
+    def solved(some, with_condition=True):
+        matrices = M[None, ...] + constant(some, like=M, xp=xp)[:, None, None, None] * eye
+        sides = xp.broadcast_to(B[None, ...], (len(some), *B.shape))
+        return solve_spd(matrices, sides, xp, with_condition=with_condition)
+
+    X, condition = solved(shifts[:1])
+    if len(shifts) == 1:
+        return X, condition
+    will_do = not bool(xp.any(~(condition <= enough)))
+    # So many matrices at once that a GPU has work, and memory room.
+    step = max(1, SYSTEM_BYTES[is_numpy(M)] // max(1, nbytes(M)))
+    rest = [solved(shifts[i : i + step], not will_do) for i in range(1, len(shifts), step)]
+    found, conditions = zip(*rest, strict=True)
+    others = xp.concat(conditions)
+    if will_do:
+        others = xp.maximum(others, condition)
+    return xp.concat([X, *found]), xp.concat([condition, others])
+
+
+def solve_spd(A: Array, B: Array, xp: Any, *, with_condition: bool = True) -> tuple[Array, Array]:
     """Solve symmetric positive definite systems, and say how sensitive each one was.
 
     The systems are scaled to a unit diagonal first: the error of the solution is then that of the
@@ -94,6 +140,8 @@ def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
     A : array (..., p, p), float64
         Matrices with a positive diagonal.
     B : array (..., p, t), float64
+    with_condition : bool
+        Whether the condition is asked for; else it may be any number from 1 on.
 
     Returns
     -------
@@ -107,7 +155,7 @@ def solve_spd(A: Array, B: Array, xp: Any) -> tuple[Array, Array]:
     scale = 1.0 / xp.sqrt(xp.where(positive, diagonal, 1.0))
     A = A * scale[..., :, None] * scale[..., None, :]
     B = B * scale[..., :, None]
-    X, condition = _solver_of(A)(A, B, xp)
+    X, condition = _solver_of(A)(A, B, xp, with_condition)
     broken = ~xp.all(positive, axis=-1)
     inf = xp.full_like(condition, float("inf"))
     return X * scale[..., :, None], xp.where(broken, inf, condition)
@@ -121,22 +169,22 @@ def _solver_of(A):
     return _solve_scaled
 
 
-def _solve_scaled_cupy(A, B, xp):
+def _solve_scaled_cupy(A, B, xp, with_condition):
     p, t = B.shape[-2:]
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     matrices, sides = (xp.broadcast_to(a, (*lead, *a.shape[-2:])) for a in (A, B))
     X, condition = solve_by_cholesky(
-        xp.reshape(matrices, (-1, p, p)), xp.reshape(sides, (-1, p, t))
+        xp.reshape(matrices, (-1, p, p)), xp.reshape(sides, (-1, p, t)), with_condition
     )
     return xp.reshape(X, (*lead, p, t)), xp.reshape(condition, lead)
 
 
-def _solve_scaled_lapack(A, B, xp):
+def _solve_scaled_lapack(A, B, xp, with_condition):
     with threads_for_order(B.shape[-2]):
-        return _solve_each(A, B)
+        return _solve_each(A, B, with_condition)
 
 
-def _solve_each(A, B):
+def _solve_each(A, B, with_condition):
     p, t = B.shape[-2:]
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     matrices = np.broadcast_to(A, (*lead, p, p)).reshape(-1, p, p)
@@ -146,14 +194,18 @@ def _solve_each(A, B):
     for i, (matrix, side) in enumerate(zip(matrices, sides, strict=True)):
         factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
         if info == 0:
-            norm = np.abs(matrix).sum(axis=0).max(initial=0.0)
-            reciprocal, _ = lapack.dpocon(factor, norm, uplo="U")
-            condition[i] = 1.0 / reciprocal if reciprocal > 0 else np.inf
+            condition[i] = _condition(matrix, factor) if with_condition else 1.0
             X[i], _ = lapack.dpotrs(factor, side)
     return X.reshape(*lead, p, t), condition.reshape(lead)
 
 
-def _solve_scaled(A, B, xp):
+def _condition(matrix, factor):
+    norm = np.abs(matrix).sum(axis=0).max(initial=0.0)
+    reciprocal, _ = lapack.dpocon(factor, norm, uplo="U")
+    return 1.0 / reciprocal if reciprocal > 0 else np.inf
+
+
+def _solve_scaled(A, B, xp, with_condition):
     # The batched inverse costs more products than a factorisation but is one call everywhere, and
     # gives the condition number exactly. The correction step restores a small residual.
     inverse = _inverse(A, xp)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
-from gpuml._arrays.ops import EPS, constant, solve_spd
+from gpuml._arrays.ops import EPS, constant, solve_shifted
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds, Partition, row_indices, whole
 from gpuml.solvers._blocks import quiet
@@ -152,14 +152,19 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     moments = described.combined(parts)
     normal = normal_equations(moments, fit_intercept)
     by_eigen = rcond is not None or len(alphas) >= EIGEN_FROM_ALPHAS
-    coef, error = (_solve_eigen if by_eigen else _solve_cholesky)(normal, alphas, rcond)
+    if by_eigen:
+        coef, error = _solve_eigen(normal, alphas, rcond)
+    else:
+        # Of sparse rows, what conditions come to is not all of the error.
+        enough = 0.0 if described.is_sparse else described.precision / EPS
+        coef, error = _solve_cholesky(normal, alphas, enough)
     if described.is_sparse:
         error = error * cancelled(moments, normal, alphas)
         return coef, normal.x_mean, normal.y_mean, _held(coef, error, most)
     error = _held(coef, error, most)
     if by_eigen and rcond is None and not (error <= described.precision).all():
         # Scaling to a unit diagonal helps Cholesky where features differ in scale.
-        coef, error = _solve_cholesky(normal, alphas, None)
+        coef, error = _solve_cholesky(normal, alphas, described.precision / EPS)
         error = _held(coef, error, most)
     return coef, normal.x_mean, normal.y_mean, error
 
@@ -176,16 +181,13 @@ def _held(coef, error, most):
     return to_host(xp.where(held, error, xp.full_like(error, float("inf"))))
 
 
-def _solve_cholesky(normal: Normal, alphas: np.ndarray, rcond: None):
+def _solve_cholesky(normal: Normal, alphas: np.ndarray, enough: float):
     xp = namespace(normal.xx)
-    p = normal.xx.shape[-1]
     alpha = constant(alphas, like=normal.xx, xp=xp)[:, None]
-    eye = xp.eye(p, dtype=xp.float64, device=normal.xx.device)
-    A = normal.xx[None, ...] + alpha[:, :, None, None] * eye  # (U, S, p, p)
-    B = xp.broadcast_to(normal.xy[None, ...], (len(alphas), *normal.xy.shape))
     damped = xp.linalg.diagonal(normal.xx)[None, ...] + alpha[:, :, None]
     with quiet():  # solutions from squares that vanish overflow, and are not used
-        coef, condition = solve_spd(A, B, xp)  # (U, S, p, t)
+        # (U, S, p, t)
+        coef, condition = solve_shifted(normal.xx, alphas, normal.xy, xp, enough)
         # Of what is rounding, and of values whose squares vanish, moments know nothing.
         share = xp.max(normal.noise / (damped + LEAST_SQUARE), axis=-1)
         error = xp.maximum(EPS * condition, share)
@@ -216,8 +218,9 @@ def _solve_kernel(described, parts, alphas, fit_intercept, most):
     kernel = described.kernel
     row_counts = _counts_of_rows(partition, parts.counts, batch.n_rows)
     far = far_splits(kernel, row_counts, fit_intercept)
+    enough = described.precision / EPS
     if not far.any():
-        return _solve_dual(kernel, row_counts, alphas, fit_intercept, most)
+        return _solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough)
     solved = [
         _solve_dual(
             row_kernel(batch, counts, at_mean=fit_intercept) if own else kernel,
@@ -225,6 +228,7 @@ def _solve_kernel(described, parts, alphas, fit_intercept, most):
             alphas,
             fit_intercept,
             most,
+            enough,
         )
         for own, counts in zip(far, row_counts, strict=True)
     ]
@@ -234,14 +238,13 @@ def _solve_kernel(described, parts, alphas, fit_intercept, most):
     return xp.concat(coef, axis=1), *means, np.concatenate(error, axis=1)
 
 
-def _solve_dual(kernel, row_counts, alphas, fit_intercept, most):
+def _solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough):
     dual = centred_kernel(kernel, row_counts, fit_intercept)
     xp = namespace(dual.K)
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
-    eye = xp.eye(dual.K.shape[-1], dtype=xp.float64, device=dual.K.device)
-    sides = xp.broadcast_to(dual.b[None, ...], (len(alphas), *dual.b.shape))
     with quiet():
-        solution, condition = solve_spd(dual.K[None, ...] + alpha * eye, sides, xp)  # (U, S, n, t)
+        # (U, S, n, t)
+        solution, condition = solve_shifted(dual.K, alphas, dual.b, xp, enough)
     finite = xp.all(xp.isfinite(solution), axis=(-1, -2))[..., None, None]
     solution = xp.where(finite, solution, xp.zeros_like(solution))
     coef = coefficients(kernel, dual, solution)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpuml._arrays import place_of
-from gpuml._arrays.ops import solve_spd
+from gpuml._arrays.ops import solve_shifted, solve_spd
 from gpuml.data import Batch, cut, row_indices, take
 from gpuml.solvers import _blocks
 from gpuml.solvers.factors import atom_factors, centred_rows
@@ -115,3 +115,36 @@ def test_rows_are_cut_and_taken(library):
         pieces = [row_indices(piece) for piece in cut(rows, 3)]
         assert max(map(len, pieces)) <= 3
         np.testing.assert_array_equal(np.concatenate(pieces), row_indices(rows))
+
+
+@pytest.mark.parametrize("p", [5, 150])
+def test_shifted_systems_are_those_solved_one_by_one(library, rng, p):
+    Z = rng.normal(size=(3, 2 * p, p)) * np.logspace(-3, 3, p)
+    M = np.swapaxes(Z, -1, -2) @ Z
+    M[2, :, 1], M[2, 1, :] = M[2, :, 0], M[2, 0, :]  # singular
+    shifts, B = np.array([0.0, 1e-3, 1.0, 1e3]), rng.normal(size=(3, p, 2))
+    M_lib, B_lib = library.asarray(M), library.asarray(B)
+    alone = [solve_spd(M + shift * np.eye(p), B, np) for shift in shifts]
+    for enough in (0.0, 1e9):
+        found = solve_shifted(M_lib, shifts, B_lib, place_of(M_lib).xp, enough)
+        X, condition = (library.to_numpy(a) for a in found)
+        assert (~(condition[:, 2] <= 1e12)).tolist() == [True, False, False, False]
+        for i, (expected, exact) in enumerate(alone):
+            fine = exact < 1e12
+            np.testing.assert_allclose(X[i][fine], expected[fine], rtol=1e-6, atol=1e-12)
+            assert (condition[i] > 0.2 * exact)[fine].all()
+    # Where that of the smallest shift will do, it stands for all.
+    _, condition = solve_shifted(M_lib[:2, ...], shifts, B_lib[:2, ...], place_of(M_lib).xp, 1e9)
+    condition = library.to_numpy(condition)
+    assert (condition >= [[0.2 * exact[i] for i in range(2)] for _, exact in alone]).all()
+
+
+def test_conditions_fall_as_shifts_rise(rng):
+    Z = rng.normal(size=(20, 30, 12)) * np.logspace(-4, 4, 12)
+    M = np.swapaxes(Z, -1, -2) @ Z
+    found = []
+    for shift in (0.0, 1e-4, 1.0, 1e4):
+        A = M + shift * np.eye(12)
+        scale = 1 / np.sqrt(np.diagonal(A, axis1=-2, axis2=-1))
+        found.append(np.linalg.cond(A * scale[:, :, None] * scale[:, None, :]))
+    assert (np.diff(found, axis=0) <= 1e-6 * np.asarray(found[:-1])).all()
