@@ -16,8 +16,8 @@ from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
 EPS = float(np.finfo(np.float64).eps)
-# Matrices that are solved at once, by whether they are in CPU memory.
-SYSTEM_BYTES = {True: 2**22, False: 2**31}
+# Matrices that are solved at once.
+SYSTEM_BYTES = 2**31
 
 
 def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
@@ -107,6 +107,9 @@ def solve_shifted(
     condition : array (U, S)
         As of `solve_spd`.
     """
+    if is_numpy(M):
+        with threads_for_order(M.shape[-1]):
+            return _solve_shifted_lapack(M, shifts, B, enough)
     eye = xp.eye(M.shape[-1], dtype=xp.float64, device=device_of(M))
 
     def solved(some, with_condition=True):
@@ -119,7 +122,7 @@ def solve_shifted(
         return X, condition
     will_do = not bool(xp.any(~(condition <= enough)))
     # So many matrices at once that a GPU has work, and memory room.
-    step = max(1, SYSTEM_BYTES[is_numpy(M)] // max(1, nbytes(M)))
+    step = max(1, SYSTEM_BYTES // max(1, nbytes(M)))
     rest = [solved(shifts[i : i + step], not will_do) for i in range(1, len(shifts), step)]
     found, conditions = zip(*rest, strict=True)
     others = xp.concat(conditions)
@@ -150,23 +153,20 @@ def solve_spd(A: Array, B: Array, xp: Any, *, with_condition: bool = True) -> tu
         1-norm condition numbers of the scaled matrices; inf or nan where a factorisation broke
         down, and then X holds nothing of use.
     """
+    if is_numpy(A):
+        return _solve_spd_lapack(A, B)
     diagonal = xp.linalg.diagonal(A)
     positive = diagonal > 0
     scale = 1.0 / xp.sqrt(xp.where(positive, diagonal, 1.0))
     A = A * scale[..., :, None] * scale[..., None, :]
     B = B * scale[..., :, None]
-    X, condition = _solver_of(A)(A, B, xp, with_condition)
+    in_parts = type(A).__module__.startswith("cupy") and A.shape[-1] > SMALL_ORDER
+    X, condition = (
+        _solve_scaled_cupy(A, B, xp, with_condition) if in_parts else _solve_scaled(A, B, xp)
+    )
     broken = ~xp.all(positive, axis=-1)
     inf = xp.full_like(condition, float("inf"))
     return X * scale[..., :, None], xp.where(broken, inf, condition)
-
-
-def _solver_of(A):
-    if is_numpy(A):
-        return _solve_scaled_lapack
-    if type(A).__module__.startswith("cupy") and A.shape[-1] > SMALL_ORDER:
-        return _solve_scaled_cupy
-    return _solve_scaled
 
 
 def _solve_scaled_cupy(A, B, xp, with_condition):
@@ -179,33 +179,44 @@ def _solve_scaled_cupy(A, B, xp, with_condition):
     return xp.reshape(X, (*lead, p, t)), xp.reshape(condition, lead)
 
 
-def _solve_scaled_lapack(A, B, xp, with_condition):
-    with threads_for_order(B.shape[-2]):
-        return _solve_each(A, B, with_condition)
-
-
-def _solve_each(A, B, with_condition):
+def _solve_spd_lapack(A, B):
     p, t = B.shape[-2:]
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     matrices = np.broadcast_to(A, (*lead, p, p)).reshape(-1, p, p)
     sides = np.broadcast_to(B, (*lead, p, t)).reshape(-1, p, t)
-    X = np.full(sides.shape, np.nan)
-    condition = np.full(len(X), np.inf)
-    for i, (matrix, side) in enumerate(zip(matrices, sides, strict=True)):
-        factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
-        if info == 0:
-            condition[i] = _condition(matrix, factor) if with_condition else 1.0
-            X[i], _ = lapack.dpotrs(factor, side)
+    with threads_for_order(p):
+        X, condition = _solve_shifted_lapack(matrices, np.zeros(1), sides, 0.0)
     return X.reshape(*lead, p, t), condition.reshape(lead)
 
 
-def _condition(matrix, factor):
-    norm = np.abs(matrix).sum(axis=0).max(initial=0.0)
+def _solve_shifted_lapack(M, shifts, B, enough):
+    """One by one, in the same memory."""
+    n, p = M.shape[:2]
+    X = np.full((len(shifts), *B.shape), np.nan)
+    condition = np.full((len(shifts), n), np.inf)
+    A, scales = np.empty((2, p, p))
+    for i, j in np.ndindex(n, len(shifts)):
+        diagonal = M[i].diagonal() + shifts[j]
+        if not (diagonal > 0).all():
+            continue
+        scale = 1.0 / np.sqrt(diagonal)
+        np.multiply(M[i], np.multiply.outer(scale, scale, out=scales), out=A)
+        np.fill_diagonal(A, 1.0)
+        is_known = j > 0 and condition[0, i] <= enough
+        norm = None if is_known else np.abs(A, out=scales).sum(axis=0).max(initial=0.0)
+        factor, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        if info == 0:
+            condition[j, i] = condition[0, i] if is_known else _condition(factor, norm)
+            X[j, i] = scale[:, None] * lapack.dpotrs(factor, scale[:, None] * B[i])[0]
+    return X, condition
+
+
+def _condition(factor, norm):
     reciprocal, _ = lapack.dpocon(factor, norm, uplo="U")
     return 1.0 / reciprocal if reciprocal > 0 else np.inf
 
 
-def _solve_scaled(A, B, xp, with_condition):
+def _solve_scaled(A, B, xp):
     # The batched inverse costs more products than a factorisation but is one call everywhere, and
     # gives the condition number exactly. The correction step restores a small residual.
     inverse = _inverse(A, xp)

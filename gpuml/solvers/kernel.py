@@ -1,8 +1,8 @@
 """Ridge regression through inner products of rows, for more features than rows.
 
 With rows ``A = sqrt(w) (X - mean)`` and targets b, ``W' = A' d`` where ``(A A' + alpha I) d = b``.
-The inner products of all rows about one shift are formed once; a split gives weight zero to the
-rows it holds out, and its mean is removed algebraically. That costs digits where the shift is far
+The inner products of all rows about one shift are formed once; a split takes those of its rows, and
+its mean is removed algebraically. That costs digits where the shift is far
 from the mean of the split next to the spread of its rows, because of wild values that it holds out:
 such a split gets inner products about a shift of its own.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml._arrays.ops import constant
 from gpuml.data import Batch
 from gpuml.solvers._blocks import quiet
@@ -36,13 +36,18 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Dual:
-    """Centred and weighted systems of each split: K (S, n, n), b (S, n, t), root weights (S, n)."""
+    """Centred and weighted systems of each split: K (S, m, m), b (S, m, t), root weights (S, m).
+
+    `rows` (S, m), in CPU memory, says which rows they are of: those that a split trains on, and a
+    few of weight zero where another trains on more. None for all n rows in their order.
+    """
 
     K: Array
     b: Array
     root: Array
     x_mean: Array
     y_mean: Array
+    rows: np.ndarray | None
 
 
 def row_kernel(batch: Batch, counts: np.ndarray | None = None, *, at_mean: bool = True) -> Kernel:
@@ -95,21 +100,28 @@ def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) 
     weight = constant(row_counts, like=kernel.K, xp=xp)
     if kernel.weight is not None:
         weight = weight * kernel.weight
+    rows = _training_rows(row_counts)
+    K, y, index = kernel.K[None, ...], kernel.y[None, ...], None
+    if rows is not None:
+        index = [xp.asarray(some, device=device_of(weight)) for some in rows]
+        K = xp.stack([xp.take(xp.take(kernel.K, i, axis=0), i, axis=1) for i in index])
+        y = xp.stack([xp.take(kernel.y, i, axis=0) for i in index])
     if fit_intercept:
         share = weight / xp.sum(weight, axis=1)[:, None]  # (S, n), sums to one
         x_mean, y_mean = share @ kernel.X, share @ kernel.y
         cross = share @ kernel.K  # (S, n): inner products with the mean
         square = xp.sum(cross * share, axis=1)
-        K = kernel.K[None, ...] - cross[:, :, None] - cross[:, None, :] + square[:, None, None]
-        y = kernel.y[None, ...] - y_mean[:, None, :]
+        cross = _taken(cross, index, xp)
+        K = K - cross[:, :, None] - cross[:, None, :] + square[:, None, None]
+        y = y - y_mean[:, None, :]
     else:
         # Without an intercept the shift must come out again: K of X + shift.
-        along = kernel.X @ kernel.shift[:p]
-        K = kernel.K + along[:, None] + along[None, :] + xp.sum(kernel.shift[:p] ** 2)
-        K = K[None, ...]
-        y = (kernel.y + kernel.shift[p:])[None, ...]
+        along = _taken((kernel.X @ kernel.shift[:p])[None, :], index, xp)
+        K = K + along[:, :, None] + along[:, None, :] + xp.sum(kernel.shift[:p] ** 2)
+        y = y + kernel.shift[p:]
         x_mean = xp.zeros_like(weight[:, :1]) * kernel.shift[None, :p]
         y_mean = xp.zeros_like(weight[:, :1]) * kernel.shift[None, p:]
+    weight = _taken(weight, index, xp)
     root = xp.sqrt(weight)
     if fit_intercept:
         x_mean, y_mean = x_mean + kernel.shift[:p], y_mean + kernel.shift[p:]
@@ -119,15 +131,37 @@ def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) 
         root=root,
         x_mean=x_mean,
         y_mean=y_mean,
+        rows=rows,
     )
 
 
+def _training_rows(row_counts):
+    """Rows (S, m) of each split, each filled up with some that it does not train on; or None."""
+    used = row_counts > 0
+    m = int(used.sum(axis=1).max())
+    if m == row_counts.shape[1]:
+        return None
+    return np.sort(np.argsort(~used, axis=1, kind="stable")[:, :m], axis=1)
+
+
+def _taken(values, index, xp):
+    """Of values (S, n), or (1, n) of all splits, those at the rows of each split (S, m)."""
+    if index is None:
+        return values
+    last = values.shape[0] - 1
+    return xp.stack([xp.take(values[min(s, last), :], i, axis=0) for s, i in enumerate(index)])
+
+
 def coefficients(kernel: Kernel, dual: Dual, solution: Array) -> Array:
-    """Coefficients (U, S, t, p) of dual solutions (U, S, n, t)."""
+    """Coefficients (U, S, t, p) of dual solutions (U, S, m, t)."""
     xp = namespace(kernel.K)
-    p = kernel.X.shape[1]
-    U, S, n, t = solution.shape
-    weighted = xp.matrix_transpose(solution * dual.root[None, :, :, None])  # (U, S, t, n)
+    n, p = kernel.X.shape
+    U, S, _, t = solution.shape
+    weighted = xp.matrix_transpose(solution * dual.root[None, :, :, None])  # (U, S, t, m)
+    if dual.rows is not None:
+        weighted = xp.stack(
+            [_at_rows(weighted[:, s, ...], rows, n, xp) for s, rows in enumerate(dual.rows)], axis=1
+        )
     flat = xp.reshape(weighted, (U * S * t, n))
     # With an intercept the shift and the mean drop out, since the weighted solution sums to zero;
     # subtracting that sum's part keeps this true after rounding.
@@ -137,3 +171,11 @@ def coefficients(kernel: Kernel, dual: Dual, solution: Array) -> Array:
         (U * S * t, p),
     )
     return xp.reshape(flat @ kernel.X - total * mean, (U, S, t, p))
+
+
+def _at_rows(values, rows, n, xp):
+    """Values (..., m) of some rows among zeros (..., n) of the others."""
+    place = np.full(n, len(rows))
+    place[rows] = np.arange(len(rows))
+    with_zero = xp.concat([values, xp.zeros_like(values[..., :1])], axis=-1)
+    return xp.take(with_zero, xp.asarray(place, device=device_of(values)), axis=-1)
