@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 VERSIONS_OF = (
     *("numpy", "scipy", "scikit-learn", "joblib", "pandas", "threadpoolctl", "torch"),
     *("dask", "distributed", "cupy-cuda12x", "cupy-cuda13x", "cuml-cu12", "cuml-cu13"),
-    "cupti-python",
+    *("cupti-python", "scikit-learn-intelex", "himalaya", "skglm", "celer", "adelie", "glum"),
 )
 
 

@@ -1,0 +1,208 @@
+"""Cells of the map: what is fitted, on rows of which shape, in which splits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import model_selection as splitters
+
+from gpuml import linear_model as ours
+from gpuml.decomposition import PCA
+from gpuml.model_selection import GridSearchCV
+from gpuml.naive_bayes import GaussianNB, MultinomialNB
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import PolynomialFeatures, StandardScaler
+
+SEED = 0
+TEN = np.logspace(-3, 3, 10)
+SPLITTERS = {
+    "K-fold": lambda: 5,
+    "shuffled": lambda: splitters.KFold(5, shuffle=True, random_state=SEED),
+    "repeated": lambda: splitters.RepeatedKFold(n_splits=5, n_repeats=10, random_state=SEED),
+    "shuffle split": lambda: splitters.ShuffleSplit(20, random_state=SEED),
+    "time series": lambda: splitters.TimeSeriesSplit(5),
+    "group": lambda: splitters.GroupKFold(5),
+    "leave one out": splitters.LeaveOneOut,
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One thing to fit on rows of one shape."""
+
+    model: str
+    n: int
+    d: int
+    splitter: str = "K-fold"
+    dtype: str = "float64"
+    filled: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Model and what is unusual of it; with the shape it names the cell."""
+        unusual = [self.splitter] if self.splitter != "K-fold" else []
+        unusual += ["sparse"] if self.filled else []
+        return ", ".join([self.model, *unusual])
+
+    @property
+    def key(self) -> str:
+        """The whole cell in a line."""
+        return f"{self.name}, {self.n:,} x {self.d:,} {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Model:
+    """How to make what is fitted.
+
+    `make(estimators, search)` makes it from a namespace of estimators and a function
+    ``search(estimator, grid)``. `target` is "numbers", "classes", "counts" or None; `kind` tells
+    which objective is compared, `grid_size` how many candidates there are.
+    """
+
+    make: Callable[[Any, Callable[..., Any]], Any]
+    target: str | None
+    grid_size: int
+    kind: str = "exact"
+    is_search: bool = True
+
+
+def _search(name, grid, **params):
+    return lambda e, search: search(getattr(e, name)(**params), grid)
+
+
+def _polynomial(e, search):
+    steps = e.PolynomialFeatures(2, include_bias=False), e.StandardScaler(), e.Ridge()
+    return search(e.make_pipeline(*steps), {"ridge__alpha": TEN})
+
+
+def _components(e, search):
+    grid = {"pca__n_components": [5, 10, 20], "ridge__alpha": TEN[::3]}
+    return search(e.make_pipeline(e.StandardScaler(), e.PCA(), e.Ridge()), grid)
+
+
+PENALTIES = {"alpha": np.logspace(-2, 0, 8)}
+MODELS = {
+    "Ridge": Model(_search("Ridge", {"alpha": TEN}), "numbers", 10),
+    "LogisticRegression": Model(
+        _search("LogisticRegression", {"C": TEN}), "classes", 10, "logistic"
+    ),
+    "Lasso": Model(_search("Lasso", PENALTIES), "numbers", 8, "l1"),
+    "ElasticNet": Model(
+        _search("ElasticNet", PENALTIES | {"l1_ratio": [0.5, 0.9]}), "numbers", 16, "l1"
+    ),
+    "LassoCV": Model(lambda e, _: e.LassoCV(cv=5), "numbers", 100, "l1"),
+    "ElasticNetCV": Model(
+        lambda e, _: e.ElasticNetCV(l1_ratio=[0.2, 0.5, 0.9], cv=5), "numbers", 300, "l1"
+    ),
+    "RidgeCV": Model(lambda e, _: e.RidgeCV(alphas=TEN), "numbers", 10),
+    "RidgeClassifier": Model(_search("RidgeClassifier", {"alpha": TEN}), "classes", 10),
+    "GaussianNB": Model(
+        _search("GaussianNB", {"var_smoothing": np.logspace(-9, -1, 10)}), "classes", 10
+    ),
+    "MultinomialNB": Model(
+        _search("MultinomialNB", {"alpha": np.logspace(-2, 1, 10)}), "counted classes", 10
+    ),
+    "polynomial-scaler-Ridge": Model(_polynomial, "numbers", 10),
+    "scaler-PCA-Ridge": Model(_components, "numbers", 12),
+    "one Ridge": Model(lambda e, _: e.Ridge(), "numbers", 1, is_search=False),
+    "one LogisticRegression": Model(
+        lambda e, _: e.LogisticRegression(), "classes", 1, "logistic", is_search=False
+    ),
+    "one Lasso": Model(lambda e, _: e.Lasso(alpha=0.1), "numbers", 1, "l1", is_search=False),
+    "one PCA": Model(lambda e, _: e.PCA(n_components=10), None, 1, is_search=False),
+}
+
+_SMALL, _LONG, _WIDE = (300, 10), (100_000, 50), (500, 2_000)
+SHAPES = {
+    "Ridge": (_SMALL, (2_000, 100), (5_000, 800), _LONG, _WIDE, (200, 20_000)),
+    "LogisticRegression": (_SMALL, (2_000, 100), (5_000, 800), _LONG, (300, 2_000)),
+    "Lasso": (_SMALL, (2_000, 100), (20_000, 300), (300, 2_000)),
+    "ElasticNet": (_SMALL, (2_000, 100), (300, 2_000)),
+    "LassoCV": (_SMALL, (5_000, 100), (300, 2_000), (500, 5_000)),
+    "ElasticNetCV": (_SMALL, (5_000, 100), (300, 2_000)),
+    "RidgeCV": (_SMALL, (5_000, 100), (500, 3_000)),
+    "RidgeClassifier": (_SMALL, (20_000, 100), _WIDE),
+    "GaussianNB": (_SMALL, (50_000, 50)),
+    "MultinomialNB": (_SMALL, (20_000, 200)),
+    "polynomial-scaler-Ridge": ((8_000, 30),),
+    "scaler-PCA-Ridge": ((20_000, 100),),
+    "one Ridge": (_SMALL, (2_000, 50), _LONG, _WIDE),
+    "one LogisticRegression": (_SMALL, (2_000, 50), _LONG, (300, 2_000)),
+    "one Lasso": (_SMALL, _LONG, _WIDE),
+    "one PCA": (_SMALL, (100_000, 100), _WIDE),
+}
+
+
+def cells() -> list[Cell]:
+    """All of them: shapes of each model, then what is unusual, one thing at a time."""
+    found = [Cell(model, *shape) for model, shapes in SHAPES.items() for shape in shapes]
+    for model in ("Ridge", "LogisticRegression"):
+        base = Cell(model, 20_000, 50)
+        found += [replace(base, splitter=s) for s in SPLITTERS if s != "leave one out"]
+        found += [replace(base, dtype="float32"), Cell(model, 100, 10, "leave one out")]
+        found += [Cell(model, 20_000, 20_000, filled=0.002)]
+    found += [replace(Cell("one PCA", 100_000, 100), dtype="float32")]
+    found += [Cell("MultinomialNB", 20_000, 20_000, filled=0.002)]
+    return list(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- rows
+
+
+def rows_of(cell: Cell) -> tuple[Any, Any]:
+    """X and y of a cell, in CPU memory; some features matter, and noise is as strong as they."""
+    random = np.random.default_rng(SEED)
+    shape = (cell.n, cell.d)
+    counted = MODELS[cell.model].target == "counted classes"
+    if cell.filled:
+        X: Any = sparse.random_array(
+            shape, density=cell.filled, format="csr", rng=random, data_sampler=random.random
+        )
+        X = X.astype(cell.dtype)
+        X.data = np.ceil(5 * X.data) if counted else X.data
+    elif counted:
+        X = random.poisson(random.gamma(1.0, 1.0, cell.d), shape).astype(cell.dtype)
+    else:
+        X = random.standard_normal(shape, dtype=np.float64).astype(cell.dtype)
+    slopes = random.standard_normal(cell.d) * (random.random(cell.d) < max(0.1, 10 / cell.d))
+    signal = np.asarray(X @ slopes)
+    signal = (signal - signal.mean()) / signal.std()
+    y = signal + random.standard_normal(cell.n)
+    target = MODELS[cell.model].target
+    if target is None:
+        return X, None
+    if target == "numbers":
+        return X, y.astype(cell.dtype)
+    return X, (y > 0).astype(np.int64)
+
+
+def groups_of(cell: Cell) -> np.ndarray | None:
+    """Of group K-fold: a thousand groups at most."""
+    if cell.splitter != "group":
+        return None
+    return np.random.default_rng(SEED).integers(0, min(1_000, cell.n // 10), cell.n)
+
+
+# ---------------------------------------------------------------- gpuml
+
+
+class _Ours:
+    """Estimators of gpuml by name."""
+
+    GaussianNB, MultinomialNB, PCA = GaussianNB, MultinomialNB, PCA
+    PolynomialFeatures, StandardScaler = PolynomialFeatures, StandardScaler
+    make_pipeline = staticmethod(make_pipeline)
+
+    def __getattr__(self, name):
+        return getattr(ours, name)
+
+
+def gpuml_of(cell: Cell) -> Any:
+    """What gpuml fits."""
+
+    def search(estimator, grid):
+        return GridSearchCV(estimator, grid, cv=SPLITTERS[cell.splitter]())
+
+    return MODELS[cell.model].make(_Ours(), search)
