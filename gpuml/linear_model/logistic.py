@@ -55,7 +55,8 @@ class LogisticRegression(LinearClassifier, LossEstimator, sk.LogisticRegression)
         Only for "liblinear".
     tol : float, default=1e-4
         Iterations end when no component of the gradient (with an l1 part: of the least
-        subgradient) of the objective above is larger.
+        subgradient) of the objective above is larger, and, without an l1 part, the next step
+        promises to lower the objective by no more than ``10 tol^2``.
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     intercept_scaling : float, default=1

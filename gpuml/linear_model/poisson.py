@@ -41,7 +41,8 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
     max_iter : int, default=100
         Bound on the passes over all rows.
     tol : float, default=1e-4
-        Iterations end when no component of the gradient of the objective above is larger.
+        Iterations end when no component of the gradient of the objective above is larger, and the
+        next step promises to lower the objective by no more than ``10 tol^2``.
     warm_start : bool, default=False
         Whether to begin at the coefficients of the last fit.
     verbose : int, default=0

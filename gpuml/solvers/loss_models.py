@@ -5,7 +5,7 @@ Of each model the objective is ``sum_i w_i loss(y_i, W x_i + b) / sum_i w_i`` pl
 Rows are read in two stages: an evenly spaced sample brings every model close to its minimum and
 shows the Hessians there; passes over all rows do the rest, preconditioned by them. How
 many rows Hessians are taken from, and when they are taken again, follows from what that
-costs in units of passes: never more than the passes since the last time did.
+costs in units of passes: not much more than the passes since the last time did.
 """
 
 from contextlib import nullcontext
@@ -45,6 +45,8 @@ MATRICES_AT_ONCE = 4
 VECTORS_PER_MODEL = 48
 # Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
 PATIENCE = 5
+# Passes from which on each earns more than it costs, by its number divided by this.
+LINGERING = 5
 # How often Hessians of all rows are shared between splits before each has its own.
 SHARED_TIMES = 4
 
@@ -55,8 +57,8 @@ class Costs:
 
     Attributes
     ----------
-    one_pass, one_matrix : float
-        What a pass and a Hessian take however small they are.
+    one_pass, one_refresh, one_matrix : float
+        What a pass, taking Hessians, and each of them take however small they are.
     one_inverse : float
         What inverting a matrix takes, in units of the cube of its order.
     float32 : float
@@ -64,14 +66,15 @@ class Costs:
     """
 
     one_pass: float
+    one_refresh: float
     one_matrix: float
     one_inverse: float
     float32: float
 
 
 # Measured on two cores of an AMD EPYC and on an H200.
-CPU_COSTS = Costs(one_pass=2e7, one_matrix=5e5, one_inverse=4.0, float32=0.5)
-GPU_COSTS = Costs(one_pass=1e10, one_matrix=4e9, one_inverse=25.0, float32=1.0)
+CPU_COSTS = Costs(one_pass=5e6, one_refresh=1e6, one_matrix=2e5, one_inverse=4.0, float32=0.5)
+GPU_COSTS = Costs(one_pass=1e10, one_refresh=0.0, one_matrix=4e9, one_inverse=25.0, float32=1.0)
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,8 @@ class Refresh:
     def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
         """The problem with new Hessians at W, or None to go on with the old ones."""
         n_candidates = W.shape[0]
-        self.earned += self._pass_cost(n_candidates)
+        # Who has taken many passes is going to take as many more.
+        self.earned += self._pass_cost(n_candidates) * max(1.0, n_iter / LINGERING)
         self.passes += 1
         chosen = self._choose(n_candidates) if n_candidates <= self.most_matrices else None
         if chosen is None:
@@ -329,4 +333,5 @@ class Refresh:
 
     def _cost(self, n_matrices, n_rows):
         inverse = self.inverse * float(self.order) ** 3 * self.copies
-        return n_matrices * (n_rows * self.square + inverse + self.costs.one_matrix)
+        each = n_rows * self.square + inverse + self.costs.one_matrix
+        return self.costs.one_refresh + n_matrices * each

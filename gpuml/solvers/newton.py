@@ -127,7 +127,12 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty) -> Diagonal:
     curved = sample.loss.typical(sample.n_vectors, partial(_mean_target, sample))
     fitted = penalty.used[:, :, 0, -1:]
     # Without an intercept it is the squares that count, not the variances.
-    h = penalty.l2[:, :, 0, :-1] + curved * (variance + (1.0 - fitted) * mean**2)  # (C, S, p)
+    size = variance + (1.0 - fitted) * mean**2  # (C, S, p)
+    if sample.n_rows < sample.design.shape[1]:
+        # Steps that do not leave the space of the rows: outside of it the curvature is the
+        # penalty's alone, which no variance shows.
+        size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / sample.n_rows
+    h = penalty.l2[:, :, 0, :-1] + curved * size
     h = xp.where(h > 0, h, xp.ones_like(h))
     last = fitted / curved * xp.ones_like(h[..., :1])
     inverse = xp.concat([1.0 / h, last], axis=-1)
