@@ -6,6 +6,7 @@ namespace `xp` from their caller.
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
 EPS = float(np.finfo(np.float64).eps)
-# Matrices that are solved at once.
+# Matrices that are scaled at once on a CPU, and solved at once elsewhere.
+CACHE_BYTES = 2**18
 SYSTEM_BYTES = 2**31
 
 
@@ -190,24 +192,29 @@ def _solve_spd_lapack(A, B):
 
 
 def _solve_shifted_lapack(M, shifts, B, enough):
-    """One by one, in the same memory."""
+    """A few at a time, in the same memory."""
     n, p = M.shape[:2]
     X = np.full((len(shifts), *B.shape), np.nan)
     condition = np.full((len(shifts), n), np.inf)
-    A, scales = np.empty((2, p, p))
-    for i, j in np.ndindex(n, len(shifts)):
-        diagonal = M[i].diagonal() + shifts[j]
-        if not (diagonal > 0).all():
-            continue
-        scale = 1.0 / np.sqrt(diagonal)
-        np.multiply(M[i], np.multiply.outer(scale, scale, out=scales), out=A)
-        np.fill_diagonal(A, 1.0)
-        is_known = j > 0 and condition[0, i] <= enough
-        norm = None if is_known else np.abs(A, out=scales).sum(axis=0).max(initial=0.0)
-        factor, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
-        if info == 0:
-            condition[j, i] = condition[0, i] if is_known else _condition(factor, norm)
-            X[j, i] = scale[:, None] * lapack.dpotrs(factor, scale[:, None] * B[i])[0]
+    diagonal = np.diagonal(M, axis1=1, axis2=2)[:, None, :] + shifts[:, None]
+    positive = diagonal > 0
+    scales = 1.0 / np.sqrt(np.where(positive, diagonal, 1.0))
+    scaled = np.empty((min(len(shifts), max(1, CACHE_BYTES // (8 * p * p + 1))), p, p))
+    for i, start in product(range(n), range(0, len(shifts), len(scaled))):
+        scale = scales[i, start : start + len(scaled)]
+        A = np.multiply(M[i], scale[:, :, None], out=scaled[: len(scale)])
+        A *= scale[:, None, :]
+        A.reshape(len(A), p * p)[:, :: p + 1] = 1.0
+        for j in range(start, start + len(A)):
+            if not positive[i, j].all():
+                continue
+            own, side = A[j - start], scales[i, j][:, None] * B[i]
+            will_do = j > 0 and condition[0, i] <= enough
+            norm = None if will_do else np.abs(own).sum(axis=0).max(initial=0.0)
+            factor, info = lapack.dpotrf(own.T, lower=0, clean=0, overwrite_a=1)
+            if info == 0:
+                condition[j, i] = condition[0, i] if will_do else _condition(factor, norm)
+                X[j, i] = scales[i, j][:, None] * lapack.dpotrs(factor, side)[0]
     return X, condition
 
 
