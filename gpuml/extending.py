@@ -76,7 +76,17 @@ class RegressionStack(Stack):
 
 
 class ClassStack(Stack):
-    """A stack of classifiers of the classes of its batch."""
+    """A stack of classifiers of the classes of its batch.
+
+    Attributes
+    ----------
+    has_decisions : bool
+        Whether the estimators have a `decision_function`. Of those without, scores that take
+        decision values or probabilities take probabilities, and `decision` gives what these and
+        labels are made of: (C, m, k), of two classes too.
+    """
+
+    has_decisions: bool = True
 
     def decision(self, X: "Array", split: int, candidates: slice) -> "Array":
         """Decision values for rows X (m, p): (C, m) for two classes, (C, m, k) for more."""

@@ -101,7 +101,7 @@ RULES = {
     "gpuml.compose": (*MODELS, "gpuml.linear_model", "gpuml.pipeline"),
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
     "gpuml.preprocessing": MODELS,
-    "gpuml.naive_bayes": MODELS,
+    "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
     "gpuml.random_projection": MODELS,
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (*MODELS, "gpuml._cuml", "gpuml.exceptions"),

@@ -1,17 +1,24 @@
 """Base classes for estimators of one's own: every member has a default, and no misspelt one is lost."""
 
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
-import sklearn.linear_model
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 
 from gpuml.extending import AffineStep, Extension, MultifitEstimator
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
-from gpuml.resampling.multifit import MODELS, STEPS, model_words, offers_affine, offers_multifit
+from gpuml.resampling.multifit import (
+    BAYES,
+    MODELS,
+    STEPS,
+    model_words,
+    offers_affine,
+    offers_multifit,
+)
 from gpuml.testing import estimators
 
 BASES = (MultifitEstimator, AffineStep)
@@ -59,10 +66,11 @@ def test_names_of_what_is_fitted_at_once_are_those_of_the_estimators():
         assert type(found[name]).__module__.startswith(f"{module}.")
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_models_of_scikit_learn_are_told_what_to_import(name):
-    theirs = getattr(sklearn.linear_model, name)()
-    assert f"write from gpuml.linear_model import {name}" in model_words(theirs)
+@pytest.mark.parametrize(("name", "module"), {**MODELS, **BAYES}.items())
+def test_models_of_scikit_learn_are_told_what_to_import(name, module):
+    theirs = getattr(import_module(module.replace("gpuml", "sklearn")), name)()
+    assert f"write from {module} import {name}" in model_words(theirs)
+    assert offers_multifit(getattr(import_module(module), name)())
 
 
 class Incomplete(MultifitEstimator, RegressorMixin, BaseEstimator):

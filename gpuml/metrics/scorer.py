@@ -170,8 +170,13 @@ def _scorer_for(scoring):
 # ---------------------------------------------------------------- many models at once
 
 
-def batch_scorer(scorer: Any) -> BatchScorer | ClassBatchScorer | None:
-    """The batched form of a scorer, or None where it has to be called model by model."""
+def batch_scorer(
+    scorer: Any, *, has_decisions: bool = True
+) -> BatchScorer | ClassBatchScorer | None:
+    """The batched form of a scorer, or None where it has to be called model by model.
+
+    `has_decisions` says whether its models have a `decision_function`.
+    """
     if isinstance(scorer, _PassthroughScorer):
         return _own_score(scorer._estimator)
     # Another subclass may do something else with the predictions.
@@ -179,6 +184,8 @@ def batch_scorer(scorer: Any) -> BatchScorer | ClassBatchScorer | None:
         return None
     name, sign = _metric_of(scorer._score_func), float(scorer._sign)
     options, response = dict(scorer._kwargs), scorer._response_method
+    if not has_decisions and not isinstance(response, str):
+        response = [each for each in response if each != "decision_function"]
     if name in METRICS:
         return regression_batch(name, sign, options, response)
     if name in CLASS_METRICS:

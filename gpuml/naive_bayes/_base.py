@@ -9,6 +9,7 @@ from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.metrics.classification import accuracy_score
+from gpuml.naive_bayes._grid import Grid, normalised
 from gpuml.naive_bayes._input import (
     Labelled,
     check_X,
@@ -19,17 +20,20 @@ from gpuml.naive_bayes._input import (
     result_dtype,
     values_of,
 )
-from gpuml.naive_bayes._sums import ClassRows
+from gpuml.naive_bayes._sums import ClassRows, work_place
 
 
-class Posterior(Travels):
-    """`fit` from `_learn`, `predict` and its kin from `_joint_log_likelihood`: classes have these.
+class Posterior(Travels, Grid):
+    """`fit` from sums over the rows of classes, `predict` and its kin from what models say of rows.
 
-    The latter takes checked rows, and gives float64 (n, k) in their library and on their device.
+    Classes have what `Grid` asks for, and `_before`, the sums that a fitted model has. One model is
+    a grid of one.
     """
 
     _accept_sparse = True
 
+    # What `score` returns, so that a search can score all models at once.
+    multifit_score = "accuracy"
     # Tells where the model is.
     _located_by = "class_count_"
 
@@ -90,8 +94,11 @@ class Posterior(Travels):
             self._learn(self._by_class(data), first)
         return self
 
+    def _labelled(self, X, y, sample_weight, *, reset=True) -> Labelled:
+        return labelled(self, self._check_X(X, reset=reset), y, sample_weight)
+
     def _checked(self, X, y, sample_weight, *, reset) -> Labelled:
-        data = labelled(self, self._check_X(X, reset=reset), y, sample_weight)
+        data = self._labelled(X, y, sample_weight, reset=reset)
         self._check_values(data.X)
         return data
 
@@ -103,8 +110,23 @@ class Posterior(Travels):
     def _check_values(self, X: Any) -> None:
         """Raise ValueError for values that the model cannot be fitted to."""
 
+    def _known(self, X: Any) -> Any:
+        """What `_sums` has to know of all rows."""
+        return self._check_values(X)
+
     def _learn(self, rows: ClassRows, first: bool) -> None:
+        sums = self._sums(rows)
+        if not first:
+            sums = self._joined([self._before(work_place(rows.X)), sums], [1, 1])
+        self._adopt(sums, place_of(values_of(rows.X)), result_dtype(rows.X))
+
+    def _before(self, place: Any) -> Any:
+        """What the attributes say of the rows so far."""
         raise NotImplementedError
+
+    def _joint_log_likelihood(self, X: Any) -> Array:
+        """Float64 (n, k) of checked rows, where they are."""
+        return self._joints([self], X)[0, ...]
 
     def _check_X(self, X: Any, *, reset: bool = False) -> Any:
         return check_X(self, X, reset=reset, accept_sparse=self._accept_sparse)
@@ -175,7 +197,7 @@ class Posterior(Travels):
             As of `predict_joint_log_proba`.
         """
         joint, dtype = self._joint(X, "predict_log_proba")
-        return _normalised(joint, dtype)
+        return normalised(joint, dtype)
 
     def predict_proba(self, X):
         """``P(y | x)`` for all classes y.
@@ -190,7 +212,7 @@ class Posterior(Travels):
             As of `predict_joint_log_proba`; rows sum to 1.
         """
         joint, dtype = self._joint(X, "predict_proba")
-        return namespace(joint).exp(_normalised(joint, dtype))
+        return namespace(joint).exp(normalised(joint, dtype))
 
     def score(self, X, y, sample_weight=None):
         """Share of rows, by weight, whose predicted label is right.
@@ -206,14 +228,3 @@ class Posterior(Travels):
         score : float
         """
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
-
-
-def _normalised(joint, dtype):
-    """Logarithms (n, k) less that of the sum of their exponentials, in the dtype of results."""
-    xp = namespace(joint)
-    largest = xp.max(joint, axis=1, keepdims=True)
-    # Of a row that no class can have made, all are -inf; their difference would be nan here.
-    largest = xp.where(xp.isfinite(largest), largest, xp.zeros_like(largest))
-    # float32 holds differences well, but not the sums of many logarithms that they are of.
-    rest = xp.astype(joint - largest, dtype, copy=False)
-    return rest - xp.log(xp.sum(xp.exp(rest), axis=1, keepdims=True))

@@ -79,11 +79,16 @@ def values_of(X: Any) -> Array:
     return X.data if is_sparse(X) else X
 
 
+def is_single(X: Any) -> bool:
+    """Whether rows are float32."""
+    values = values_of(X)
+    return bool(values.dtype == place_of(values).xp.float32)
+
+
 def result_dtype(X: Any) -> Any:
     """float32 for float32 rows, else float64; of the library of the rows."""
-    values = values_of(X)
-    xp = place_of(values).xp
-    return xp.float32 if values.dtype == xp.float32 else xp.float64
+    xp = place_of(values_of(X)).xp
+    return xp.float32 if is_single(X) else xp.float64
 
 
 def refuse_negative(X: Any, whom: str) -> None:

@@ -10,7 +10,7 @@ References
    analysis and recommendations", The American Statistician 37 (1983).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from gpuml.naive_bayes._input import values_of
 HOST_BLOCK_BYTES = 2**20
 DEVICE_BLOCK_BYTES = 2**28
 SMALLEST_BLOCK_ROWS = 256
+# Libraries with `bincount`.
+COUNTERS = ("numpy", "cupy", "torch")
 
 
 def work_place(X: Array) -> Place:
@@ -107,6 +109,14 @@ def indicators(codes: Array, weight: Array | None, n_classes: int) -> Array:
     return Y if weight is None else Y * xp.astype(weight, xp.float64)[:, None]
 
 
+def rows_of_classes(rows: ClassRows) -> Array:
+    """Number of rows (k,) of each class, whatever they weigh."""
+    xp = namespace(rows.codes)
+    if place_of(rows.codes).kind in COUNTERS:
+        return xp.bincount(rows.codes, minlength=rows.n_classes)
+    return xp.sum(indicators(rows.codes, None, rows.n_classes), axis=0)
+
+
 def class_sums(rows: ClassRows, values: Callable[[Any], Any] = lambda X: X) -> tuple[Array, Array]:
     """Weights (k,) and sums of features (k, p) of each class, float64, at the place of work.
 
@@ -140,22 +150,36 @@ class ClassMoments:
 
     def merged(self, other: "ClassMoments") -> "ClassMoments":
         """Moments of the rows of both."""
-        count = self.count + other.count
-        share = (other.count / _or_one(count))[:, None]
-        step = other.mean - self.mean
-        variance = (1 - share) * self.variance + share * other.variance
-        return ClassMoments(
-            count, self.mean + share * step, variance + share * (1 - share) * step**2
-        )
+        return joined_moments([self, other])
 
     def pooled(self) -> "ClassMoments":
         """Moments of all rows as one class."""
-        xp = namespace(self.count)
-        count = xp.sum(self.count, keepdims=True)
-        share = (self.count / count)[:, None]
-        mean = xp.sum(share * self.mean, axis=0, keepdims=True)
-        variance = share * (self.variance + (self.mean - mean) ** 2)
-        return ClassMoments(count, mean, xp.sum(variance, axis=0, keepdims=True))
+        return _joined(self.count[:, None], self.mean[:, None, :], self.variance[:, None, :])
+
+
+def joined_moments(each: Sequence[ClassMoments], times: Any = None) -> ClassMoments:
+    """Moments of the rows of all, each of which counts so many times (once, if None)."""
+    xp = namespace(each[0].count)
+    count, mean, variance = (
+        xp.stack([getattr(one, name) for one in each]) for name in ("count", "mean", "variance")
+    )
+    return _joined(count if times is None else count * _column(times, count), mean, variance)
+
+
+def _column(times, like):
+    """Numbers (a, 1) that arrays (a, k) are multiplied with."""
+    place = place_of(like)
+    return place.xp.asarray(times, dtype=like.dtype, device=place.device)[:, None]
+
+
+def _joined(count, mean, variance):
+    """Moments of all of counts (a, k), means and variances (a, k, p)."""
+    xp = namespace(count)
+    total = xp.sum(count, axis=0)
+    share = (count / _or_one(total))[..., None]
+    whole = xp.sum(share * mean, axis=0)
+    step = mean - whole
+    return ClassMoments(total, whole, xp.sum(share * (variance + step * step), axis=0))
 
 
 def class_moments(rows: ClassRows) -> ClassMoments:

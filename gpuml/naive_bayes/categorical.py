@@ -1,16 +1,28 @@
 """Naive Bayes for categories that are counted 0, 1, ..., on the device of the rows."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import naive_bayes as sk
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
-from gpuml.naive_bayes._discrete import Discrete
-from gpuml.naive_bayes._sums import ClassRows, in_blocks, work_place
+from gpuml.naive_bayes._discrete import Discrete, added
+from gpuml.naive_bayes._sums import COUNTERS, ClassRows
 
-COUNTERS = ("numpy", "cupy", "torch")
+
+class CategoryCounts(NamedTuple):
+    """Weights (k,) of classes, counts (k, sum of widths) of categories, the highest of them (p,).
+
+    Counts of features are one after the other, as wide as `widths` (p,) says; a model has at least
+    as many categories as `least` (p,) says. The last three are in CPU memory.
+    """
+
+    count: Array
+    categories: Array
+    highest: np.ndarray
+    widths: np.ndarray
+    least: np.ndarray
 
 
 class CategoricalNB(Discrete, sk.CategoricalNB):
@@ -69,24 +81,59 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     def _check_values(self, X):
         super()._check_values(_whole_numbers(X))
 
-    def _add(self, rows, first):
+    def _known(self, X):
+        """As many categories of each feature as there are among all rows."""
+        self._check_values(X)
+        return self._n_categories(to_host(namespace(X).max(_whole_numbers(X), axis=0)))
+
+    def _sums(self, rows, known=None):
         rows = replace(rows, X=_whole_numbers(rows.X))
-        home = place_of(rows.X)
-        xp = home.xp
-        highest = to_host(xp.max(rows.X, axis=0))
-        n_categories = self._validate_n_categories(highest[None, :], self.min_categories)
-        before = None if first else [counts.shape[1] for counts in self.category_count_]
-        widths = n_categories if before is None else np.maximum(n_categories, before)
+        highest = to_host(namespace(rows.X).max(rows.X, axis=0))
+        widths = self._n_categories(highest) if known is None else known
         counts, count = _category_counts(rows, widths)
-        counts = [move(a, home) for a in _split(counts, widths)]
-        count = move(count, home)
-        if not first:
-            counts = [
-                a + _widened(move(b, home), a.shape[1])
-                for a, b in zip(counts, self.category_count_, strict=True)
-            ]
-            count = count + move(self.class_count_, home)
-        self.class_count_, self.category_count_ = count, counts
+        return CategoryCounts(count, counts, highest, widths, 0 * widths)
+
+    def _n_categories(self, highest):
+        return self._validate_n_categories(highest[None, :], self.min_categories)
+
+    def _before(self, place):
+        widths = np.asarray([counts.shape[1] for counts in self.category_count_])
+        counts = place_of(self.class_count_).xp.concat(self.category_count_, axis=1)
+        count, counts = (move(a, place) for a in (self.class_count_, counts))
+        # What is looked at are the categories of the last rows, as in scikit-learn.
+        return CategoryCounts(count, counts, 0 * widths - 1, widths, widths)
+
+    def _joined(self, each, times):
+        highest, widths, least = (
+            np.max([getattr(one, name) for one in each], axis=0)
+            for name in ("highest", "widths", "least")
+        )
+        counts = added([_widened(one.categories, one.widths, widths) for one in each], times)
+        count = added([one.count for one in each], times)
+        return CategoryCounts(count, counts, highest, widths, least)
+
+    def _refused(self, partitions, sums):
+        """Splits that hold out a category which their training part lacks."""
+        found = {}
+        for part, each in zip(partitions, sums, strict=True):
+            highest = np.stack([one.highest for one in each])  # (A, p)
+            for split, (train, test) in enumerate(zip(part.train, part.test, strict=True)):
+                if not (test > 0).any() or not (train > 0).any():
+                    continue
+                widths = self._n_categories(highest[train > 0].max(axis=0))
+                unseen = highest[test > 0].max(axis=0) >= widths
+                if unseen.any():
+                    found[part.first_split + split] = (
+                        f"feature {np.argmax(unseen)} has categories in the held-out part that it "
+                        "has none of. Set min_categories."
+                    )
+        return found
+
+    def _take_counts(self, sums, home):
+        n_categories = self._n_categories(sums.highest)
+        widths = np.maximum(n_categories, sums.least)
+        counts = move(_widened(sums.categories, sums.widths, widths), home)
+        self.class_count_, self.category_count_ = move(sums.count, home), _split(counts, widths)
         self.n_categories_ = move(np.asarray(n_categories), home)
 
     def _update_feature_log_prob(self, alpha):
@@ -98,27 +145,28 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
 
         self.feature_log_prob_ = [logged(counts) for counts in self.category_count_]
 
-    def _joint_log_likelihood(self, X):
+    _floats = False
+
+    def _joints(self, models, X):
         self._check_values(X)
-        X = _whole_numbers(X)
-        place = work_place(X)
-        xp = place.xp
-        widths = [table.shape[1] for table in self.feature_log_prob_]
-        _refuse_unseen(X, widths)
-        # One row of logarithms a class, features one after the other.
-        table = move(place_of(self.class_count_).xp.concat(self.feature_log_prob_, axis=1), place)
-        prior = move(self.class_log_prior_, place)
-        starts = move(_starts(widths), place)
+        _refuse_unseen(_whole_numbers(X), models[0]._widths)
+        return Discrete._joints(models[0], models, X)
 
-        def joint(block: Array) -> Array:
-            index = xp.reshape(xp.astype(block, xp.int64) + starts, (-1,))
-            sums = [
-                xp.sum(xp.reshape(xp.take(table[c, :], index, axis=0), block.shape), axis=1)
-                for c in range(table.shape[0])
-            ]
-            return xp.stack(sums, axis=1) + prior
+    @property
+    def _widths(self):
+        return [table.shape[1] for table in self.feature_log_prob_]
 
-        return in_blocks(X, 3 * X.shape[1] + 2 * table.shape[0], joint, floats=False)
+    def _linear(self):
+        # Features one after the other, as columns that are 1 where a row has the category.
+        return namespace(self.class_count_).concat(self.feature_log_prob_, axis=1), 0.0
+
+    def _products(self, X, turned):
+        xp = namespace(turned)
+        index = xp.astype(_whole_numbers(X), xp.int64)
+        out = 0.0
+        for j, start in enumerate(_starts(self._widths).tolist()):
+            out = out + xp.take(turned, index[:, j] + start, axis=0)
+        return out
 
 
 def _whole_numbers(X: Array) -> Array:
@@ -176,10 +224,16 @@ def _split(counts, widths):
     return [counts[:, s : s + int(w)] for s, w in zip(starts.tolist(), widths, strict=True)]
 
 
-def _widened(counts, width):
-    place = place_of(counts)
-    missing = width - counts.shape[1]
-    if missing == 0:
+def _widened(counts, widths, wanted):
+    """Counts (k, sum of widths) as others (k, sum of wanted), which may be wider or narrower."""
+    if np.array_equal(widths, wanted):
         return counts
-    zeros = place.xp.zeros((counts.shape[0], missing), dtype=counts.dtype, device=place.device)
-    return place.xp.concat([counts, zeros], axis=1)
+    place = place_of(counts)
+    # Column 0 of the longer table is empty: categories that were not counted are looked up there.
+    empty = place.xp.zeros((counts.shape[0], 1), dtype=counts.dtype, device=place.device)
+    columns = [
+        np.where(np.arange(new) < old, 1 + start + np.arange(new), 0)
+        for start, old, new in zip(_starts(widths), widths, wanted, strict=True)
+    ]
+    table = place.xp.concat([empty, counts], axis=1)
+    return place.xp.take(table, move(np.concatenate(columns), place), axis=1)

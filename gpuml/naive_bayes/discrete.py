@@ -70,7 +70,7 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
         self.feature_log_prob_ = xp.log(smoothed) - xp.log(total)
 
     def _linear(self):
-        return self.feature_log_prob_, self.class_log_prior_
+        return self.feature_log_prob_, 0.0
 
 
 class ComplementNB(Discrete, sk.ComplementNB):
@@ -116,6 +116,8 @@ class ComplementNB(Discrete, sk.ComplementNB):
     array([0, 1])
     """
 
+    multifit_params = (*Discrete.multifit_params, "norm")
+
     def _update_feature_log_prob(self, alpha):
         xp = namespace(self.feature_count_)
         self.feature_all_ = xp.sum(self.feature_count_, axis=0)
@@ -127,9 +129,12 @@ class ComplementNB(Discrete, sk.ComplementNB):
             self.feature_log_prob_ = -logged
 
     def _linear(self):
+        return self.feature_log_prob_, 0.0
+
+    def _log_prior(self):
         prior = self.class_log_prior_
         # The complement of the only class has no rows.
-        return self.feature_log_prob_, prior if prior.shape[0] == 1 else 0.0 * self.class_count_
+        return prior if prior.shape[0] == 1 else 0.0 * self.class_count_
 
 
 class BernoulliNB(Discrete, sk.BernoulliNB):
@@ -202,4 +207,4 @@ class BernoulliNB(Discrete, sk.BernoulliNB):
     def _linear(self):
         xp = namespace(self.feature_log_prob_)
         absent = xp.log(1 - xp.exp(self.feature_log_prob_))
-        return self.feature_log_prob_ - absent, self.class_log_prior_ + xp.sum(absent, axis=1)
+        return self.feature_log_prob_ - absent, xp.sum(absent, axis=1)

@@ -1,5 +1,8 @@
 """Naive Bayes with normal densities, on the device of the rows."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from gpuml.naive_bayes._sums import (
     class_moments,
     column_moments,
     in_blocks,
+    joined_moments,
     work_place,
 )
 
@@ -79,49 +83,93 @@ class GaussianNB(Posterior, sk.GaussianNB):
     _located_by = "theta_"
     _accept_sparse = False
 
-    def _learn(self, rows: ClassRows, first: bool) -> None:
+    multifit_params = ("priors", "var_smoothing")
+    _own_params = ("priors", "var_smoothing")
+
+    def _sums(self, rows: ClassRows, known: Any = None) -> "GaussianSums":
         with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
             found = class_moments(rows)
-            whole = found.pooled() if rows.weight is None else column_moments(rows)
-            epsilon = self.var_smoothing * _largest(whole.variance)
-            if not first:
-                found = _before(self, work_place(rows.X)).merged(found)
-            self._keep(found, epsilon, place_of(rows.X), result_dtype(rows.X))
+            return GaussianSums(found, None if rows.weight is None else column_moments(rows))
 
-    def _keep(self, found: ClassMoments, epsilon: float, home: Place, dtype: Any) -> None:
-        xp = home.xp
+    def _joined(self, each: Sequence["GaussianSums"], times: Any) -> "GaussianSums":
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = joined_moments([one.found for one in each], times)
+            columns = [one.columns for one in each if one.columns is not None]
+            return GaussianSums(found, joined_moments(columns, times) if columns else None)
+
+    def _learn(self, rows, first):
+        sums = self._sums(rows)
+        if not first:
+            with np.errstate(over="ignore", invalid="ignore"):
+                whole = sums.columns or sums.found.pooled()
+                sums = GaussianSums(_before(self, work_place(rows.X)).merged(sums.found), whole)
+        self._adopt(sums, place_of(rows.X), result_dtype(rows.X))
+
+    def _adopt(self, sums, home, dtype, like=None) -> None:
+        """Take the model from sums; what all candidates have in common from another model."""
+        xp, found = home.xp, sums.found
 
         def kept(values: Array) -> Array:
             return xp.astype(move(values, home), dtype, copy=False)
 
-        self.class_count_ = kept(found.count)
-        _check_counts(found.count, self.class_count_)
-        self.theta_ = kept(found.mean)
-        self.var_ = kept(found.variance + epsilon)
-        scalar = xp.asarray(epsilon, dtype=dtype, device=home.device)
-        self.epsilon_ = scalar[()] if home.kind == "numpy" else scalar
-        if self.priors is None:
-            self.class_prior_ = kept(found.count / namespace(found.count).sum(found.count))
-        else:
-            self.class_prior_ = kept(move(_checked_priors(self.priors, found.count), home))
+        with np.errstate(over="ignore", invalid="ignore"):
+            epsilon = self.var_smoothing * sums.largest
+            self.class_count_ = kept(found.count) if like is None else like.class_count_
+            if like is None:
+                _check_counts(found.count, self.class_count_)
+            self.theta_ = kept(found.mean) if like is None else like.theta_
+            self.var_ = kept(found.variance + epsilon)
+            scalar = xp.asarray(epsilon, dtype=dtype, device=home.device)
+            self.epsilon_ = scalar[()] if home.kind == "numpy" else scalar
+            if self.priors is None:
+                self.class_prior_ = kept(found.count / namespace(found.count).sum(found.count))
+            else:
+                priors = _checked_priors(self.priors, found.count.shape[0])
+                self.class_prior_ = kept(move(priors, home))
 
-    def _joint_log_likelihood(self, X):
+    def _check_parameters(self, n_classes):
+        if self.priors is not None:
+            _checked_priors(self.priors, n_classes)
+
+    def _joints(self, models: Sequence["GaussianNB"], X: Array) -> Array:
+        """What models with the same means say of checked rows: float64 (C, n, k)."""
         place = work_place(X)
         xp = place.xp
-        prior, mean, variance = (
-            xp.astype(move(a, place), xp.float64)
-            for a in (self.class_prior_, self.theta_, self.var_)
+
+        def together(values: Sequence[Array]) -> Array:
+            stacked = values[0][None, ...] if len(values) == 1 else namespace(*values).stack(values)
+            return xp.astype(move(stacked, place), xp.float64, copy=False)
+
+        prior, variance = (
+            together([getattr(model, name) for model in models])
+            for name in ("class_prior_", "var_")
         )
-        constant = xp.log(prior) - 0.5 * xp.sum(xp.log(2.0 * np.pi * variance), axis=1)
+        mean = together([models[0].theta_])[0, ...]
+        constant = xp.log(prior) - 0.5 * xp.sum(xp.log(2.0 * np.pi * variance), axis=-1)  # (C, k)
+        shares = xp.permute_dims(-0.5 / variance, (1, 2, 0))  # (k, p, C)
 
         def joint(block: Array) -> Array:
-            distance = [
-                xp.sum((block - mean[c, :]) ** 2 / variance[c, :], axis=1)
-                for c in range(mean.shape[0])
-            ]
-            return constant - 0.5 * xp.stack(distance, axis=1)
+            said = []
+            for c in range(mean.shape[0]):
+                distance = block - mean[c, :]
+                said.append((distance * distance) @ shares[c, ...])
+            return xp.stack(said, axis=-1) + constant  # (b, C, k)
 
-        return in_blocks(X, 3 * X.shape[1] + 2 * mean.shape[0], joint)
+        n_columns = 3 * X.shape[1] + 2 * len(models) * mean.shape[0]
+        return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
+
+
+@dataclass(frozen=True)
+class GaussianSums:
+    """Moments of the classes, and of all rows without weights where those are others."""
+
+    found: ClassMoments
+    columns: ClassMoments | None
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest variance of a feature, of all rows without weights."""
+        return _largest((self.columns or self.found.pooled()).variance)
 
 
 def _largest(values: Array) -> float:
@@ -138,10 +186,10 @@ def _check_counts(found: Array, kept: Array) -> None:
         )
 
 
-def _checked_priors(priors: Any, like: Array) -> np.ndarray:
+def _checked_priors(priors: Any, n_classes: int) -> np.ndarray:
     priors = as_array(priors)
     priors = np.asarray(to_host(priors) if is_array(priors) else priors, dtype=np.float64)
-    if priors.shape[0] != like.shape[0]:
+    if priors.shape[0] != n_classes:
         raise ValueError("Number of priors must match number of classes.")
     if not np.isclose(priors.sum(), 1.0):
         raise ValueError("The sum of the priors should be 1.")

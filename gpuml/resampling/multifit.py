@@ -27,6 +27,11 @@ MODELS = dict.fromkeys(
     ),
     "gpuml.linear_model",
 )
+# Those of them that join no affine steps.
+BAYES = dict.fromkeys(
+    ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
+    "gpuml.naive_bayes",
+)
 STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),
@@ -84,7 +89,7 @@ def meant(estimator: Any) -> str | None:
 
 def _not_one(estimator, base):
     """Why something is not fitted at once that does not derive from a base class."""
-    kind, table = type(estimator), MODELS if base is MultifitEstimator else STEPS
+    kind, table = type(estimator), {**MODELS, **BAYES} if base is MultifitEstimator else STEPS
     module = table.get(kind.__name__)
     if module is not None and kind.__module__.partition(".")[0] == "sklearn":
         return f"{kind.__name__} is scikit-learn's; write from {module} import {kind.__name__}"

@@ -106,7 +106,7 @@ def _unknown(tables, part, splits, batched) -> dict[str, Scorer]:
 
 def _batched(stack, scorer) -> Scorer | None:
     """The batched form of a scorer, if it has one for models of this kind."""
-    found = batch_scorer(scorer)
+    found = batch_scorer(scorer, has_decisions=getattr(stack, "has_decisions", True))
     kind = RegressionStack if isinstance(found, BatchScorer) else ClassStack
     return found if isinstance(stack, kind) else None
 

@@ -1,0 +1,256 @@
+"""Grids of naive Bayes models: what a fold's rows come to is found once, and serves all candidates.
+
+All that the models know of rows are sums, or moments, of each class. They are found of each atom in
+one reading, those of a training part are made of its atoms, and every candidate takes its model
+from them. What all candidates say of held-out rows comes from products with them all.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, is_sparse, move, namespace, place_of, to_host
+from gpuml._settings.config import current_settings
+from gpuml.data import Batch, Folds, Partition, count_rows, resident_classes, take
+from gpuml.extending import ClassStack, MultifitEstimator
+from gpuml.naive_bayes._input import Labelled, is_single, values_of
+from gpuml.naive_bayes._sums import ClassRows, rows_of_classes
+from gpuml.resampling.stand_ins import refuse
+from gpuml.solvers.sparse_rows import SparseBatch
+
+# Coefficients of the candidates that answer at once.
+MODEL_BYTES = 2**27
+
+
+class Grid(MultifitEstimator):
+    """Fits all candidates from sums over the rows of each class.
+
+    A class has, besides parameters that do not change these sums (`multifit_params`):
+    `_labelled`, which checks rows and labels; `_sums` of rows, which may be told what `_known` of
+    all of them; `_joined`, of such sums and how often each counts; `_adopt`, which takes a model
+    from them; and `_joints`, what several models say of rows.
+    """
+
+    # Parameters that do not change what models have in common, such as logarithms of counts.
+    _own_params: tuple[str, ...] = ()
+
+    _labelled: Callable[..., Labelled]
+    _sums: Callable[..., Any]
+    _joined: Callable[..., Any]
+    _adopt: Callable[..., None]
+    _joints: Callable[..., Array]
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search; see `work_place` for where they are worked on."""
+        X, labels, weight = self._labelled(X, y, sample_weight)
+        if not is_sparse(X):
+            at = "cuda" if current_settings().device == "cuda" else "cpu"
+            return resident_classes(X, labels, weight, at)
+        place = place_of(values_of(X))
+        xp = place.xp
+        numbers = xp.arange(X.shape[0], dtype=xp.int64, device=place.device)[:, None]
+        codes = move(labels.codes, place)
+        return SparseBatch(
+            *(numbers, codes[:, None], weight, place, place, True, codes, labels.classes),
+            matrix=X,
+            n_columns=X.shape[1],
+        )
+
+    def multifit_rows(self, folds: Folds) -> int:
+        """Each row is read once for every partition of the splits."""
+        return sum(count_rows(atom) for part in _partitions(folds) for atom in part.atoms)
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int, float]:
+        """Sums of some classes; their number is not known."""
+        return 1, 4.0 * n_rows * n_features * (1 + n_models)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> "GridStack":
+        """Fit every candidate on the training part of every split; see `MultifitEstimator`."""
+        batch, partitions = folds.batch, _partitions(folds)
+        models = [self._candidate(params) for params in candidates]
+        for model in models:
+            model._check_parameters(batch.n_classes)
+        known = self._known(_all_rows(batch).X)
+        sums, counts = [], []
+        for part in partitions:
+            rows = (_rows_of(batch, atom) for atom in part.atoms)
+            found = [(self._sums(each, known), rows_of_classes(each)) for each in rows]
+            sums.append([one for one, _ in found])
+            counts.append(to_host(namespace(found[0][1]).stack([count for _, count in found])))
+            if advance is not None:
+                advance(sum(count_rows(atom) for atom in part.atoms))
+        refuse(_lacking(partitions, counts, batch), folds.n_splits, together=True)
+        refuse(self._refused(partitions, sums), folds.n_splits)
+        return GridStack(self, folds, models, partitions, sums)
+
+    def _known(self, X: Any) -> Any:
+        """What `_sums` has to know of all rows; ValueError for rows that nothing is fitted to."""
+
+    def _check_parameters(self, n_classes: int) -> None:
+        """Raise ValueError for parameters of a candidate that no class is fitted with."""
+
+    def _refused(
+        self, partitions: Sequence[Partition], sums: Sequence[Sequence[Any]]
+    ) -> dict[int, str]:
+        """Splits that have no models, or none that can answer, and why."""
+        return {}
+
+    def _candidate(self, params: Mapping[str, Any]) -> Any:
+        model = copy(self)
+        vars(model).update(params)
+        return model
+
+
+class GridStack(ClassStack):
+    """Naive Bayes models of all candidates on all splits, each made where it is asked for."""
+
+    n_passes = 1
+    # Their probabilities stand in for decision values, of which they have none.
+    has_decisions = False
+
+    def __init__(self, estimator, folds, models, partitions, sums):
+        self._estimator, self._folds, self._candidates = estimator, folds, models
+        self._partitions, self._sums = partitions, sums
+        self._last: tuple[int | None, list[Any]] = (None, [])
+
+    @property
+    def n_candidates(self) -> int:
+        return len(self._candidates)
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        if split is None:
+            model = self._fitted(self._of_all_rows(), [self._candidates[candidate]])[0]
+        else:
+            model = self._of_split(split)[candidate]
+        fitted = {n: v for n, v in vars(model).items() if n.endswith("_")}
+        new = {n: v for n, v in fitted.items() if not n.endswith("_in_")}
+        return {**new, "classes_": self._folds.batch.classes}
+
+    def decision(self, X: Array, split: int, candidates: slice) -> Array:
+        """Joint log-likelihoods (C, m, k), float64, for rows X (m, p)."""
+        batch = self._folds.batch
+        X = batch.rows(X) if isinstance(batch, SparseBatch) else X
+        models = self._of_split(split)[candidates]
+        k, p = batch.n_classes, batch.n_features
+        step = max(1, MODEL_BYTES // (8 * k * p))
+        found = [
+            self._estimator._joints(models[first : first + step], X)
+            for first in range(0, len(models), step)
+        ]
+        return found[0] if len(found) == 1 else namespace(*found).concat(found)
+
+    def probability(self, decision: Array) -> Array:
+        """Probabilities (C, m, k), of the dtype that `predict_proba` gives."""
+        xp = namespace(decision)
+        dtype = xp.float32 if is_single(_stored(self._folds.batch)) else xp.float64
+        return xp.exp(normalised(decision, dtype))
+
+    def _of_split(self, split):
+        """The models of a split; those of the last one are kept."""
+        if self._last[0] != split:
+            self._last = split, self._fitted(self._of_training_part(split), self._candidates)
+        return self._last[1]
+
+    def _fitted(self, sums, candidates):
+        """Models that have the sums; those that differ in priors of classes share all else."""
+        batch, xp = self._folds.batch, self._folds.batch.home.xp
+        dtype = xp.float32 if is_single(_stored(batch)) else xp.float64
+        found: list[Any] = []
+        same: dict[tuple, Any] = {}
+        for candidate in candidates:
+            key = _key(candidate, self._estimator)
+            model = copy(candidate)
+            model._adopt(sums, batch.home, dtype, like=same.get(key))
+            same.setdefault(key, model)
+            found.append(model)
+        return found
+
+    def _of_training_part(self, split):
+        for part, sums in zip(self._partitions, self._sums, strict=True):
+            if part.first_split <= split < part.first_split + part.n_splits:
+                times = part.train[split - part.first_split]
+                some = [sums[atom] for atom in np.flatnonzero(times)]
+                return self._estimator._joined(some, times[times > 0])
+        raise IndexError(split)
+
+    def _of_all_rows(self):
+        batch = self._folds.batch
+        for part, sums in zip(self._partitions, self._sums, strict=True):
+            # Atoms have no row in common.
+            if sum(count_rows(atom) for atom in part.atoms) == batch.n_rows:
+                return self._estimator._joined(sums, np.ones(len(sums), dtype=int))
+        rows = _all_rows(batch)
+        return self._estimator._sums(rows, self._estimator._known(rows.X))
+
+
+def normalised(joint: Array, dtype: Any) -> Array:
+    """Logarithms (..., k) less that of the sum of their exponentials, in the dtype of results."""
+    xp = namespace(joint)
+    largest = xp.max(joint, axis=-1, keepdims=True)
+    # Of a row that no class can have made, all are -inf; their difference would be nan here.
+    largest = xp.where(xp.isfinite(largest), largest, xp.zeros_like(largest))
+    # float32 holds differences well, but not the sums of many logarithms that they are of.
+    rest = xp.astype(joint - largest, dtype, copy=False)
+    return rest - xp.log(xp.sum(xp.exp(rest), axis=-1, keepdims=True))
+
+
+def _key(model, estimator):
+    """Equal for candidates that differ in priors of classes only."""
+    names = [name for name in estimator.multifit_params if name not in estimator._own_params]
+    values = [getattr(model, name) for name in names]
+    return tuple(value if np.ndim(value) == 0 else id(value) for value in values)
+
+
+def _partitions(folds):
+    """Atoms of rows: as many as sums of classes, k p numbers for each, leave room for."""
+    batch = folds.batch
+    width = max(1, isqrt(max(1, batch.n_classes) * batch.n_features))
+    plain = batch.without_rows() if isinstance(batch, SparseBatch) else batch
+    xp = namespace(plain.X)
+    zero = xp.zeros((1, 1), dtype=xp.float64, device=device_of(plain.X))
+    stand_in = xp.broadcast_to(zero, (batch.n_rows, width))
+    return folds.divide(replace(plain, X=stand_in), folds.splits)
+
+
+def _rows_of(batch: Batch, rows: Any) -> ClassRows:
+    X: Any = take(batch.X, rows, namespace(batch.X))
+    X = batch.rows(X) if isinstance(batch, SparseBatch) else X
+    place = place_of(values_of(X))
+    codes, weight = (
+        None if a is None else move(take(a, rows, namespace(a)), place)
+        for a in (batch.codes, batch.weight)
+    )
+    return ClassRows(X, codes, weight, batch.n_classes)
+
+
+def _all_rows(batch: Batch) -> ClassRows:
+    return _rows_of(batch, slice(0, batch.n_rows))
+
+
+def _stored(batch: Batch) -> Any:
+    """The rows with the dtype that the user gave them."""
+    return batch.matrix if isinstance(batch, SparseBatch) else batch.X
+
+
+def _lacking(partitions, counts, batch):
+    """Splits whose training part lacks a class that others have, and what it lacks."""
+    labels, found = to_host(batch.classes).tolist(), {}
+    for part, of_atoms in zip(partitions, counts, strict=True):
+        has_row = (part.train > 0).astype(int) @ (of_atoms > 0) > 0  # (S, k)
+        for split, c in reversed(np.argwhere(~has_row).tolist()):
+            found[part.first_split + split] = (
+                f"it has no row of class {labels[c]!r}. Use a stratified splitter, or fewer folds."
+            )
+    return found
