@@ -59,15 +59,32 @@ class Comparison:
 
 
 def comparisons(reports):
-    """The fastest rival at every task, but for sweeps and for calls that are passed on."""
+    """The fastest rival at every task, but for sweeps, maps and calls that are passed on."""
+    return _fastest([r for r in reports if r.benchmark not in ("sweep", "map")])
+
+
+def maps(reports):
+    """Reports of maps."""
+    return [report for report in reports if report.benchmark == "map"]
+
+
+def cells(report):
+    """The fastest rival in every cell of a map, the least ratio first."""
+    return _fastest([report])
+
+
+def cell_of(record):
+    """A cell of a map in a line, as `map_reasons.toml` has it."""
+    return f"{record.scenario}, {record.n:,} x {record.d:,} {record.dtype}"
+
+
+def _fastest(reports):
     fastest = {}
     for report in reports:
-        if report.benchmark == "sweep":
-            continue
         for record in report.records:
             if record.ratio is None or record.contender in NO_RIVALS or record.scenario == "face":
                 continue
-            key = report.name, record.problem
+            key = report.name, record.problem, record.dtype
             if key not in fastest or record.ratio < fastest[key].rival.ratio:
                 fastest[key] = Comparison(report, record, kind_of(report, _own(report, record)))
     return sorted(fastest.values(), key=lambda one: one.rival.ratio)

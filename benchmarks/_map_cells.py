@@ -16,6 +16,7 @@ from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import PolynomialFeatures, StandardScaler
 
 SEED = 0
+FEWEST_ROWS = 100
 TEN = np.logspace(-3, 3, 10)
 SPLITTERS = {
     "K-fold": lambda: 5,
@@ -45,6 +46,12 @@ class Cell:
         unusual = [self.splitter] if self.splitter != "K-fold" else []
         unusual += ["sparse"] if self.filled else []
         return ", ".join([self.model, *unusual])
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the rows; of sparse ones, of what is stored."""
+        size = np.dtype(self.dtype).itemsize
+        return int(self.n * self.d * (size if not self.filled else (size + 4) * self.filled))
 
     @property
     def key(self) -> str:
@@ -135,8 +142,10 @@ SHAPES = {
 }
 
 
-def cells() -> list[Cell]:
+def cells(scale: float = 1.0) -> list[Cell]:
     """All of them: shapes of each model, then what is unusual, one thing at a time."""
+    if scale != 1.0:
+        return [replace(cell, n=max(FEWEST_ROWS, int(scale * cell.n))) for cell in cells()]
     found = [Cell(model, *shape) for model, shapes in SHAPES.items() for shape in shapes]
     for model in ("Ridge", "LogisticRegression"):
         base = Cell(model, 20_000, 50)

@@ -97,6 +97,27 @@ def ratios(reports, path):
     save(figure, path)
 
 
+# ---------------------------------------------------------------- the map
+
+
+def cells(report, path):
+    """Where each cell of a map is on a scale of ratios, by what is fitted."""
+    found = figures.cells(report)
+    models = list(dict.fromkeys(one.rival.scenario.partition(", ")[0] for one in reversed(found)))
+    figure, axes = plt.subplots(figsize=(10, 0.3 * len(models) + 1.3), layout="constrained")
+    for one in found:
+        row = models.index(one.rival.scenario.partition(", ")[0])
+        color = THIRD if one.rival.ratio < 1 else OURS
+        axes.plot(one.rival.ratio, row, "o", color=color, alpha=0.7, markersize=6)
+    axes.set_xscale("log")
+    axes.axvline(1, color="#333333", linewidth=1)
+    axes.set_yticks(range(len(models)), models, fontsize=8)
+    axes.set_ylim(-0.6, len(models) - 0.4)
+    axes.set_xlabel("time of the fastest rival / time of gpuml (left of 1: gpuml is slower)")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    save(figure, path)
+
+
 # ---------------------------------------------------------------- one factor at a time
 
 

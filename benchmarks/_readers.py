@@ -322,6 +322,7 @@ READERS = {
     "dask_search": _dask,
     "generic_search": _generic,
     "logistic_search": _scenarios,
+    "map": _scenarios,
     "pca": _scenarios,
     "pipeline_search": _scenarios,
     "ridge_search": _scenarios,

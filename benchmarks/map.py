@@ -20,7 +20,6 @@ from pathlib import Path
 import _harness as harness
 import _map_cells as map_cells
 import _map_rivals as map_rivals
-import numpy as np
 
 import gpuml
 from gpuml import linear_model as ours
@@ -47,8 +46,7 @@ def measured(cell, repeats, limit, deadline):
             record["ratio"] = record["seconds"]["median"] / own["seconds"]["median"]
         contenders.append({"name": name, **record})
     tell(cell, contenders)
-    problem = own.pop("problem", {})
-    return {"scenario": cell.name, "problem": problem, "contenders": contenders}
+    return {"scenario": cell.name, "problem": problem_of(cell), "contenders": contenders}
 
 
 def in_child(limit, function, *args):
@@ -76,14 +74,14 @@ def in_child(limit, function, *args):
         process.join()
 
 
-def problem_of(cell, X):
+def problem_of(cell):
     """Facts of a cell."""
     model = map_cells.MODELS[cell.model]
     return {
         "rows": cell.n,
         "features": cell.d,
         "dtype": cell.dtype,
-        "bytes": X.data.nbytes + X.indices.nbytes if cell.filled else X.nbytes,
+        "bytes": cell.n_bytes,
         "library": "numpy",
         "candidates": model.grid_size,
         "splitter": cell.splitter if model.is_search else None,
@@ -94,20 +92,20 @@ def problem_of(cell, X):
 def ours_on(cell, repeats):
     """Record of gpuml: first run with its memory, the clock, what was planned."""
     made = map_cells.gpuml_of(cell)
-    X, fit = fit_of(cell, made)
+    fit = fit_of(cell, made)
     own = harness.first_run(fit)
     own["seconds"] = harness.timing(fit, repeats, ENOUGH_SECONDS)
     if hasattr(made, "plan_"):
         own["plan"] = str(made.plan_)
-    return own | {"problem": problem_of(cell, X)}
+    return own
 
 
 def fit_of(cell, made):
-    """Rows of a cell, and a call that fits them."""
+    """A call that fits the rows of a cell."""
     X, y = map_cells.rows_of(cell)
     groups = map_cells.groups_of(cell)
     params = {} if groups is None else {"groups": groups}
-    return X, lambda: made.fit(X, y, **params)
+    return lambda: made.fit(X, y, **params)
 
 
 def rival_on(cell, kind, make, repeats):
@@ -115,7 +113,7 @@ def rival_on(cell, kind, make, repeats):
     tol, tried = None, 1e-4
     while True:
         made = make(tol)
-        _, fit = fit_of(cell, made)
+        fit = fit_of(cell, made)
         fit()
         above = above_ours(kind, made, *map_cells.rows_of(cell))
         if above is None or above <= EQUAL or tried <= map_rivals.LEAST_TOL:
@@ -176,7 +174,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--models", nargs="+", choices=list(map_cells.MODELS), default=list(map_cells.MODELS))
-    add("--most-bytes", type=float, default=4e9, help="leave out cells whose dense rows are larger")
+    add("--scale", type=float, default=1.0, help="share of the rows")
+    add("--most-bytes", type=float, default=4e9, help="leave out cells with more rows")
     add("--repeats", type=int, default=5, help="timed runs, fewer of what takes long")
     add("--budget", type=float, default=3600, help="seconds, after which no rival is run any more")
     add("--limit", type=float, default=60, help="seconds that a contender may take in all")
@@ -192,9 +191,8 @@ def main():
     deadline = time.monotonic() + args.budget
     chosen = [
         cell
-        for cell in map_cells.cells()
-        if cell.model in args.models
-        and (cell.filled or cell.n * cell.d * np.dtype(cell.dtype).itemsize <= args.most_bytes)
+        for cell in map_cells.cells(args.scale)
+        if cell.model in args.models and cell.n_bytes <= args.most_bytes
     ]
     scenarios = [measured(cell, args.repeats, args.limit, deadline) for cell in chosen]
     report = {

@@ -9,8 +9,10 @@ run it again.
 """
 
 import argparse
+import statistics
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import _figures as figures
@@ -60,6 +62,7 @@ def plan_of(reports):
     plan = []
     if figures.comparisons(reports):
         plan.append(("ratios", "ratios", reports))
+    plan += [(report.name, "cells", report) for report in figures.maps(reports)]
     plan += [(report.name, "sweep", report) for report in figures.sweeps(reports)]
     if figures.scalings(reports):
         plan.append(("devices", "devices", reports))
@@ -82,12 +85,13 @@ def sections(reports):
     yield HEAD
     of = {
         "ratios": glance,
+        "cells": the_map,
         "sweep": growth,
         "devices": devices,
         "moved": moved,
         "limits": limits,
     }
-    titles = {"sweep": "## How time grows\n"}
+    titles = {"cells": "## The map\n", "sweep": "## How time grows\n"}
     for name, function, shown in plan_of(reports):
         yield titles.pop(function, "")
         yield of[function](name, shown)
@@ -126,6 +130,48 @@ def glance(name, reports):
             )
         ]
     return "\n".join(text)
+
+
+def the_map(name, report):
+    """Every cell of a map as a dot, and those where a rival is faster with the reason."""
+    found = figures.cells(report)
+    slower = [one for one in found if one.rival.ratio < 1]
+    reasons = reasons_of(report.name)
+    rows = [
+        (
+            figures.cell_of(one.rival),
+            one.rival.contender,
+            f"{one.rival.ratio:.2f}",
+            reasons.get(figures.cell_of(one.rival), "No reason is known."),
+        )
+        for one in slower
+    ]
+    note = [f"Remark on this run: {report.raw['note']}."] if report.raw.get("note") else []
+    ratios = [one.rival.ratio for one in found]
+    text = [
+        paragraph(
+            "Each dot is a model on rows of one shape and in one kind of splits: gpuml against the",
+            "best of scikit-learn (all cores), scikit-learn-intelex, himalaya, skglm, celer,",
+            f"adelie and glum, on {report.machine_name}. {len(found)} cells, ratios from",
+            f"{min(ratios):.2f} to {max(ratios):.0f}, half of them above",
+            f"{statistics.median(ratios):.1f}. A rival that stops at a tolerance has the loosest",
+            "at which its objective is as good as gpuml's.",
+            *note,
+        ),
+        image(name, "Time of the fastest rival divided by time of gpuml, for every cell"),
+    ]
+    if rows:
+        text += [
+            "Where a rival is faster, and why:\n",
+            table(("cell", "rival", "ratio", "reason"), rows, 4),
+        ]
+    return "\n".join(text)
+
+
+def reasons_of(name):
+    """Sentences of `map_reasons.toml` for a report, by cell."""
+    path = Path(__file__).parent / "map_reasons.toml"
+    return tomllib.loads(path.read_text()).get(name, {})
 
 
 def growth(name, report):

@@ -334,6 +334,24 @@ def test_a_sweep_varies_one_factor_at_a_time():
                 assert levels == sorted((sweep.LEVELS["cpu"] | sweep.SAME_LEVELS)[factor])
 
 
+@pytest.mark.parametrize("path", [p for p in RESULTS if p.stem.startswith("map")], ids=str)
+def test_each_cell_of_the_map_that_a_rival_wins_has_a_reason(path, results, page):
+    figures = module("_figures")
+    won = {figures.cell_of(c.rival) for c in figures.cells(results.read(path)) if c.rival.ratio < 1}
+    assert won == page.reasons_of(path.stem).keys()
+
+
+def test_cells_of_the_map_are_all_different_and_their_rows_can_be_made():
+    cells = module("_map_cells")
+    assert len({cell.key for cell in cells.cells()}) == len(cells.cells())
+    for cell in cells.cells(1e-3):
+        if cell.d < 1_000:
+            X, y = cells.rows_of(cell)
+            assert X.shape == (cell.n, cell.d)
+            assert X.dtype == cell.dtype
+            assert y is None or len(y) == cell.n
+
+
 @pytest.fixture
 def small_benchmarks(monkeypatch, tmp_path):
     """The runner with scripts of a line or two."""
