@@ -20,6 +20,8 @@ EPS = float(np.finfo(np.float64).eps)
 # Matrices that are scaled at once on a CPU, and solved at once elsewhere.
 CACHE_BYTES = 2**18
 SYSTEM_BYTES = 2**31
+# Rows of a triangle that are mirrored at once.
+TRIANGLE_ROWS = 128
 
 
 def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
@@ -67,11 +69,15 @@ def subtract_gram(total: np.ndarray, Z: np.ndarray) -> None:
 
 
 def full_symmetric(total: Array, xp: Any) -> Array:
-    """Both triangles of a matrix that was summed by `add_gram`."""
+    """Both triangles of a matrix that was summed by `add_gram`; NumPy fills it in place."""
     if not is_numpy(total):
         return total
-    lower = np.tril(total, -1)
-    return np.tril(total) + np.swapaxes(lower, -1, -2)
+    for start in range(0, total.shape[-1], TRIANGLE_ROWS):
+        rows = slice(start, start + TRIANGLE_ROWS)
+        own = np.tril(total[..., rows, rows])
+        total[..., rows, rows] = own + np.swapaxes(np.tril(own, -1), -1, -2)
+        total[..., :start, rows] = np.swapaxes(total[..., rows, :start], -1, -2)
+    return total
 
 
 def triangular_factor(Z: Array, xp: Any) -> Array:

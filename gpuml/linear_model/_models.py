@@ -280,7 +280,9 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
         xp.eye(t, dtype=xp.float64, device=gram.device), (n_candidates, n_splits, t, t)
     )
     v = xp.concat([-coef, unit, -offset[..., None]], axis=-1)  # (C, S, t, q)
-    image = v @ gram[None, ...]  # (C, S, t, q)
+    # A split at a time, so that its moments are read once for all candidates: (S, C t, q).
+    image = xp.reshape(xp.permute_dims(v, (1, 0, 2, 3)), (n_splits, n_candidates * t, -1)) @ gram
+    image = xp.permute_dims(xp.reshape(image, (n_splits, n_candidates, t, -1)), (1, 0, 2, 3))
     squared = xp.sum(image * v, axis=-1)
     residual = image[..., -1]
     diagonal = xp.linalg.diagonal(gram)

@@ -200,7 +200,10 @@ def describe(
             f"{batch.n_features} features of {batch.n_rows} rows: with more features than rows "
             "the rows have to be in one place."
         )
-        return Described(folds, None, row_kernel(batch), block_bytes, careful, 1)
+        n_passes = 0 if "kernel" in known else 1
+        if n_passes:
+            known["kernel"] = row_kernel(batch)
+        return Described(folds, None, known["kernel"], block_bytes, careful, n_passes)
     n_passes = 0 if "moments" in known else len(folds.partitions)
     if n_passes:
         known["factors"] = {}

@@ -25,13 +25,17 @@ ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Kernel:
-    """Rows less a shift, X (n, p) and y (n, t), with ``K = X X'`` (n, n) and weights (n,)."""
+    """Rows less a shift, X (n, p) and y (n, t), with ``K = X X'`` (n, n) and weights (n,).
+
+    `at_mean` says whether the shift is the mean of all rows.
+    """
 
     X: Array
     y: Array
     K: Array
     weight: Array | None
     shift: Array
+    at_mean: bool
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def row_kernel(batch: Batch, counts: np.ndarray | None = None, *, at_mean: bool 
     """
     place = batch.work
     xp = place.xp
-    X, y = (xp.astype(move(a, place), xp.float64) for a in (batch.X, batch.y))
+    X, y = (xp.astype(move(a, place), xp.float64, copy=False) for a in (batch.X, batch.y))
     weight = batch.weight
     if weight is not None:
         weight = xp.astype(move(weight, place), xp.float64)
@@ -68,11 +72,14 @@ def row_kernel(batch: Batch, counts: np.ndarray | None = None, *, at_mean: bool 
     with quiet():
         shift_x, shift_y = share @ X, share @ y
         X, y = X - shift_x, y - shift_y
-        return Kernel(X, y, X @ X.T, weight, xp.concat([shift_x, shift_y]))
+        shift = xp.concat([shift_x, shift_y])
+        return Kernel(X, y, X @ X.T, weight, shift, at_mean and counts is None)
 
 
 def far_splits(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> np.ndarray:
     """Splits (S,), bools on the host, next to whose training rows the shift is too far away."""
+    if fit_intercept and kernel.at_mean and (row_counts == 1).all():
+        return np.zeros(len(row_counts), dtype=bool)  # the shift is their mean
     xp = namespace(kernel.K)
     p = kernel.X.shape[1]
     weight = constant(row_counts, like=kernel.K, xp=xp)

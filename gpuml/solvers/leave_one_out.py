@@ -28,6 +28,7 @@ from gpuml.solvers._blocks import Blocks
 from gpuml.solvers.described import Described
 from gpuml.solvers.kernel import centred_kernel
 from gpuml.solvers.moments import normal_equations
+from gpuml.solvers.shifted import inverses_applied
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,8 @@ def _from_kernel(described, alphas, fit_intercept):
     lift = xp.sum(xp.linalg.diagonal(K)) if fit_intercept else 0.0
     # Centring leaves the direction of the root weights with the eigenvalue zero. Lifted, what it
     # adds to the diagonal can be taken off without loss of digits.
-    values, vectors = xp.linalg.eigh(K + lift * unit[:, None] * unit[None, :])
-    values = xp.where(values > 0, values, xp.zeros_like(values))
-    gain = 1.0 / (values + alpha)  # (A, n)
-    solution = vectors @ (gain[:, :, None] * (vectors.T @ b))  # (A, n, t)
-    diagonal = gain @ (vectors**2).T
+    lifted = K + lift * unit[:, None] * unit[None, :]
+    solution, diagonal = inverses_applied(lifted, alphas, b, xp)  # (A, n, t), (A, n)
     if fit_intercept:
         diagonal = diagonal - unit**2 / (lift + alpha)
     scaled = solution / diagonal[..., None]

@@ -71,8 +71,10 @@ class Moments:
         apart = self.shift[None, ...] - shift[:, None, :]  # (S, A, q - 1)
         apart = xp.concat([apart, xp.zeros_like(apart[..., :1])], axis=-1)
         sums = self.gram[:, :, -1] + 0.5 * self.gram[:, -1, -1][:, None] * apart
-        half = xp.matrix_transpose(counts[:, :, None] * sums) @ apart  # (S, q, q)
-        return replace(total, gram=total.gram + (half + xp.matrix_transpose(half)), shift=shift)
+        sums = counts[:, :, None] * sums
+        # One product of (S, q, 2 A) and (S, 2 A, q), for what a sum of two would read and write.
+        left, right = xp.concat([sums, apart], axis=1), xp.concat([apart, sums], axis=1)
+        return replace(total, gram=total.gram + xp.matrix_transpose(left) @ right, shift=shift)
 
 
 @dataclass(frozen=True)

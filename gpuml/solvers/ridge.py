@@ -7,9 +7,9 @@ For each split s and each alpha the models minimise
 What depends on the data only is done once (`describe`): second moments of the atoms of rows, or,
 with more features than rows, their inner products. What depends on alpha is small and batched over
 (alpha, split): a Cholesky factorisation of the scaled system each or, for many alphas, one
-eigendecomposition per split. Where the condition number leaves fewer digits than asked, the rows
-themselves are factored (`factors`), or read by conjugate gradients if sparse (`sparse_ridge`). The
-status of each model says which.
+tridiagonal form (on a GPU, one eigendecomposition) per split. Where the condition number leaves
+fewer digits than asked, the rows themselves are factored (`factors`), or read by conjugate
+gradients if sparse (`sparse_ridge`). The status of each model says which.
 
 References
 ----------
@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
 from gpuml._arrays.ops import EPS, constant, solve_shifted
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds, Partition, row_indices, whole
@@ -39,10 +39,13 @@ from gpuml.solvers.described import (
 from gpuml.solvers.factors import centred_rows, solve_rows
 from gpuml.solvers.kernel import centred_kernel, coefficients, far_splits, row_kernel
 from gpuml.solvers.moments import LEAST_SQUARE, Normal, cancelled, normal_equations
+from gpuml.solvers.shifted import TRIDIAGONAL_FROM, solve_by_tridiagonal
 from gpuml.solvers.sparse_ridge import solve_by_iterations
 
 # One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
 EIGEN_FROM_ALPHAS = 32
+# Models from one form of the matrix that is not scaled have this relative error at most.
+FORM_PRECISION = 1e-10
 
 
 def solve_splits(
@@ -151,8 +154,10 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
         return _solve_kernel(described, parts, alphas, fit_intercept, most)
     moments = described.combined(parts)
     normal = normal_equations(moments, fit_intercept)
-    by_eigen = rcond is not None or len(alphas) >= EIGEN_FROM_ALPHAS
-    if by_eigen:
+    by_eigen = rcond is not None or _one_form_will_do(described, normal, alphas)
+    if rcond is None and by_eigen and is_numpy(normal.xx):
+        coef, error = _solve_tridiagonal(normal, alphas)
+    elif by_eigen:
         coef, error = _solve_eigen(normal, alphas, rcond)
     else:
         # Of sparse rows, what conditions come to is not all of the error.
@@ -162,11 +167,32 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
         error = error * cancelled(moments, normal, alphas)
         return coef, normal.x_mean, normal.y_mean, _held(coef, error, most)
     error = _held(coef, error, most)
-    if by_eigen and rcond is None and not (error <= described.precision).all():
-        # Scaling to a unit diagonal helps Cholesky where features differ in scale.
-        coef, error = _solve_cholesky(normal, alphas, described.precision / EPS)
-        error = _held(coef, error, most)
+    # Scaling to a unit diagonal helps Cholesky where features differ in scale.
+    poor = (error > min(described.precision, FORM_PRECISION)).any(axis=1)
+    if by_eigen and rcond is None and poor.any():
+        better, own = _solve_cholesky(normal, alphas[poor], described.precision / EPS)
+        error[poor] = _held(better, own, most)
+        if poor.all():
+            return better, normal.x_mean, normal.y_mean, error
+        places = np.flatnonzero(~poor), np.flatnonzero(poor)
+        xp = namespace(coef)
+        coef = xp.concat([_take_first(coef, places[0], xp), better])
+        coef = _take_first(coef, np.argsort(np.concatenate(places)), xp)
     return coef, normal.x_mean, normal.y_mean, error
+
+
+def _one_form_will_do(described, normal, alphas):
+    """Whether one eigendecomposition, or tridiagonal form, of each matrix is worth its time.
+
+    It is not where features differ so much in scale that only scaled matrices can be solved.
+    """
+    here = is_numpy(normal.xx)
+    if len(alphas) < (TRIDIAGONAL_FROM if here else EIGEN_FROM_ALPHAS):
+        return False
+    xp = namespace(normal.xx)
+    diagonal = xp.linalg.diagonal(normal.xx) + float(alphas[0])
+    largest, smallest = xp.max(diagonal, axis=-1), xp.min(diagonal, axis=-1)
+    return not here or bool(xp.all(EPS * largest <= FORM_PRECISION * smallest))
 
 
 def _largest_number(described):
@@ -193,6 +219,13 @@ def _solve_cholesky(normal: Normal, alphas: np.ndarray, enough: float):
         error = xp.maximum(EPS * condition, share)
     known = xp.min(damped, axis=-1) > LEAST_SQUARE
     return xp.matrix_transpose(coef), xp.where(known, error, xp.full_like(error, float("inf")))
+
+
+def _solve_tridiagonal(normal: Normal, alphas: np.ndarray):
+    with quiet():
+        coef, smallest, largest = solve_by_tridiagonal(normal.xx, alphas, normal.xy)
+        error = np.where(smallest > LEAST_SQUARE, EPS * largest / smallest, np.inf)
+    return np.swapaxes(coef, -1, -2), np.where(np.isnan(error), np.inf, error)
 
 
 def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):

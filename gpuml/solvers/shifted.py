@@ -1,0 +1,120 @@
+"""Systems ``(M + s I) x = b`` of one symmetric matrix and many shifts s.
+
+One reduction of M to tridiagonal form, ``M = Q T Q'``, serves all shifts: what is left of each are
+tridiagonal systems. It costs about as much as `TRIDIAGONAL_FROM` Cholesky factorisations, and a
+third of an eigendecomposition, which would go on to find what no shift asks for [1]_.
+
+References
+----------
+.. [1] G. H. Golub, C. F. Van Loan, "Matrix Computations", 4th ed. (2013), chapter 8.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml._arrays import Array, is_numpy
+from gpuml._arrays.ops import constant
+from gpuml._arrays.threads import threads_for_order
+
+# From so many shifts on a tridiagonal form costs less than a Cholesky factorisation for each.
+TRIDIAGONAL_FROM = 8
+# The same of inverses from Cholesky factors, next to an eigendecomposition.
+EIGEN_FROM = 7
+
+
+def solve_by_tridiagonal(
+    M: np.ndarray, shifts: np.ndarray, B: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solve ``(M_s + u I) X = B_s`` for all shifts u.
+
+    Parameters
+    ----------
+    M : ndarray (S, p, p), float64
+        Symmetric, positive semidefinite.
+    shifts : ndarray (U,)
+    B : ndarray (S, p, t)
+
+    Returns
+    -------
+    X : ndarray (U, S, p, t)
+        nan where a system is not positive definite.
+    smallest, largest : ndarrays (U, S)
+        Extreme eigenvalues.
+    """
+    S, p, t = B.shape
+    X = np.full((len(shifts), S, p, t), np.nan)
+    extremes = np.full((2, S), np.nan)
+    with threads_for_order(p):
+        for s in range(S):
+            if p == 1:
+                X[:, s] = B[s] / (M[s] + shifts[:, None, None])
+                extremes[:, s] = M[s, 0, 0]
+                continue
+            reduced, diagonal, off, tau, _ = lapack.dsytrd(M[s].T, lower=1, lwork=_work(p))
+            # Reflector i begins at row i + 1, so that those of rows 1, 2, ... are of a QR.
+            reflectors, tau = np.asfortranarray(reduced[1:, : p - 1]), tau[: p - 1]
+            side = _rotated(reflectors, tau, B[s], "T")
+            solved = np.full((p, len(shifts), t), np.nan)
+            for u, shift in enumerate(shifts):
+                *_, found, info = lapack.dptsv(diagonal + shift, off, side)
+                if info == 0:
+                    solved[:, u, :] = found
+            flat = _rotated(reflectors, tau, solved.reshape(p, -1), "N")
+            X[:, s] = flat.reshape(p, len(shifts), t).transpose(1, 0, 2)
+            extremes[:, s] = _extremes(diagonal, off)
+    smallest, largest = extremes[:, None, :] + shifts[None, :, None]
+    return X, smallest, largest
+
+
+def _work(p):
+    return max(1, 64 * p)
+
+
+def _rotated(reflectors, tau, values, trans):
+    """``Q values`` or ``Q' values`` (p, m): the first row stays what it is."""
+    rest = lapack.dormqr(
+        "L", trans, reflectors, tau, np.asfortranarray(values[1:]), _work(values.shape[1])
+    )[0]
+    return np.concatenate([values[:1], rest])
+
+
+def _extremes(diagonal, off):
+    """The smallest and the largest eigenvalue of a tridiagonal matrix."""
+    # Range 2 names eigenvalues by their numbers, from 1 on.
+    numbers = 1, len(diagonal)
+    return tuple(lapack.dstebz(diagonal, off, 2, 0.0, 1.0, i, i, 0.0, "E")[1][0] for i in numbers)
+
+
+def inverses_applied(M: Array, shifts: np.ndarray, B: Array, xp: Any) -> tuple[Array, Array]:
+    """Products of ``(M + u I)^{-1}`` with B (n, t) for all shifts u, (U, n, t); diagonals (U, n).
+
+    M (n, n) is symmetric, positive semidefinite; shifts are positive.
+    """
+    if is_numpy(M) and len(shifts) < EIGEN_FROM:
+        found = _inverses_by_cholesky(M, shifts, B)
+        if found is not None:
+            return found
+    values, vectors = xp.linalg.eigh(M)
+    values = xp.where(values > 0, values, xp.zeros_like(values))
+    gain = 1.0 / (values + constant(shifts, like=M, xp=xp)[:, None])  # (U, n)
+    return vectors @ (gain[:, :, None] * (vectors.T @ B)), gain @ (vectors**2).T
+
+
+def _inverses_by_cholesky(M, shifts, B):
+    """The same; None where rounding has left a matrix that is not positive definite."""
+    n = len(M)
+    products, diagonals = np.empty((len(shifts), *B.shape)), np.empty((len(shifts), n))
+    with threads_for_order(n):
+        for u, shift in enumerate(shifts):
+            A = M.copy()
+            A.reshape(-1)[:: n + 1] += shift
+            factor, info = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
+            if info != 0:
+                return None
+            products[u] = lapack.dpotrs(factor, B, lower=1)[0]
+            inverse = lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
+            # (L L')^{-1} = L^{-T} L^{-1}
+            diagonals[u] = np.einsum("ij,ij->j", inverse, inverse)
+    return products, diagonals
