@@ -63,6 +63,26 @@ def add_gram(total: Array, Z: Array) -> Array:
     return total + Z.T @ Z
 
 
+def add_single_gram(
+    total: np.ndarray, X: np.ndarray, y: np.ndarray, shift: np.ndarray
+) -> np.ndarray:
+    """As `add_gram` of ``[X - c, y - d, 1]``, with products in float32, of float32 NumPy rows."""
+    n_rows, p = X.shape
+    if y.shape[1] == 0 and not shift.any():
+        # No copy of the rows: a column of ones is worth a product with each of them.
+        total[:p, :p] += X.T @ X
+        total[p, :p] += np.ones(n_rows, dtype=np.float32) @ X
+        total[p, p] += n_rows
+        return total
+    Z = np.empty((n_rows, len(total)), dtype=np.float32)
+    single = shift.astype(np.float32)
+    np.subtract(X, single[:p], out=Z[:, :p])
+    np.subtract(y, single[p:], out=Z[:, p:-1])
+    Z[:, -1] = 1.0
+    total += Z.T @ Z
+    return total
+
+
 def subtract_gram(total: np.ndarray, Z: np.ndarray) -> None:
     """``total -= Z' Z`` for NumPy arrays, in the triangle that `add_gram` fills."""
     blas.dsyrk(-1.0, Z.T, beta=1.0, c=total.T, overwrite_c=1)

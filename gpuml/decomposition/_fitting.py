@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, Place, namespace
+from gpuml._arrays import Array, Place, is_numpy, namespace
 from gpuml._arrays.ops import all_finite
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch
@@ -39,6 +39,8 @@ from gpuml.solvers.randomized import (
 
 # X'X of so many features, float64, is still a small part of a GPU's memory.
 MANY_SPARSE_FEATURES = 2 * MANY_FEATURES
+# Float32 holds these mean squares, and sums of squares, and has digits left for smaller ones.
+SINGLE_SQUARES = (1e-20, 1e35)
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def _by_moments(estimator, rows, wanted, centred):
     if isinstance(rows, SparseBatch):
         return _by_sparse_products(rows, count, centred)
     block_bytes = current_settings().block_bytes
-    moments = atom_moments(rows, _all(rows), block_bytes=block_bytes)
+    moments = _moments(rows, block_bytes)
     _demand_finite(moments.gram, estimator, rows)
 
     def stacked(_):
@@ -114,6 +116,20 @@ def _by_moments(estimator, rows, wanted, centred):
 
     # With fewer rows than features all eigenvalues beyond the number of rows are zero.
     return from_parts(moments, count, (rows.n_rows,), stacked, centred=centred)
+
+
+def _moments(rows, block_bytes):
+    """Moments of all rows, from float32 products of float32 rows in CPU memory.
+
+    Those are taken about a mean and summed in float64, so that components have the digits that the
+    dtype of the rows has. Where squares have no place in float32, products are float64 too.
+    """
+    if is_numpy(rows.X) and rows.X.dtype == np.float32 and not rows.is_divided:
+        found = atom_moments(rows, _all(rows), block_bytes=block_bytes, single=True)
+        largest = np.diagonal(found.gram[0])[:-1].max(initial=0.0)
+        if SINGLE_SQUARES[0] * rows.n_rows < largest < SINGLE_SQUARES[1]:
+            return found
+    return atom_moments(rows, _all(rows), block_bytes=block_bytes)
 
 
 def _by_sparse_products(rows, count, centred):

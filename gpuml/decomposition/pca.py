@@ -57,9 +57,9 @@ class PCA(Decomposition, Generative, SklearnPCA):
     whiten : bool, default=False
         Whether `transform` divides each column by its standard deviation in the rows of `fit`.
     svd_solver : str, default="auto"
-        - "covariance_eigh": eigenvectors of float64 second moments, in one pass over the rows,
-          which may be more than a device holds. Singular values below 1e-8 of the largest are
-          lost in rounding.
+        - "covariance_eigh": eigenvectors of second moments, in one pass over the rows, which may be
+          more than a device holds. Singular values below 1e-8 of the largest are lost in rounding;
+          of float32 rows in CPU memory, whose products are float32, those below 1e-3.
         - "full": an SVD of a triangular factor of the rows, exact to rounding of the rows.
         - "randomized": iteration with a random block; approximate, for large data and few
           components.

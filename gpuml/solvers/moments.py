@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, move, namespace
-from gpuml._arrays.ops import EPS, add_gram, column_sums, constant, design, full_symmetric, zeros
+from gpuml._arrays.ops import (
+    EPS,
+    add_gram,
+    add_single_gram,
+    column_sums,
+    constant,
+    design,
+    full_symmetric,
+    zeros,
+)
 from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, every, take
 from gpuml.designs import Columns, Dense, Sparse
 from gpuml.designs.sparse import float64_matrix
@@ -137,6 +146,7 @@ def atom_moments(
     *,
     block_bytes: int | None = None,
     advance: Callable[[int], None] | None = None,
+    single: bool = False,
 ) -> Moments:
     """Moments of each atom of rows, in one pass.
 
@@ -151,6 +161,9 @@ def atom_moments(
         Bound on the float64 workspace of a block.
     advance : callable, optional
         Called with the number of rows done since the last call.
+    single : bool, default=False
+        Whether products within blocks of rows are float32. Sums of blocks are not. Of NumPy rows
+        without weights.
 
     Returns
     -------
@@ -162,11 +175,23 @@ def atom_moments(
     shifts = atom_shifts(batch, atoms)
     # How far others are with their shards is not known here.
     advance = None if batch.is_divided else advance
-    gram = batch.total(_grams, atoms, shifts, block_bytes, advance)
+    if single:
+        shifts = _single_shifts(batch, atoms, shifts)
+    gram = batch.total(_grams, atoms, shifts, block_bytes, advance, single)
     return Moments(gram, shifts, batch.n_features)
 
 
-def _grams(folds, atoms, shifts, block_bytes, advance):
+def _single_shifts(batch, atoms, shifts):
+    """Shifts that float32 has; none of an atom whose features vary by more than their means."""
+    kept = np.empty_like(shifts)
+    for a, atom in enumerate(atoms):
+        some = take(batch.X, every(atom, max(1, count_rows(atom) // FEWEST_SHIFT_ROWS)), np)
+        small = np.abs(shifts[a, : batch.n_features]) <= some.std(axis=0, dtype=np.float64)
+        kept[a] = 0.0 if small.all() else shifts[a]
+    return kept.astype(np.float32).astype(np.float64)
+
+
+def _grams(folds, atoms, shifts, block_bytes, advance, single):
     """Second moments (A, q, q) of atoms, each about its shift (A, q - 1)."""
     batch, atoms = folds.batch, atoms_here(folds, atoms)
     shifts = move(shifts, batch.work)
@@ -174,6 +199,8 @@ def _grams(folds, atoms, shifts, block_bytes, advance):
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
 
     def add(total, atom, X, y, weight):
+        if single:
+            return add_single_gram(total, X, y, shifts[atom, :])
         return add_gram(total, design(X, y, weight, shifts[atom, :], batch.work.xp))
 
     def start():

@@ -381,3 +381,17 @@ def test_scores_without_variance_and_components_are_those_of_sklearn():
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = sk.PCA(0).fit(X).get_precision()
     np.testing.assert_array_equal(ours.get_precision(), expected)
+
+
+@pytest.mark.parametrize("mean", [0.0, 3.0, 1e3])
+@pytest.mark.parametrize("size", [1.0, 1e-25, 1e17])
+def test_float32_rows_have_components_that_their_digits_allow(rng, mean, size):
+    """Whatever their mean and scale, next to those of the same rows in float64."""
+    rows = rng.normal(size=(3000, 8)) * np.logspace(0, -1.5, 8) + mean
+    rows = np.asarray(rows * size, dtype=np.float32)
+    exact = sk.PCA(svd_solver="full").fit(rows / np.float64(size))
+    found = PCA(svd_solver="covariance_eigh").fit(rows)
+    variance = (found.singular_values_ / np.float64(size)) ** 2 / (len(rows) - 1)
+    np.testing.assert_allclose(variance, exact.explained_variance_, rtol=2e-5)
+    turned = np.abs(np.sum(found.components_ * exact.components_, axis=1))
+    np.testing.assert_allclose(turned, 1.0, rtol=1e-6)
