@@ -56,15 +56,20 @@ def solve_sparse(
     def refit(models, candidate):
         """No further pass where all features are known; else others may matter to all rows."""
         some = penalties.of(slice(candidate, candidate + 1))
-        if models.columns is None:
+        if models.described is not None and models.columns is None:
             one = solve_described(models.described, some, max_iter, all_rows=True)
         else:
-            block_bytes, check = current_settings().block_bytes, lambda moments: None
-            everything = whole(folds.batch)
-            found = solve_wide(
-                everything, some, max_iter, models.columns, check=check, block_bytes=block_bytes
-            )
-            one = found.models
+            # Near the model of one of the splits, where these are in CPU memory anyway.
+            near = models.coef[candidate, 0, ...] if models.columns is None else None
+            one = solve_wide(
+                whole(folds.batch),
+                some,
+                max_iter,
+                models.columns,
+                near,
+                check=lambda moments: None,
+                block_bytes=current_settings().block_bytes,
+            ).models
         warn_unless_converged(one, tol, max_iter)
         flags = some.fit_intercept.tolist()
         return replace(models, **_of_model(one), fit_intercept=flags, of_all_rows=True)

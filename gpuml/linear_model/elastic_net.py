@@ -98,10 +98,12 @@ class ElasticNet(_SparseRegressor):
 
     NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
     CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
-    float64 whatever the dtype of X, and the problem is solved from them by pivoting on the signs
-    of w, to rounding. With many features (more than 4096, or more than 1024 and than rows), moments
-    of those that matter are enough, and some more passes over the rows find them. On a CPU this
-    begins at 256 features, and scikit-learn's coordinate descent on the rows says which matter.
+    float64 whatever the dtype of X, and the problem is solved from them to rounding: on a CPU along
+    the path of penalties, by scikit-learn's compiled coordinate descent and linear systems on the
+    signs of w; elsewhere by pivoting on the signs. With many features (more than 4096, or more than
+    1024 and than rows; on a CPU more than 256 and than rows), moments of those that matter are
+    enough. On a CPU each split then has a copy of its training rows in float64, elsewhere some more
+    passes over the rows find the features that matter.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits from the same pass.
@@ -118,9 +120,9 @@ class ElasticNet(_SparseRegressor):
         False and True are the same here: moments are always used. An array makes scikit-learn do
         the work, with data in CPU memory.
     max_iter : int, default=1000
-        Bound on the iterations; each solves one linear system in the features with a coefficient.
-        One or a few may lead to the solution, where scikit-learn's sweeps over single coefficients
-        take hundreds: such a fit has converged, and does not warn.
+        Bound on the iterations: linear systems in the features with a coefficient and, on a CPU,
+        sweeps over single coefficients. Few may lead to the solution, where sweeps alone, as
+        scikit-learn's are, take hundreds: such a fit has converged, and does not warn.
     copy_X : bool, default=True
         Only where scikit-learn does the work; ours never writes to X.
     tol : float, default=1e-4
@@ -159,9 +161,10 @@ class ElasticNet(_SparseRegressor):
     References
     ----------
     H. Zou, T. Hastie, "Regularization and variable selection via the elastic net", J. R. Stat. Soc.
-    B 67 (2005). L. F. Portugal, J. J. Judice, L. N. Vicente, "A comparison of block pivoting and
-    interior-point algorithms for linear least squares problems with nonnegative variables",
-    Mathematics of Computation 63 (1994).
+    B 67 (2005). J. Friedman, T. Hastie, R. Tibshirani, "Regularization paths for generalized linear
+    models via coordinate descent", J. Stat. Softw. 33 (2010). L. F. Portugal, J. J. Judice, L. N.
+    Vicente, "A comparison of block pivoting and interior-point algorithms for linear least squares
+    problems with nonnegative variables", Mathematics of Computation 63 (1994).
 
     Examples
     --------

@@ -16,53 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._sklearn import _cd_fast
 
-# A length of y, which only the duality gap has a use for: any will do where the gap is none.
-_NO_TARGET = np.ones(1)
-
-
-def descend_rows(
-    X: np.ndarray,
-    y: np.ndarray,
-    start: np.ndarray,
-    l1: float,
-    l2: float,
-    *,
-    tol: float,
-    max_iter: int,
-) -> np.ndarray:
-    """Go towards the minimum over v of ``|y - X v|^2 / 2 + l1 |v|_1 + l2 |v|^2 / 2``.
-
-    Parameters
-    ----------
-    X : ndarray (n, p), float64, in Fortran's order
-    y : ndarray (n,), float64
-    start : ndarray (p,), float64
-    l1, l2 : float
-        `l1` above zero.
-    tol : float
-        When to stop: at a duality gap of this share of ``|y|^2``.
-    max_iter : int
-        Bound on the sweeps over the coefficients.
-
-    Returns
-    -------
-    v : ndarray (p,)
-    """
-    _ignore_early_stops()
-    v, *_ = _cd_fast.enet_coordinate_descent(
-        w=start.copy(),
-        alpha=l1,
-        beta=l2,
-        X=X,
-        y=y,
-        max_iter=max_iter,
-        tol=tol,
-        rng=np.random.RandomState(0),
-        random=False,
-        positive=False,
-        do_screening=True,
-    )
-    return v
+# Coordinates are visited one after the other: a seed is drawn from it, and not used.
+_NO_ORDER = np.random.RandomState(0)
 
 
 def descend_gram(
@@ -91,28 +46,49 @@ def descend_gram(
     -------
     v : ndarray (p,)
     """
-    _ignore_early_stops()
     # In units of their own every coefficient has the same penalty.
     largest = l1.max()
     unit = l1 / largest
     Q = H / unit / unit[:, None]
     Q[np.diag_indices(len(l1))] += l2 / unit**2
-    v, *_ = _cd_fast.enet_coordinate_descent_gram(
-        w=start * unit,
-        alpha=largest,
-        beta=0.0,
-        Q=Q,
-        q=g / unit,
-        y=_NO_TARGET,
+    v, _ = sweep_gram(Q, g / unit, start * unit, largest, 0.0, tol=tol, max_iter=max_iter)
+    return v / unit
+
+
+def sweep_gram(
+    H: np.ndarray,
+    g: np.ndarray,
+    start: np.ndarray,
+    l1: float,
+    l2: float,
+    *,
+    tol: float,
+    max_iter: int,
+    size: float = 1.0,
+) -> tuple[np.ndarray, int]:
+    """The same with one penalty for all coordinates, and without a copy of H.
+
+    A coordinate with a zero diagonal stays where it is. Besides v come the sweeps that it took.
+    `size` says what g is sums of products with: to rounding of its square, the duality gap that
+    the compiled code asks for when coefficients change no more is none.
+    """
+    _ignore_early_stops()
+    v, _, _, n_iter = _cd_fast.enet_coordinate_descent_gram(
+        w=start.copy(),
+        alpha=l1,
+        beta=l2,
+        Q=H,
+        q=g,
+        y=np.full(1, size),
         max_iter=max_iter,
         tol=tol,
-        rng=np.random.RandomState(0),
+        rng=_NO_ORDER,
         random=False,
         positive=False,
         # Which needs a gap, and so |y|.
         do_screening=False,
     )
-    return v / unit
+    return v, n_iter
 
 
 def _ignore_early_stops():

@@ -19,8 +19,6 @@ DAMPING = 1e-10
 # A pivot below this says that the matrix is singular for all practical purposes.
 SMALLEST_PIVOT = 1e-6
 REFINEMENTS = 2
-# From this order on, products read only what zeros leave of a matrix.
-WORTH_SKIPPING = 256
 
 
 @dataclass(frozen=True)
@@ -54,17 +52,7 @@ class Quadratic:
 
 def times(problem: Quadratic, v: Array) -> Array:
     """``(H + l2) v`` for v (B, m, p)."""
-    if is_numpy(v) and v.shape[-1] >= WORTH_SKIPPING:
-        return np.stack([_few_rows(x, H) for x, H in zip(v, problem.H, strict=True)]) + (
-            problem.penalty.l2 * v
-        )
     return v @ problem.H + problem.penalty.l2 * v
-
-
-def _few_rows(v, H):
-    """``v H``, without reading the rows of H that all models of v (m, p) have a zero for."""
-    some = np.flatnonzero(v.any(axis=0))
-    return v @ H if 2 * len(some) > len(H) else v[:, some] @ H[some]
 
 
 def solve_on(problem: Quadratic, mask: Array, rhs: Array, todo: np.ndarray, xp):

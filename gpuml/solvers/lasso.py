@@ -5,8 +5,8 @@ For each split and each (alpha, l1_ratio), with W the sum of the training weight
     1/(2 W) sum_i w_i (y_i - x_i' v - b)^2 + alpha ( l1_ratio |v|_1 + (1 - l1_ratio) |v|^2 / 2 ) .
 
 Centred moments H = sum w (x - m)(x - m)' / W and g = sum w (x - m)(y - n) / W hold all that the
-problem needs, and `solvers.prox` solves it. Where moments of all features would be too many,
-`solvers.working_set` keeps those of some.
+problem needs. `solvers.sparse_paths` solves it on a CPU, `solvers.prox` elsewhere. Where moments of
+all features would be too many, `solvers.working_set` keeps those of some, or has them made of rows.
 
 References
 ----------
@@ -16,24 +16,28 @@ H. Zou, T. Hastie, "Regularization and variable selection via the elastic net", 
 large-scale l1-regularized least squares", IEEE J. Sel. Top. Signal Process. 1 (2007), for the gap.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
 from gpuml._arrays.ops import EPS, constant
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds
 from gpuml.solvers._result import LinearModels, Status, in_order, joined
 from gpuml.solvers.described import Described, describe, training_parts
 from gpuml.solvers.described import all_rows as everything
 from gpuml.solvers.moments import Moments, normal_equations
 from gpuml.solvers.prox import minimise_path
+from gpuml.solvers.sparse_paths import OfMatrix, Path, follow
 
 # Workspace for the matrices of several splits at once.
 MATRIX_BYTES = {True: 2**28, False: 2**32}
-# What the quadratic solver is asked for: pivoting is exact, so that it costs nothing.
+# What the solvers are asked for: systems on the signs of a model are exact, so it costs little.
 VIOLATION = 1e-12
 
 
@@ -51,6 +55,20 @@ class Penalties:
 
     def __len__(self):
         return len(self.alpha)
+
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (C,) of the l1 and of the l2 part."""
+        return self.alpha * self.l1_ratio, self.alpha * (1 - self.l1_ratio)
+
+    def paths(self) -> Iterator[tuple[bool, np.ndarray]]:
+        """`fit_intercept` and numbers of candidates that make a path, from strong to weak.
+
+        Those with an intercept, those of an l1_ratio, and those without an l1 part are apart.
+        """
+        kinds = np.stack([self.fit_intercept, self.l1_ratio, self.parts()[0] > 0])
+        for kind in np.unique(kinds, axis=1).T:
+            some = np.flatnonzero((kind == kinds.T).all(axis=1))
+            yield bool(kind[0]), some[np.argsort(-self.alpha[some], kind="stable")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +159,7 @@ def _splits_at_once(described):
 
 
 def _solve_parts(total, penalties, max_iter, start, splits):
-    """Candidates of each l1_ratio and intercept follow one path, from strong to weak."""
+    """Candidates that differ in alpha alone follow one path."""
     found, places = [], []
     xp = namespace(total.gram)
     if start is not None:
@@ -150,12 +168,9 @@ def _solve_parts(total, penalties, max_iter, start, splits):
         if start.ndim < 4 or start.shape[1] == 1:
             start = xp.broadcast_to(start, shape)
         start = start[:, splits, ...]
-    for fit_intercept in np.unique(penalties.fit_intercept):
-        problem = standardise(total, bool(fit_intercept))
-        for ratio in np.unique(penalties.l1_ratio[penalties.fit_intercept == fit_intercept]):
-            same = (penalties.fit_intercept == fit_intercept) & (penalties.l1_ratio == ratio)
-            place = np.flatnonzero(same)
-            place = place[np.argsort(-penalties.alpha[place], kind="stable")]
+    for fit_intercept, group in groupby(penalties.paths(), itemgetter(0)):
+        problem = standardise(total, fit_intercept)
+        for _, place in group:
             begin = start
             if start is not None:
                 begin = xp.take(start, xp.asarray(place, device=device_of(start)), axis=0)
@@ -166,9 +181,12 @@ def _solve_parts(total, penalties, max_iter, start, splits):
 
 @dataclass(frozen=True)
 class Standard:
-    """Centred moments per unit of weight: H (S, p, p), g (S, t, p), y_square (S, t), means."""
+    """Centred moments per unit of weight: H (S, p, p), g (S, t, p), y_square (S, t), means.
 
-    H: Array
+    H is None where rows stand in for it.
+    """
+
+    H: Array | None
     g: Array
     y_square: Array
     x_mean: Array
@@ -199,45 +217,63 @@ def standardise(moments: Moments, fit_intercept: bool) -> Standard:
 
 
 def _solve_path(problem, penalties, max_iter, start):
-    xp = namespace(problem.g)
-    l1 = penalties.alpha * penalties.l1_ratio
-    l2 = penalties.alpha * (1 - penalties.l1_ratio)
-    v, violation, n_iter = minimise_path(
-        problem.H, problem.g, l1, l2, start, tol=VIOLATION, max_iter=max_iter
-    )  # (C, S, t, p)
-    intercept = problem.y_mean - xp.sum(v * problem.x_mean[:, None, :], axis=-1)
+    l1, l2 = penalties.parts()
+    options = {"tol": VIOLATION, "max_iter": max_iter}
+    if is_numpy(problem.g) and (l1 > 0).all():
+        S, t = problem.g.shape[:2]
+        with threads_for_order(problem.g.shape[-1]):
+            paths = [
+                follow(
+                    OfMatrix(problem.H[i], problem.g[i, j]),
+                    l1,
+                    l2,
+                    None if start is None else start[:, i, j],
+                    **options,
+                )
+                for i, j in np.ndindex(S, t)
+            ]
+        return models_of(problem, Path.stacked(paths, (S, t)), l1, l2)
+    v, violation, n_iter = minimise_path(problem.H, problem.g, l1, l2, start, **options)
+    slopes = problem.g - v @ problem.H[None, ...]
+    return models_of(problem, Path(v, slopes, n_iter, violation), l1, l2)
+
+
+def models_of(problem: Standard, path: Path, l1: np.ndarray, l2: np.ndarray) -> SparseModels:
+    """The models (C, S, t, p) of a path, with intercepts and gaps."""
+    xp, v = namespace(problem.g), path.v
     return SparseModels(
         coef=v,
-        intercept=intercept,
+        intercept=problem.y_mean - xp.sum(v * problem.x_mean[:, None, :], axis=-1),
         status=np.full(v.shape[:2], Status.MOMENTS, dtype=int),
-        n_iter=n_iter,
-        gap=duality_gap(problem, v, l1, l2),
-        y_square=xp.broadcast_to(problem.y_square[None, ...], violation.shape),
-        violation=violation,
+        n_iter=path.n_iter,
+        gap=duality_gap(problem, v, path.slopes, l1, l2),
+        y_square=xp.broadcast_to(problem.y_square[None, ...], path.violation.shape),
+        violation=path.violation,
     )
 
 
-def duality_gap(problem: Standard, v: Array, l1: np.ndarray, l2: np.ndarray) -> Array:
-    """Duality gaps (C, S, t) of coefficients (C, S, t, p), in the unit of the objective.
+def duality_gap(
+    problem: Standard, v: Array, slopes: Array, l1: np.ndarray, l2: np.ndarray
+) -> Array:
+    """Duality gaps (C, S, t), in the unit of the objective.
 
-    With residuals r = y - Xv the dual point is r scaled into ``|X'r - l2 v| <= l1``. Without an
-    l1 part, the conjugate of the l2 part is used; with neither, the squared gradient stands in.
+    Of coefficients (C, S, t, p), where ``g - H v`` has the given values. With residuals
+    r = y - Xv the dual point is r scaled into ``|X'r - l2 v| <= l1``. Without an l1 part, the
+    conjugate of the l2 part is used; with neither, the squared gradient stands in.
     """
     xp = namespace(v)
     one, two = (constant(x, like=v, xp=xp)[:, None, None] for x in (l1, l2))
-    image = v @ problem.H[None, ...]
     y_square = problem.y_square
-    fitted = xp.sum(v * problem.g, axis=-1)  # y'Xv
-    squares = y_square - 2 * fitted + xp.sum(v * image, axis=-1)  # r'r
-    along = y_square - fitted  # r'y
-    dual = problem.g - image - two[..., None] * v
-    norm = xp.max(xp.abs(dual), axis=-1)
-    ridge = squares + two * xp.sum(v**2, axis=-1)
+    along = y_square - xp.sum(v * problem.g, axis=-1)  # r'y
+    squares = along - xp.sum(v * slopes, axis=-1)  # r'r
+    norm = xp.max(xp.abs(slopes - two[..., None] * v), axis=-1)
+    sizes = xp.sum(v**2, axis=-1)
+    ridge = squares + two * sizes
     scale = xp.where(norm > one, one / xp.where(norm > 0, norm, 1.0), xp.ones_like(norm))
     gap = 0.5 * (1 + scale**2) * ridge + one * xp.sum(xp.abs(v), axis=-1) - scale * along
-    gradient = xp.sum((problem.g - image) ** 2, axis=-1)
+    gradient = xp.sum(slopes**2, axis=-1)
     safe = xp.where(two > 0, two, xp.ones_like(two))
-    no_l1 = squares + 0.5 * two * xp.sum(v**2, axis=-1) - along + 0.5 * gradient / safe
+    no_l1 = squares + 0.5 * two * sizes - along + 0.5 * gradient / safe
     least = gradient * problem.weight[:, None]
     gap = xp.where(one > 0, gap, xp.where(two > 0, no_l1, least))
     return xp.where(gap > 0, gap, xp.zeros_like(gap))

@@ -4,13 +4,11 @@ Each model of a batch minimises
 
     v' H v / 2 - g' v + sum_j ( l1_j |v_j| + l2_j v_j^2 / 2 )
 
-for a symmetric positive semidefinite H. Three methods share the work:
+for a symmetric positive semidefinite H. Two methods share the work:
 
 - **Pivoting** (`solvers.pivoting`) guesses the sign pattern of v, solves on it exactly, exchanges
   the coordinates that contradict their guess, and follows a path from a problem that the start
   solves where the guess is too far off. A handful of factorisations gives most models to rounding.
-- **Sweeps** (`solvers._sweeps`) of compiled coordinate descent find the signs where pivoting takes
-  more than some steps: with more features than rows, mostly. On a CPU only.
 - **Descent** (here) takes over what pivoting gives up on, such as exactly tied columns: a Jacobi
   proximal step with exact line search, whose descent makes it converge from anywhere, and then a
   Newton step on the signs found, with another exact line search. The line search minimises the
@@ -34,13 +32,10 @@ from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
 from gpuml._arrays.ops import EPS, constant
 from gpuml.penalties import Penalty
 from gpuml.solvers._patterns import Quadratic, solve_on, times
-from gpuml.solvers._sweeps import solve_by_sweeps
 from gpuml.solvers.pivoting import follow_path
 
 # Descent that has not got anywhere in so many iterations is at the limit of rounding.
 PATIENCE = 5
-# Pivoting mostly needs fewer; on a CPU who needs more is tried by sweeps.
-FEW_PIVOTS = 16
 
 
 def minimise_quadratic(
@@ -159,24 +154,9 @@ def _minimise(problem, v, tol, max_iter):
     xp = namespace(problem.g)
     zero = xp.zeros_like(problem.g)
     v = zero if v is None else xp.where(problem.dead, zero, v)
-    v, n_iter = _pivot(problem, v, tol, max_iter, xp)
+    v, n_iter = follow_path(problem, v, tol, max_iter, xp)
     v, n_iter = _descend(problem, v, n_iter, tol, max_iter, xp)
     return v, problem.relative_violation(v, xp), n_iter
-
-
-def _pivot(problem, v, tol, max_iter, xp):
-    """Solve what pivoting can, helped by sweeps on a CPU."""
-    if not is_numpy(v) or max_iter <= FEW_PIVOTS:
-        return follow_path(problem, v, tol, max_iter, xp)
-    found, n_iter = follow_path(problem, v, tol, FEW_PIVOTS, xp)
-    todo = problem.relative_violation(found, xp) > problem.limit(found, tol, xp)
-    if not todo.any():
-        return found, n_iter
-    swept, n_sweeps = solve_by_sweeps(problem, v, todo, tol, max_iter)
-    # Whom the sweeps did not solve starts from its start again, all the way.
-    found = np.where(todo[..., None], swept, found)
-    found, n_more = follow_path(problem, found, tol, max_iter, xp)
-    return found, np.where(todo, np.minimum(n_sweeps + n_more, max_iter), n_iter)
 
 
 def _scaled(H, g, xp):

@@ -1,6 +1,7 @@
 """Sparse models of more features than moments are kept for: a working set of columns.
 
-The problem is solved from the moments of some columns. Features outside whose optimality condition
+On a CPU, `solvers.row_paths` solves the problem from the rows. Elsewhere, and without an l1 part,
+it is solved from the moments of some columns. Features outside whose optimality condition
 ``|x_j' r| / W <= l1`` the residuals r violate join them, the worst first, until there is none:
 then the models are those of all features [1]_. Each round reads the rows twice: for the slopes of
 all features, all models at once in one product, and for the moments of the columns.
@@ -23,14 +24,13 @@ from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
 from gpuml.solvers.moments import atom_shifts, mean_shift
-from gpuml.solvers.row_descent import guess_models, may_descend
+from gpuml.solvers.row_paths import may_follow, solve_rows
+from gpuml.solvers.sparse_paths import MOST_COLUMNS, too_many
 
-# Moments of more features are not formed: their cost grows with the square.
-MOST_COLUMNS = 4096
 # With fewer rows than features, a working set costs less than all moments from here on, and from
-# earlier on where descent on the rows finds it.
+# earlier on where models are followed on the rows.
 FEW_COLUMNS = 1024
-FEW_WITH_DESCENT = 256
+FEW_ON_CPU = 256
 # The set grows by at least so many features in a round, and otherwise doubles.
 FIRST_COLUMNS = 256
 # Share of the penalty by which a feature outside the working set may violate its condition.
@@ -39,21 +39,20 @@ SLACK = 1e-9
 
 @dataclass(frozen=True)
 class WideFit:
-    """Models of all features, and the models and moments of the columns that they rest on.
+    """Models of all features, and the moments of the columns that they rest on, if there are any.
 
     `n_passes` says how often the rows were read.
     """
 
     models: SparseModels
-    inner: SparseModels
-    described: Described
-    columns: np.ndarray
+    described: Described | None
+    columns: np.ndarray | None
     n_passes: int
 
 
 def is_wide(batch: Batch) -> bool:
     """Whether a working set of columns is to be used."""
-    few = FEW_WITH_DESCENT if may_descend(batch) else FEW_COLUMNS
+    few = FEW_ON_CPU if may_follow(batch) else FEW_COLUMNS
     return batch.n_features > min(MOST_COLUMNS, max(batch.n_rows, few))
 
 
@@ -89,10 +88,16 @@ def solve_wide(
     MemoryError
         If more than `MOST_COLUMNS` features have coefficients.
     """
+    if may_follow(folds.batch):
+        models = solve_rows(folds, penalties, max_iter, start, advance=advance)
+        if models is not None:
+            return WideFit(models, None, None, folds.n_splits)
     rows = _Rows(folds, penalties, block_bytes, advance)
     p = folds.batch.n_features
-    columns, begin = _first_guess(folds, penalties, max_iter, columns, start)
-    n_passes = 0
+    if columns is None and start is not None:
+        columns = np.flatnonzero(start.any(axis=0))
+    columns = np.arange(1) if columns is None or len(columns) == 0 else columns
+    begin, n_passes = None, 0
     while True:
         described = describe_columns(folds, columns, block_bytes=block_bytes, advance=advance)
         check(described)
@@ -103,27 +108,13 @@ def solve_wide(
         missing = np.flatnonzero(~(excess <= SLACK))
         if len(missing) == 0:
             coef = _at_columns(inner.coef, columns, np.arange(p))
-            return WideFit(replace(inner, coef=coef), inner, described, columns, n_passes)
+            return WideFit(replace(inner, coef=coef), described, columns, n_passes)
         room = max(len(columns), FIRST_COLUMNS)
         worst = missing[np.argsort(-excess[missing], kind="stable")[:room]]
         before, columns = columns, np.union1d(columns, worst)
         begin = _at_columns(inner.coef, before, columns)
         if len(columns) > MOST_COLUMNS:
-            raise MemoryError(
-                f"More than {MOST_COLUMNS} of {p} features have coefficients. Raise alpha or "
-                "l1_ratio, take Ridge where l1_ratio is near 0, or select features first."
-            )
-
-
-def _first_guess(folds, penalties, max_iter, columns, start):
-    """Columns that seem to matter, and coefficients (C, S, t, k) of these if there is a guess."""
-    if may_descend(folds.batch):
-        guess = guess_models(folds, penalties, max_iter, start)
-        if guess is not None and 0 < len(guess[0]) <= MOST_COLUMNS:
-            return guess
-    if columns is None and start is not None:
-        columns = np.flatnonzero(start.any(axis=0))
-    return np.arange(1) if columns is None or len(columns) == 0 else columns, None
+            raise too_many(MOST_COLUMNS, p)
 
 
 def _at_columns(coef, before, after):

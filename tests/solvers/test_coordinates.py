@@ -8,13 +8,9 @@ import pytest
 import sklearn.linear_model as sk
 from sklearn.linear_model import _cd_fast
 
-from gpuml.data import whole
-from gpuml.linear_model import ElasticNet
 from gpuml.penalties import Penalty
-from gpuml.solvers._coordinates import descend_gram, descend_rows
+from gpuml.solvers._coordinates import descend_gram, sweep_gram
 from gpuml.solvers._sweeps import approach
-from gpuml.solvers.lasso import Penalties
-from gpuml.solvers.row_descent import guess_models, may_descend
 
 
 def rows(rng, n=40, p=60):
@@ -31,20 +27,25 @@ def check_optimal(X, y, v, l1, l2):
 def test_scikit_learn_has_the_functions_that_are_called():
     # They are private: if this fails, gpuml/solvers/_coordinates.py has to follow scikit-learn.
     ends = ["max_iter", "tol", "rng", "random", "positive", "do_screening"]
-    of_rows = inspect.signature(_cd_fast.enet_coordinate_descent).parameters
     of_gram = inspect.signature(_cd_fast.enet_coordinate_descent_gram).parameters
-    assert list(of_rows) == ["w", "alpha", "beta", "X", "y", *ends]
     assert list(of_gram) == ["w", "alpha", "beta", "Q", "q", "y", *ends]
 
 
 @pytest.mark.parametrize("l2", [0.0, 3.0])
-def test_rows_are_descended_to_the_minimum(rng, l2):
+def test_moments_are_descended_as_they_are(rng, l2):
     X, y = rows(rng)
-    start = rng.normal(size=X.shape[1])
-    before = start.copy()
-    v = descend_rows(X, y, start, 5.0, l2, tol=1e-14, max_iter=100_000)
-    check_optimal(X, y, v, 5.0, l2)
-    np.testing.assert_array_equal(start, before)
+    H, g, start = X.T @ X, X.T @ y, rng.normal(size=X.shape[1])
+    # Room for more coordinates, which H does not see: they stay where they are.
+    H, g, start = np.pad(H, (0, 5)), np.pad(g, (0, 5)), np.pad(start, (0, 5))
+    before = H.copy(), g.copy(), start.copy()
+    size = np.linalg.norm(y)
+    v, n_iter = sweep_gram(H, g, start, 5.0, l2, tol=1e-13, max_iter=100_000, size=size)
+    check_optimal(X, y, v[:-5], 5.0, l2)
+    assert not v[-5:].any()
+    assert 1 < n_iter < 100_000
+    assert sweep_gram(H, g, start, 5.0, l2, tol=1e-13, max_iter=3)[1] == 3
+    for now, then in zip((H, g, start), before, strict=True):
+        np.testing.assert_array_equal(now, then)
 
 
 @pytest.mark.parametrize("sizes", [(1.0, 1.0), (1e-3, 1e3)])
@@ -64,44 +65,10 @@ def test_early_stops_are_no_news_but_those_of_users_are(rng):
     zero, l1 = np.zeros(X.shape[1]), np.full(X.shape[1], 1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        descend_rows(X, y, zero, 1e-3, 0.0, tol=1e-14, max_iter=1)
+        sweep_gram(X.T @ X, X.T @ y, zero, 1e-3, 0.0, tol=1e-14, max_iter=1)
         descend_gram(X.T @ X, X.T @ y, zero, l1, 0 * l1, tol=1e-14, max_iter=1)
         with pytest.raises(Warning, match="did not converge"):
             sk.Lasso(1e-3, max_iter=1).fit(X, y)
-
-
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
-def test_a_guess_is_near_and_knows_what_may_matter(rng, fit_intercept, weighted):
-    X, y = rows(rng, 40, 400)
-    X = X + 3 * fit_intercept
-    w = rng.uniform(0.1, 2, size=40) if weighted else None
-    batch = ElasticNet().multifit_batch(X, y, w)
-    alpha, ratio = np.asarray([0.5, 2.0, 1.0]), np.asarray([1.0, 1.0, 0.7])
-    penalties = Penalties(alpha, ratio, np.full(3, fit_intercept))
-    assert may_descend(batch)
-    columns, coef = guess_models(whole(batch), penalties, 1000)
-    assert coef.shape == (3, 1, 1, len(columns))
-    assert len(columns) < 400
-    for c in range(3):
-        exact = ElasticNet(alpha[c], l1_ratio=ratio[c], fit_intercept=fit_intercept)
-        exact = exact.fit(X, y, w).coef_
-        assert set(np.flatnonzero(exact)) <= set(columns)
-        np.testing.assert_allclose(coef[c, 0, 0], exact[columns], atol=0.05 * np.abs(exact).max())
-
-
-def test_there_is_no_guess_without_an_l1_part_or_of_what_overflows(rng):
-    X, y = rows(rng, 40, 400)
-    penalties = Penalties(np.ones(2), np.asarray([1.0, 0.0]), np.ones(2, dtype=bool))
-    assert guess_models(whole(ElasticNet().multifit_batch(X, y)), penalties, 1000) is None
-    huge = whole(ElasticNet().multifit_batch(X * 1e200, y))
-    assert guess_models(huge, penalties.of(slice(1)), 1000) is None
-
-
-def test_only_rows_of_numpy_are_descended(library, rng):
-    X, y = rows(rng)
-    batch = ElasticNet().multifit_batch(library.asarray(X), library.asarray(y))
-    assert may_descend(batch) == library.name.startswith("numpy")
 
 
 def quadratic(rng, n_free, n_dead=2, p=150):

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from gpuml.penalties import Penalty
-from gpuml.solvers._patterns import Quadratic
-from gpuml.solvers._sweeps import solve_by_sweeps
 from gpuml.solvers.prox import minimise_path, minimise_quadratic
 
 
@@ -56,52 +54,12 @@ def test_more_coordinates_than_rank(library, rng, share):
     assert ((v != 0).sum(-1) <= 20).all()
 
 
-@pytest.mark.parametrize("ratio", [0.9, 1.0])
-def test_sweeps_find_the_signs_where_a_path_would_have_many_corners(rng, ratio):
-    H, g = batch(rng, n=100, p=300, B=2, m=2)
-    alpha = 0.1 * np.abs(g).max(axis=-1, keepdims=True) + np.zeros_like(g)
-    l1, l2 = alpha * ratio, alpha * (1 - ratio)
-    v, violated, n_iter = minimise_quadratic(H, g, l1, l2, max_iter=100)
-    np.testing.assert_array_less(relative_violation(H, g, l1, l2, v), 1e-11)
-    np.testing.assert_array_less(violated, 1e-11)
-    assert (n_iter <= 100).all()
-
-
-def test_sweeps_solve_where_all_rows_are_fitted(rng):
-    # Columns that matter are as many as the rank: one more, and their system is singular.
-    X = rng.normal(size=(1, 50, 200))
-    H, g = np.swapaxes(X, 1, 2) @ X, rng.normal(size=(1, 1, 50)) @ X
-    l1 = 1e-3 * np.abs(g).max()
-    v, _, n_iter = minimise_quadratic(H, g, l1)
-    np.testing.assert_array_less(relative_violation(H, g, l1, 0.0, v), 1e-11)
-    assert (v != 0).sum() >= 49
-    assert n_iter.max() < 200
-
-
-def test_a_path_of_many_corners_is_walked(library, rng, monkeypatch):
-    monkeypatch.setattr("gpuml.solvers.prox.FEW_PIVOTS", 1000)  # no sweeps, on a CPU either
+def test_a_path_of_many_corners_is_walked(library, rng):
     H, g = batch(rng, n=60, p=150, B=1, m=2)
     l1 = 1e-3 * np.abs(g).max()
     v, _, n_iter = solve(library, H, g, l1, max_iter=150)
     np.testing.assert_array_less(relative_violation(H, g, l1, 0.0, v), 1e-11)
     assert n_iter.max() < 150
-
-
-def test_sweeps_leave_alone_what_they_do_not_solve(rng):
-    H, g = batch(rng, n=20, p=50, B=2, m=2)
-    scale = np.sqrt(np.diagonal(H, axis1=1, axis2=2))
-    H, g = H / scale[:, :, None] / scale[:, None, :], g / scale[:, None, :]
-    l1 = np.full(g.shape, 0.1 * np.abs(g).max())
-    l1[0, 0, :2] = 0  # no signs to be found
-    problem = Quadratic(H, g, Penalty(l1, np.zeros_like(g)), np.zeros(g.shape, dtype=bool))
-    start = rng.normal(size=g.shape)
-    todo = np.array([[True, True], [False, True]])
-    v, n_sweeps = solve_by_sweeps(problem, start, todo, 1e-12, 1000)
-    assert (n_sweeps > 0).tolist() == [[False, True], [False, True]]
-    assert (v == start).all(-1).tolist() == [[True, False], [True, False]]
-    np.testing.assert_array_less(problem.relative_violation(v, np)[:, 1], 1e-11)
-    _, few = solve_by_sweeps(problem, start, todo, 1e-12, 1)
-    assert not few.any()
 
 
 def test_tied_columns(library, rng):

@@ -1,0 +1,141 @@
+"""Linear systems on sets of coordinates, each of which differs little from one that is factored.
+
+Along a path of sparse models a few coordinates at a time come and go. With ``M_BB`` factored, the
+system on a set that has some more coordinates, or lacks some, is ``M_BB`` with a border [1]_: a
+column of M for each one that came, and for each one that went a column of the identity, whose
+multiplier holds it at zero. That costs two triangular solves for each, where a factorisation costs
+as much as a hundred of them.
+
+References
+----------
+.. [1] P. E. Gill, W. Murray, M. A. Saunders, M. H. Wright, "A Schur-complement method for sparse
+   quadratic programming", in Reliable Numerical Computation (1990).
+"""
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml.solvers._patterns import SMALLEST_PIVOT
+
+# A border of more columns than this, and than this share of what is factored, is not worth it.
+FEW_COLUMNS, SHARE_OF_COLUMNS = 16, 0.15
+
+
+class Bordered:
+    """Systems ``(Q + l2)_AA u_A = rhs_A``, with u zero elsewhere, for one set A after another."""
+
+    def __init__(self) -> None:
+        self._is_known = False
+
+    def forget(self) -> None:
+        """Coordinates have other numbers from now on."""
+        self._is_known = False
+
+    def solve(
+        self, Q: np.ndarray, l2: float, mask: np.ndarray, rhs: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        """The solution (k,) on the coordinates of a mask (k,), or what the matrix does not see.
+
+        Parameters
+        ----------
+        Q : ndarray (k, k), float64
+            Symmetric positive semidefinite. From call to call it may get more rows and columns
+            behind those that it has.
+        l2 : float
+        mask : bool ndarray (k,)
+        rhs : ndarray (k,)
+
+        Returns
+        -------
+        u : ndarray (k,)
+        is_solved : bool
+            False where the matrix is singular: then it gives zero for u, which is not zero.
+        """
+        border = self._border_of(Q, mask) if self._is_known and l2 == self._l2 else None
+        if border is None:
+            unseen = self._factor(Q, l2, mask)
+            if unseen is not None:
+                return unseen, False
+            border = np.empty(0, dtype=int)
+        u = np.zeros(len(mask))
+        inside = lapack.dpotrs(self._root, rhs[self._base])[0] if len(self._base) else rhs[:0]
+        if len(border) == 0:
+            u[self._base] = inside
+            return u, True
+        changed, image = self._changed[border], self._image[border]  # (m,), (m, |B|)
+        came = mask[changed]
+        wanted = np.where(came, rhs[changed], 0.0) - image @ rhs[self._base]
+        try:
+            outside = np.linalg.solve(self._schur[np.ix_(border, border)], wanted)
+        except np.linalg.LinAlgError:
+            outside = np.full(len(border), np.nan)
+        u[self._base] = inside - outside @ image
+        u[changed] = np.where(came, outside, 0.0)
+        if not u @ rhs > 0:
+            # What came depends on what was there, which a factorisation finds out.
+            self.forget()
+            return self.solve(Q, l2, mask, rhs)
+        return u, True
+
+    def _factor(self, Q, l2, mask):
+        """Factor the system on a mask; or a vector (k,) for which its matrix gives zero."""
+        base = np.flatnonzero(mask)
+        matrix = Q[np.ix_(base, base)]
+        diagonal = np.diag_indices(len(matrix))
+        matrix[diagonal] += l2
+        self._root, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
+        last = len(base) if info == 0 else info - 1
+        least = SMALLEST_PIVOT * np.sqrt(matrix[diagonal][:last])
+        small = np.flatnonzero(self._root[diagonal][:last] <= least)
+        last = small[0] if len(small) else last
+        self._is_known = last == len(base)
+        if not self._is_known:
+            # The first column that depends on those before it.
+            unseen = np.zeros(len(mask))
+            unseen[base[last]] = 1.0
+            if last > 0:
+                root = np.asfortranarray(self._root[:last, :last])
+                unseen[base[:last]] = -lapack.dpotrs(root, matrix[:last, last])[0]
+            return unseen
+        self._l2, self._base, self._mask = l2, base, mask.copy()
+        self._changed = np.empty(0, dtype=int)
+        self._side = self._image = np.empty((0, len(base)))
+        self._schur = np.empty((0, 0))
+        return None
+
+    def _border_of(self, Q, mask):
+        """Which columns of the border make a mask of the base; None if it has to be factored."""
+        before = np.zeros(len(mask), dtype=bool)
+        before[: len(self._mask)] = self._mask
+        is_changed = before != mask
+        is_missing = is_changed.copy()
+        is_missing[self._changed] = False
+        missing = np.flatnonzero(is_missing)
+        room = max(FEW_COLUMNS, SHARE_OF_COLUMNS * len(self._base))
+        if len(self._changed) + len(missing) > room:
+            return None
+        if len(missing):
+            self._widen(Q, missing, before[missing])
+        return np.flatnonzero(is_changed[self._changed])
+
+    def _widen(self, Q, missing, went):
+        """Add columns to the border: of coordinates that went, or else came."""
+        side = Q[np.ix_(missing, self._base)]
+        side[went] = self._base == missing[went][:, None]
+        image = lapack.dpotrs(self._root, side.T)[0].T if len(self._base) else side
+        m, k = len(self._changed), len(self._changed) + len(missing)
+        self._changed = np.concatenate([self._changed, missing])
+        self._side = np.concatenate([self._side, side])
+        self._image = np.concatenate([self._image, image])
+        schur = np.empty((k, k))
+        schur[:m, :m] = self._schur
+        schur[m:] = -image @ self._side.T
+        schur[:m, m:] = schur[m:, :m].T
+        came = np.flatnonzero(~np.isin(self._changed, self._base))
+        fresh = came[came >= m]
+        block = Q[np.ix_(self._changed[fresh], self._changed[came])]
+        block[self._changed[fresh][:, None] == self._changed[came]] += self._l2
+        schur[np.ix_(fresh, came)] += block
+        old = came[came < m]
+        schur[np.ix_(old, fresh)] += block[:, : len(old)].T
+        self._schur = schur

@@ -1,0 +1,140 @@
+"""Sparse models of more features than rows, on a CPU: moments of features that matter, from rows.
+
+Second moments of many features are more numbers than a few rows of them, and most are never needed.
+Each split has a copy of its training rows, centred, that `solvers.sparse_paths` takes slopes of all
+features from, and moments of those that have coefficients or may get some.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+
+from gpuml._arrays import HOST, is_numpy
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml.data import Batch, Folds, Rows, count_rows, take
+from gpuml.solvers._result import in_order, joined
+from gpuml.solvers.lasso import VIOLATION, Penalties, SparseModels, Standard, models_of
+from gpuml.solvers.sparse_paths import OfRows, Path, follow
+
+# Copies of training rows that threads may have at a time.
+COPIES_BYTES = 2**28
+
+
+def may_follow(batch: Batch) -> bool:
+    """Whether rows are in this process and on a CPU, where single coordinates are fast."""
+    return not batch.is_divided and is_numpy(batch.X) and batch.work.kind == "numpy"
+
+
+def solve_rows(
+    folds: Folds,
+    penalties: Penalties,
+    max_iter: int,
+    start: np.ndarray | None = None,
+    *,
+    advance: Callable[[int], None] | None = None,
+) -> SparseModels | None:
+    """Models of all candidates on every split.
+
+    Parameters
+    ----------
+    folds : Folds
+        Whose batch `may_follow` says yes to.
+    penalties : Penalties
+    max_iter : int
+    start : ndarray (t, p), optional
+        Where each model starts.
+    advance : callable, optional
+        Called with the number of rows of each split.
+
+    Returns
+    -------
+    SparseModels
+        None where a candidate has no l1 part, so that all features matter, and where rows of a
+        split have no weight, or squares that overflow: sums of theirs say so.
+    """
+    if not (penalties.alpha * penalties.l1_ratio > 0).all():
+        return None
+
+    def solve(split):
+        found, places = [], []
+        for fit_intercept, group in groupby(penalties.paths(), itemgetter(0)):
+            centred = _centred(folds.batch, split.train, fit_intercept)
+            if centred is None:
+                return None
+            for _, some in group:
+                found.append(_solve_path(centred, penalties.of(some), max_iter, start))
+                places.append(some)
+        return in_order(found, places)
+
+    splits = []
+    with one_blas_thread():
+        for split, models in zip(folds.splits, _each(solve, folds), strict=True):
+            if models is None:
+                return None
+            splits.append(models)
+            if advance is not None:
+                advance(count_rows(split.train))
+    return joined(splits, axis=1)
+
+
+def _each(solve, folds):
+    """What a function makes of each split, by as many threads as there is memory for copies."""
+    threads = 1
+    if folds.n_splits > 1 and may_limit_blas():
+        copies = COPIES_BYTES // (8 * folds.batch.n_rows * folds.batch.n_features)
+        threads = max(1, min(blas_threads(), folds.n_splits, copies))
+    return ordered_map(solve, folds.splits, threads) if threads > 1 else map(solve, folds.splits)
+
+
+@dataclass(frozen=True)
+class _Centred:
+    """Rows (n, p) and targets (n, t) about their means, times the roots of their weights."""
+
+    X: np.ndarray
+    y: np.ndarray
+    x_mean: np.ndarray
+    y_mean: np.ndarray
+    weight: float
+
+
+def _centred(batch: Batch, rows: Rows, fit_intercept: bool) -> _Centred | None:
+    # In the order that they have: both serve, and turning them takes longer.
+    X, y = (np.array(take(a, rows, HOST.xp), np.float64) for a in (batch.X, batch.y))
+    weight = np.ones(len(X))
+    if batch.weight is not None:
+        weight = take(batch.weight, rows, HOST.xp).astype(np.float64)
+    total = weight.sum()
+    x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(y.shape[1])
+    with np.errstate(all="ignore"):
+        if fit_intercept:
+            # The mean of what is left is what rounding did to the mean of what there was.
+            for a, mean in ((X, x_mean), (y, y_mean)):
+                for _ in range(2):
+                    rest = weight @ a / total
+                    a -= rest
+                    mean += rest
+        if batch.weight is not None:
+            X *= np.sqrt(weight)[:, None]
+            y *= np.sqrt(weight)[:, None]
+        squares = np.vdot(X, X) + np.vdot(y, y)
+    # What is wrong with them is for those to say who know what they are called.
+    found = _Centred(X, y, x_mean, y_mean, float(total))
+    return found if np.isfinite(squares) and total > 0 else None
+
+
+def _solve_path(rows, penalties, max_iter, start):
+    """Models (C, 1, t, p) of the candidates of one path."""
+    l1, l2 = penalties.parts()
+    paths = []
+    for t in range(rows.y.shape[1]):
+        source = OfRows(rows.X, np.ascontiguousarray(rows.y[:, t]), rows.weight, rows.x_mean)
+        begin = None if start is None else np.broadcast_to(start[t], (len(l1), len(start[t])))
+        paths.append(follow(source, l1, l2, begin, tol=VIOLATION, max_iter=max_iter))
+    g = rows.y.T @ rows.X / rows.weight
+    square = np.einsum("it,it->t", rows.y, rows.y) / rows.weight
+    means = rows.x_mean[None, :], rows.y_mean[None, :]
+    known = Standard(None, g[None, ...], square[None, :], *means, np.asarray([rows.weight]))
+    return models_of(known, Path.stacked(paths, (1, len(paths))), l1, l2)

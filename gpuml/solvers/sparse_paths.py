@@ -1,0 +1,439 @@
+r"""Paths of sparse models on a CPU, each from the one before: a working set of coordinates.
+
+For penalties from strong to weak, a path has the minima over v (p,) of
+
+    v' H v / 2 - g' v + l1 |v|_1 + l2 |v|^2 / 2 .
+
+Few coordinates are not zero, and those that are going to be are mostly among those whose slope is
+near l1 already (the sequential strong rule [1]_). These are worked on, with a matrix of their own:
+
+- the solution on the signs of the model before, as far as signs stay what they are [2]_. Its
+  systems are those of a set that changes little (`solvers._bordered`);
+- where more signs change, sweeps of compiled coordinate descent, and the solution on the signs
+  that they find.
+
+Then slopes of all p coordinates say who has to join. `OfMatrix` has H; `OfRows` makes slopes and
+parts of H of rows, where most of H is never needed.
+
+References
+----------
+.. [1] R. Tibshirani, J. Bien, J. Friedman, T. Hastie, N. Simon, J. Taylor, R. J. Tibshirani,
+   "Strong rules for discarding predictors in lasso-type problems", J. R. Stat. Soc. B 74 (2012).
+.. [2] H. Lee, A. Battle, R. Raina, A. Y. Ng, "Efficient sparse coding algorithms", NIPS (2006).
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Protocol
+
+import numpy as np
+
+from gpuml._arrays.ops import EPS
+from gpuml.penalties import Penalty
+from gpuml.solvers._bordered import Bordered
+from gpuml.solvers._coordinates import sweep_gram
+
+# Moments of more features are not formed: their cost grows with the square.
+MOST_COLUMNS = 4096
+# Up to so many coordinates, all are worked on, and sweeps alone solve well-conditioned problems.
+ALL_AT_ONCE = 256
+# Sweeps until then, and after how many models that take more of them sweeps are left.
+FIRST_SWEEPS, MOST_LATE = 40, 3
+# Relative change of coefficients in a sweep that counts as none.
+SWEPT = 1e-14
+# Sweeps between two systems.
+SWEEPS = 20
+# So many coordinates, or twice as many as are not zero, join at a time; and none whose slope is a
+# smaller share of l1.
+FEW_JOIN, LEAST_SHARE = 64, 0.85
+# Where room is short, coordinates leave that are at zero and have slopes below such a share of l1,
+# if they are a large share of all.
+IDLE_BELOW, IDLE_SHARE = 0.85, 0.1
+# Room for coordinates that will join.
+ROOM = 32
+# A system is worth its cost where so many signs are going to change, or such a share of them.
+FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
+# After so many systems it is the turn of sweeps.
+MOST_STEPS = 12
+# Share of the violation outside the working set that may be left in it.
+ENOUGH = 0.1
+# Violations so small, and how often one may be looked at without being halved: what is left is
+# rounding, or that of columns which are tied but for rounding.
+PATIENCE = (1e-9, 5), (1e-5, 30)
+# The same of all coordinates, whatever the violation, where nobody joins.
+MOST_IDLE = 3
+
+
+class Source(Protocol):
+    """What a path has to know of H and g; `scale` (p,) has the roots of the diagonal of H."""
+
+    g: np.ndarray
+    scale: np.ndarray
+
+    def join(self, new: np.ndarray) -> np.ndarray:
+        """Take coordinates into the working set; their rows of H, on all of the set, (m, k)."""
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Keep only some of the working set, by their places in it."""
+
+    def slopes(self, v: np.ndarray) -> np.ndarray:
+        """``g - H v`` (p,) for coefficients (k,) of the working set."""
+
+    def all_slopes(self, v: np.ndarray) -> np.ndarray:
+        """The same (C, p) for coefficients (C, p) of models, whatever the working set."""
+
+
+class OfMatrix:
+    """H (p, p) and g (p,) as they are."""
+
+    def __init__(self, H: np.ndarray, g: np.ndarray):
+        self.H, self.g = H, g
+        diagonal = np.diagonal(H)
+        self.scale = np.sqrt(np.where(diagonal > 0, diagonal, 0.0))
+        self._set = np.empty(0, dtype=int)
+
+    def join(self, new: np.ndarray) -> np.ndarray:
+        self._set = np.concatenate([self._set, new])
+        return self.H[new].take(self._set, axis=1)
+
+    def keep(self, kept: np.ndarray) -> None:
+        self._set = self._set[kept]
+
+    def slopes(self, v: np.ndarray) -> np.ndarray:
+        some = np.flatnonzero(v)
+        if 2 * len(some) > len(self.g):
+            all_of_them = np.zeros_like(self.g)
+            all_of_them[self._set[some]] = v[some]
+            return self.g - all_of_them @ self.H
+        return self.g - v[some] @ self.H[self._set[some]]
+
+    def all_slopes(self, v: np.ndarray) -> np.ndarray:
+        """Those of many models of all coordinates, (C, p)."""
+        return self.g - v @ self.H
+
+
+class OfRows:
+    """``H = X' X / W`` and ``g = X' y / W`` of centred rows X (n, p) and y (n,).
+
+    Parameters
+    ----------
+    X, y : ndarrays (n, p) and (n,), float64
+    W : float
+    mean : ndarray (p,)
+        What was taken from X: a column of which nothing but rounding is left has no slope.
+    """
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, W: float, mean: np.ndarray):
+        self._X, self._y, self._W = X, y, W
+        self.g = y @ X / W
+        squares = np.einsum("ij,ij->j", X, X)
+        noise = (4 * EPS * np.abs(mean)) ** 2 * W
+        self.scale = np.sqrt(np.where(squares > noise, squares / W, 0.0))
+        self._taken, self._k = np.empty((0, len(y))), 0
+
+    def join(self, new: np.ndarray) -> np.ndarray:
+        before, self._k = self._k, self._k + len(new)
+        if self._k > MOST_COLUMNS:
+            raise too_many(MOST_COLUMNS, len(self.g))
+        if self._k > len(self._taken):
+            taken = np.empty((2 * self._k, len(self._y)))
+            taken[:before] = self._taken[:before]
+            self._taken = taken
+        self._taken[before : self._k] = self._X[:, new].T
+        return self._taken[before : self._k] @ self._taken[: self._k].T / self._W
+
+    def keep(self, kept: np.ndarray) -> None:
+        self._taken[: len(kept)] = self._taken[kept]
+        self._k = len(kept)
+
+    def slopes(self, v: np.ndarray) -> np.ndarray:
+        some = np.flatnonzero(v)
+        return (self._y - v[some] @ self._taken[some]) @ self._X / self._W
+
+    def all_slopes(self, v: np.ndarray) -> np.ndarray:
+        """Those of many models of all coordinates, (C, p)."""
+        return (self._y - v @ self._X.T) @ self._X / self._W
+
+
+def too_many(most: int, p: int) -> MemoryError:
+    """That a working set of more than so many of p features would be needed."""
+    return MemoryError(
+        f"More than {most} of {p} features have coefficients. Raise alpha or l1_ratio, take Ridge "
+        "where l1_ratio is near 0, or select features first."
+    )
+
+
+@dataclass(frozen=True)
+class Path:
+    """Coefficients v (C, p) and slopes ``g - H v`` (C, p) of all penalties, and iterations (C,).
+
+    An iteration is a sweep over the working set, or a system on the signs of a model. `violation`
+    (C,) is that of the optimality conditions, relative to the largest of g, both in units in which
+    the diagonal of H is 1.
+    """
+
+    v: np.ndarray
+    slopes: np.ndarray
+    n_iter: np.ndarray
+    violation: np.ndarray
+
+    @classmethod
+    def stacked(cls, paths: "list[Path]", shape: tuple[int, ...]) -> "Path":
+        """Paths of several problems, which have axes `shape` behind that of the penalties."""
+
+        def stack(name):
+            values = np.stack([getattr(path, name) for path in paths], axis=1)
+            return values.reshape(len(values), *shape, *values.shape[2:])
+
+        return cls(*(stack(field.name) for field in fields(cls)))
+
+
+def follow(
+    source: Source,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    start: np.ndarray | None = None,
+    *,
+    tol: float,
+    max_iter: int,
+) -> Path:
+    """Models of penalties l1 (C,) > 0 and l2 (C,), from the strongest to the weakest.
+
+    Parameters
+    ----------
+    source : Source
+    l1, l2 : ndarrays (C,)
+    start : ndarray (C, p), optional
+        Coefficients to start from; else each model starts from the one before, the first from zero.
+    tol : float
+        A model is done when its violation of the optimality conditions is at most tol, or at most
+        what rounding leaves.
+    max_iter : int
+        Bound on the iterations of a model.
+    """
+    work = _Working(source, tol, max_iter)
+    path = work.sketch(l1, l2, start)
+    before = -1
+    for i in np.flatnonzero(path.violation > work.allowed(path.v)).tolist():
+        if start is not None:
+            work.begin(start[i])
+        elif i != before + 1:
+            work.begin(path.v[i - 1])
+        path.n_iter[i] = work.solve(float(l1[i]), float(l2[i]))
+        path.v[i], path.slopes[i] = work.whole(), work.slopes
+        before = i
+    return replace(path, violation=work.violation(path.v, path.slopes, l1, l2))
+
+
+class _Working:
+    """The working set: its `columns` (k,), their coefficients and part of H, and all slopes (p,).
+
+    What is kept of the columns has room for more of them, where it is zero.
+    """
+
+    def __init__(self, source, tol, max_iter):
+        self.source, self.tol, self.max_iter = source, tol, max_iter
+        self.live = source.scale > 0
+        # Coordinates that H does not see may have any slope: they stay at zero.
+        self.scale = np.where(self.live, source.scale, np.inf)
+        self.largest = np.abs(source.g / self.scale).max(initial=0.0) or 1.0
+        # A length that y, which nobody here knows, hardly exceeds.
+        self._length = 100 * self.largest
+        self.columns = np.empty(0, dtype=int)
+        self._is_in = ~self.live
+        self._H, self._g, self._v = np.zeros((0, 0)), np.empty(0), np.empty(0)
+        self._systems = Bordered()
+        self.slopes = source.g
+        self._last = None  # the l1 of the model that is there
+
+    @property
+    def v(self):
+        """Coefficients (k,) of the working set."""
+        return self._v[: len(self.columns)]
+
+    def whole(self):
+        """All coefficients (p,)."""
+        v = np.zeros_like(self.source.g)
+        v[self.columns] = self.v
+        return v
+
+    def violation(self, v, slopes, l1, l2):
+        """Of models (C, p), the largest violation (C,) of a condition, in its unit."""
+        l1, l2 = np.asarray(l1)[..., None], np.asarray(l2)[..., None]
+        found = Penalty(l1, l2).violation(v, l2 * v - slopes, np)
+        return (found / self.scale).max(axis=-1, initial=0.0) / self.largest
+
+    def allowed(self, v):
+        """The violation (C,) of models (C, p) that counts as none."""
+        size = (np.abs(v) * np.where(self.live, self.scale, 0.0)).sum(axis=-1)
+        return np.maximum(self.tol, 4 * EPS * (1 + size / self.largest))
+
+    def sketch(self, l1, l2, start):
+        """Where each model starts; of few coordinates, where some sweeps have led it."""
+        shape = len(l1), len(self.source.g)
+        v = np.zeros(shape) if start is None else start.copy()
+        v[:, ~self.live] = 0.0
+        n_iter = np.zeros(len(l1), dtype=int)
+        if shape[1] > ALL_AT_ONCE:
+            return Path(v, np.zeros(shape), n_iter, np.full(len(l1), np.inf))
+        self._join(np.flatnonzero(self.live))
+        if start is not None:
+            slopes = self.source.all_slopes(v)
+            return Path(v, slopes, n_iter, self.violation(v, slopes, l1, l2))
+        most, late = min(self.max_iter, FIRST_SWEEPS), 0
+        now = self._v
+        for i, (one, two) in enumerate(zip(l1.tolist(), l2.tolist(), strict=True)):
+            now, n_iter[i] = self._swept(now, one, two, most)
+            v[i, self.columns] = now
+            late = late + 1 if n_iter[i] == most else 0
+            if late == MOST_LATE:
+                break
+        slopes = self.source.all_slopes(v)
+        return Path(v, slopes, n_iter, self.violation(v, slopes, l1, l2))
+
+    def _swept(self, v, l1, l2, most):
+        return sweep_gram(self._H, self._g, v, l1, l2, tol=SWEPT, max_iter=most, size=self._length)
+
+    def begin(self, v):
+        """Start from coefficients (p,)."""
+        self._join(np.flatnonzero((v != 0) & ~self._is_in))
+        self._v[: len(self.columns)] = v[self.columns]
+        self.slopes, self._last = self.source.slopes(self.v), None
+
+    def solve(self, l1, l2):
+        """From the model that is there to that of another penalty; iterations that it took."""
+        n_iter = idle = 0
+        while n_iter < self.max_iter and idle < MOST_IDLE:
+            found = self._conditions(l1, l2)
+            if found.max(initial=0.0) <= self._allowed_here():
+                break
+            new = self._missing(l1)
+            idle = 0 if len(new) else idle + 1
+            self._join(new, l1)
+            # While others have far to go, these need not arrive.
+            n_iter = self._settle(l1, l2, n_iter, ENOUGH * found[new].max(initial=0.0))
+            self.slopes, self._last = self.source.slopes(self.v), l1
+        return n_iter
+
+    def _conditions(self, l1, l2):
+        """By how much each coordinate (p,) violates its condition, in its unit."""
+        found = np.abs(self.slopes) - l1
+        some, v = self.columns, self.v
+        found[some] = self._here(v, self.slopes[some], l1, l2)
+        return found / self.scale / self.largest
+
+    def _here(self, v, slopes, l1, l2):
+        """The same (k,) of the working set, not in its unit."""
+        left = slopes - l2 * v
+        return np.where(v == 0, np.abs(left) - l1, np.abs(left - np.sign(v) * l1))
+
+    def _allowed_here(self):
+        size = np.abs(self.v) @ self.scale[self.columns]
+        return max(self.tol, 4 * EPS * (1 + size / self.largest))
+
+    def _missing(self, l1):
+        """Coordinates that should join: their slopes are near l1, or may soon be."""
+        slopes = np.abs(self.slopes)
+        before = self._last or slopes.max(initial=0.0)
+        slopes[self._is_in] = 0.0
+        near = np.flatnonzero(slopes >= max(2 * l1 - before, LEAST_SHARE * l1))
+        room = max(FEW_JOIN, 2 * int(np.count_nonzero(self.v)))
+        if len(near) > room:
+            near = near[np.argpartition(-slopes[near], room)[:room]]
+        return near
+
+    def _join(self, new, l1=0.0):
+        k = len(self.columns) + len(new)
+        if k > len(self._g):
+            idle = (self.v == 0) & (np.abs(self.slopes[self.columns]) < IDLE_BELOW * l1)
+            if idle.sum() > IDLE_SHARE * len(idle):
+                self._keep(np.flatnonzero(~idle))
+                k = len(self.columns) + len(new)
+            self._grow(k if len(self.scale) <= ALL_AT_ONCE else k + ROOM)
+        if len(new) == 0:
+            return
+        before = len(self.columns)
+        self.columns = np.concatenate([self.columns, new])
+        self._is_in[new] = True
+        rows = self.source.join(new)  # (m, k)
+        self._H[before:k, :k] = rows
+        self._H[:before, before:k] = rows[:, :before].T
+        self._g[before:k] = self.source.g[new]
+
+    def _grow(self, room):
+        k = len(self.columns)
+        H, g, v = np.zeros((room, room)), np.zeros(room), np.zeros(room)
+        H[:k, :k], g[:k], v[:k] = self._H[:k, :k], self._g[:k], self._v[:k]
+        self._H, self._g, self._v = H, g, v
+
+    def _keep(self, kept):
+        self._is_in[self.columns] = False
+        self.columns = self.columns[kept]
+        self._is_in[self.columns] = True
+        self._H, self._g, self._v = self._H[np.ix_(kept, kept)], self._g[kept], self._v[kept]
+        self.source.keep(kept)
+        self._systems.forget()
+
+    def _settle(self, l1, l2, n_iter, enough):
+        """Solve on the working set, or get as near as is enough; all iterations so far."""
+        k = len(self.columns)
+        H, scale = self._H[:k, :k], self.scale[self.columns] * self.largest
+        slopes = self.slopes[self.columns]
+        # How many signs are going to change, for all that is known.
+        unsettled = np.count_nonzero((self.v == 0) & (np.abs(slopes) > l1))
+        n_steps, barred = 0, np.zeros(k, dtype=bool)
+        best, idle, is_solved = np.inf, 0, True
+        while n_iter < self.max_iter:
+            found = self._here(self.v, slopes, l1, l2) / scale
+            worst, allowed = found.max(initial=0.0), max(enough, self._allowed_here())
+            best, idle = (worst, 0) if worst < 0.5 * best else (best, idle + is_solved)
+            if worst <= allowed or any(best <= b and idle > most for b, most in PATIENCE):
+                break
+            few = unsettled <= max(FEW_SIGNS, SHARE_OF_SIGNS * np.count_nonzero(self.v))
+            if few and n_steps < MOST_STEPS:
+                wants = np.where(barred | (found <= allowed), 0.0, np.sign(slopes))
+                crossed, slopes, is_solved = self._step(H, slopes, wants, l1, l2)
+                # Who came to rest at zero stays there until there is a solution on the signs.
+                barred = (barred | crossed) & crossed.any()
+                n_iter, n_steps = n_iter + 1, n_steps + is_solved
+            else:
+                most, signs = min(SWEEPS, self.max_iter - n_iter), np.sign(self.v)
+                self._v, count = self._swept(self._v, l1, l2, most)
+                unsettled = np.count_nonzero(np.sign(self.v) != signs)
+                n_iter, n_steps, barred = n_iter + count, 0, np.zeros(k, dtype=bool)
+                slopes = self._g[:k] - H @ self.v
+        return n_iter
+
+    def _step(self, H, slopes, wants, l1, l2):
+        """Towards the solution on the signs of v, and on those that others want to have.
+
+        Who would cross zero on the way stays there. The objective goes down, as it is quadratic
+        where no sign changes. Who crossed (k,), new slopes (k,), and whether there was a solution,
+        are returned.
+        """
+        v = self.v  # a view: what is done to it stays
+        signs = np.where(v == 0, wants, np.sign(v))
+        mask = signs != 0
+        side = np.where(mask, slopes - l2 * v - l1 * signs, 0.0)
+        step, is_solved = self._systems.solve(H, l2, mask, side)
+        if is_solved:
+            crosses = mask & ((v + step) * signs <= 0)
+            if not crosses.any():
+                v += step
+                return crosses, self._g[: len(v)] - H @ v, True
+            # All the way, if that goes down, or else to where the first one is at zero.
+            clipped = np.where(crosses, -v, step)
+            bend = H @ clipped
+            goes_down = clipped @ (0.5 * (bend + l2 * clipped) - side) < 0
+        else:
+            # Some columns depend on others: one of them is let go.
+            if step @ side < 0 or not (step * signs < 0).any():
+                step = -step
+            crosses, goes_down = mask & (step * signs < 0), False
+        if not goes_down:
+            shares = np.where(crosses, -v / np.where(step == 0, 1.0, step), np.inf)
+            crosses = shares == shares.min()
+            clipped = shares.min() * step
+            bend = H @ clipped
+        v += clipped
+        v[crosses] = 0.0
+        return crosses, slopes - bend, is_solved
