@@ -87,7 +87,8 @@ def from_parts(
     The latter where they have to be `exact`, or squares of the rows vanish.
     """
     if exact or squares_vanish(moments):
-        found = from_rows([stacked(s) for s in range(len(n_rows))], n_rows, centred=centred)
+        parts = [stacked(s) for s in range(len(n_rows))]
+        found = from_rows(parts, n_rows, count, centred=centred)
     else:
         found = from_moments(moments, count, centred=centred)
     if centred:
@@ -143,11 +144,12 @@ def _by_sparse_products(rows, count, centred):
     return _varying(about_origin(products, mean, weight, count), products, weight)
 
 
-def _by_factor(estimator, rows, _wanted, centred):
+def _by_factor(estimator, rows, wanted, centred):
     factors = atom_factors(rows, _all(rows), block_bytes=current_settings().block_bytes)
     stacked = factors.stack(np.ones(1))
     _demand_finite(stacked.rows, estimator, rows)
-    return Decomposed(from_rows([stacked], (rows.n_rows,), centred=centred))
+    count = n_leading((wanted,), min(rows.n_rows, rows.n_features))
+    return Decomposed(from_rows([stacked], (rows.n_rows,), count, centred=centred))
 
 
 def _by_random_block(estimator, rows, wanted, centred):

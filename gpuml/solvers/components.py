@@ -40,6 +40,8 @@ SIDE_BY_SIDE = (48, 512)
 # the rows about their mean are themselves more than the other share of it.
 SMALL_SHARE = 1e-6
 MOST_OF_SPREAD = 1e-2
+# Eigenvalues above this share of the largest are right to some 1e-12.
+CLEAR_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,9 @@ def from_products(products: Array, mean: Array, n_components: int) -> Components
 
 
 def from_rows(
-    stacked: Sequence[Stacked], n_rows: Sequence[int], *, centred: bool = True
+    stacked: Sequence[Stacked], n_rows: Sequence[int], n_components: int, *, centred: bool = True
 ) -> Components:
-    """Components from rows that describe each part: all of them, without squaring anything.
+    """Components from rows that describe each part, as if without squaring anything.
 
     Parameters
     ----------
@@ -166,26 +168,28 @@ def from_rows(
     n_rows : sequence of S ints
         How many rows the parts have; a part has min(n_rows, p) components. Where the parts
         differ, zeros take the place of those that are missing.
+    n_components : int
+        How many are wanted, at least 1 where there are any.
     centred : bool, default=True
         Whether the mean is removed.
     """
     xp = namespace(stacked[0].rows)
     p = stacked[0].n_features
-    most = min(max(n_rows), p)
-    vectors, singular, means = [], [], []
+    most = min(max(n_rows), p, n_components)
+    vectors, singular, totals, means = [], [], [], []
     for of_part, n in zip(stacked, n_rows, strict=True):
-        rows, count = of_part.rows, min(n, p)
+        rows, count = of_part.rows, min(n, most)
         about = _centred if centred else _about_origin
         kept, mean = about(rows[:, :p], rows[:, -1], of_part.shift[:p], xp)
         values, right = _svd(kept, count, xp)
         vectors.append(xp.concat([right, zeros((most - count, p), like=right, xp=xp)]))
         singular.append(xp.concat([values, zeros((most - count,), like=right, xp=xp)]))
+        totals.append(xp.sum(kept**2))
         means.append(mean)
-    singular = xp.stack(singular)
     return Components(
         vectors=with_signs(xp.stack(vectors), xp),
-        singular=singular,
-        total=xp.sum(singular**2, axis=-1),
+        singular=xp.stack(singular),
+        total=xp.stack(totals),
         mean=xp.stack(means),
     )
 
@@ -213,8 +217,28 @@ def _svd(rows, count, xp):
         rows = xp.concat([rows, zeros((count - m, p), like=rows, xp=xp)])
     # LAPACK scales small values by itself; on GPUs they are taken for converged too soon.
     factor = enlarging(rows)
-    _, values, right = xp.linalg.svd(rows * factor, full_matrices=False)
+    rows = rows * factor
+    found = _leading_svd(rows, count, xp)
+    if found is None:
+        _, *found = xp.linalg.svd(rows, full_matrices=False)
+    values, right = found
     return values[:count] / factor, right[:count, :]
+
+
+def _leading_svd(rows, count, xp):
+    """A few singular values and right vectors from inner products of rows; None if they blur them.
+
+    An eigenvalue is right to eps times the largest, so that those which are no small part of it are
+    as good as squares of singular values.
+    """
+    m, p = rows.shape
+    if not (0 < count <= SOME_OF_ALL * m and m <= p):
+        return None
+    squares, left = leading_eigh((rows @ rows.T)[None, ...], count, xp)
+    if not float(squares[0, -1]) > CLEAR_SHARE * float(squares[0, 0]):
+        return None
+    values = xp.sqrt(squares[0, :])
+    return values, left[0, ...] @ rows / values[:, None]
 
 
 def leading_eigh(A: Array, n_leading: int, xp) -> tuple[Array, Array]:

@@ -62,7 +62,7 @@ def test_known_components_are_found(library, rng, shape):
     factors = atom_factors(batch, whole(batch))
     for found in (
         from_moments(atom_moments(batch, whole(batch)), 4, centred=True),
-        from_rows([factors.stack(np.ones(1))], (n,)),
+        from_rows([factors.stack(np.ones(1))], (n,), n),
     ):
         vectors, values, total, mean = map(
             library.to_numpy, (found.vectors, found.singular, found.total, found.mean)
@@ -88,7 +88,7 @@ def test_rows_keep_the_digits_that_moments_lose(library, rng):
     X, right = known(rng, 100, 6, singular)
     batch = batch_of(library, X)
     factors = atom_factors(batch, whole(batch))
-    found = from_rows([factors.stack(np.ones(1))], (100,))
+    found = from_rows([factors.stack(np.ones(1))], (100,), 100)
     np.testing.assert_allclose(library.to_numpy(found.singular)[0, :4], singular, rtol=1e-6)
     np.testing.assert_allclose(library.to_numpy(found.vectors)[0, :4], right, atol=1e-6)
 
@@ -99,7 +99,7 @@ def test_parts_with_fewer_rows_end_in_zeros(library, rng):
     Z = library.asarray(np.hstack([X, ones]))
     xp = namespace(Z)
     shift = xp.zeros((6,), dtype=xp.float64, device=place_of(Z).device)
-    found = from_rows([Stacked(rows, shift, 6) for rows in (Z, Z[:4, :])], (9, 4))
+    found = from_rows([Stacked(rows, shift, 6) for rows in (Z, Z[:4, :])], (9, 4), 9)
     vectors, singular = library.to_numpy(found.vectors), library.to_numpy(found.singular)
     for s, n in enumerate((9, 4)):
         expected = np.linalg.svd(X[:n] - X[:n].mean(axis=0), full_matrices=False)[1]
@@ -108,10 +108,27 @@ def test_parts_with_fewer_rows_end_in_zeros(library, rng):
     np.testing.assert_array_equal(singular[1, 4:], 0)
 
 
+@pytest.mark.parametrize("shape", [(20, 60), (60, 24)])
+@pytest.mark.parametrize("lowest", [0.5, 1e-7])
+def test_a_few_components_are_the_first_of_all(library, rng, shape, lowest):
+    # As digits are kept where products of rows would lose them, so are those of few components.
+    n, p = shape
+    X, _ = known(rng, n, p, np.r_[np.linspace(1, 0.6, 3), np.geomspace(lowest, lowest / 10, 9)])
+    batch = batch_of(library, X)
+    stacked = [atom_factors(batch, whole(batch)).stack(np.ones(1))]
+    few, every = (from_rows(stacked, (n,), count) for count in (4, min(n, p)))
+    for name in ("singular", "vectors"):
+        some, all_of_them = (library.to_numpy(getattr(found, name)) for found in (few, every))
+        assert some.shape[1] == 4
+        np.testing.assert_allclose(some, all_of_them[:, :4], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(library.to_numpy(few.singular)[0, 3], lowest, rtol=1e-6)
+    np.testing.assert_allclose(*(library.to_numpy(f.total) for f in (few, every)), rtol=1e-12)
+
+
 def test_a_row_that_counts_twice_is_described_once(rng):
     X = rng.normal(size=(3, 8))
     Z = np.hstack([X, np.ones((3, 1))]) * np.sqrt(2)
-    found = from_rows([Stacked(Z, np.zeros(8), 8)], (6,))
+    found = from_rows([Stacked(Z, np.zeros(8), 8)], (6,), 8)
     expected = np.linalg.svd(np.repeat(X - X.mean(axis=0), 2, axis=0), full_matrices=False)[1]
     np.testing.assert_allclose(found.singular[0], expected, atol=1e-9)
     assert found.vectors.shape == (1, 6, 8)
