@@ -14,7 +14,6 @@ from gpuml.data import (
     Elsewhere,
     FoldLabels,
     Folds,
-    LabelledSplit,
     Partition,
     Rows,
     Split,
@@ -54,7 +53,7 @@ def divided_folds(
         before = list(counts.cumsum(axis=0) - counts)
         holders = holders.map(_with_dealt_folds, deal.ends, held_out, each_with=before)
     else:
-        plain = [_on_host(split) for split in splits if not isinstance(split, DealtSplit)]
+        plain = [split for split in splits if not isinstance(split, DealtSplit)]
         partitions = make_folds(batch, plain).partitions
         holders = holders.map(_with_partitions, each_with=_local_partitions(partitions, sizes))
     named = tuple(_named(part, i) for i, part in enumerate(partitions))
@@ -74,12 +73,6 @@ class KnownPartitions:
     def __call__(self, batch: Batch, splits: tuple[AnySplit, ...]) -> tuple[Partition, ...]:
         """The partitions."""
         return self.partitions
-
-
-def _on_host(split):
-    if isinstance(split, LabelledSplit):
-        return Split(to_host(split.train), to_host(split.test))
-    return split
 
 
 def _named(part, index):
