@@ -402,7 +402,13 @@ def in_fresh_process(code):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("package", ["gpuml", "gpuml.model_selection", "gpuml.preprocessing"])
+@pytest.mark.parametrize(
+    "package",
+    [
+        *("gpuml", "gpuml.designs", "gpuml.linear_model", "gpuml.model_selection"),
+        "gpuml.preprocessing",
+    ],
+)
 def test_names_that_are_imported_at_their_first_use_look_like_others(package):
     module = importlib.import_module(package)
     assert set(module.__all__) <= set(dir(module))
@@ -414,6 +420,21 @@ def test_names_that_are_imported_at_their_first_use_look_like_others(package):
 def test_an_import_loads_no_heavy_package():
     loaded = in_fresh_process(f"import {OURS}, json, sys; print(json.dumps(list(sys.modules)))")
     assert [name for name in NOT_IMPORTED_BY_GPUML if name in loaded] == []
+
+
+def test_a_model_brings_no_other_models_along():
+    loaded = in_fresh_process(
+        "from gpuml.linear_model import Ridge; from gpuml.model_selection import GridSearchCV; "
+        "from numpy import eye; GridSearchCV(Ridge(), {'alpha': [1, 2]}).fit(eye(20, 3), eye(20)[0]); "
+        "import json, sys; print(json.dumps(list(sys.modules)))"
+    )
+    others = ("elastic_net", "logistic", "logistic_cv", "poisson", "regression_cv", "ridge_cv")
+    needless = [
+        *(f"gpuml.linear_model.{name}" for name in others),
+        *(f"gpuml.solvers.{name}" for name in ("lasso", "lbfgs", "newton", "prox", "loss_models")),
+        *(f"gpuml.model_selection.{name}" for name in ("explain", "validation", "hyperband")),
+    ]
+    assert [name for name in needless if name in loaded] == []
 
 
 @pytest.mark.exhaustive

@@ -6,12 +6,25 @@ what the design holds: an array (`Dense`), a sparse matrix (`Sparse`), codes of 
 (`Mapped`), or rows that others hold (`Divided`).
 """
 
+from typing import TYPE_CHECKING
+
+from gpuml._settings.first_use import at_first_use
 from gpuml.designs.base import Block, Design
-from gpuml.designs.coded import Coded
 from gpuml.designs.columns import Columns
 from gpuml.designs.dense import Dense
-from gpuml.designs.divided import Divided
-from gpuml.designs.mapped import Mapped
 from gpuml.designs.sparse import Sparse
 
+if TYPE_CHECKING:
+    from gpuml.designs.coded import Coded
+    from gpuml.designs.divided import Divided
+    from gpuml.designs.mapped import Mapped
+
 __all__ = ["Block", "Coded", "Columns", "Dense", "Design", "Divided", "Mapped", "Sparse"]
+
+# What least squares needs not.
+_LATER = {
+    "Coded": "gpuml.designs.coded",
+    "Divided": "gpuml.designs.divided",
+    "Mapped": "gpuml.designs.mapped",
+}
+__getattr__, __dir__ = at_first_use(__name__, _LATER)

@@ -1,14 +1,19 @@
 """Linear models with scikit-learn's names, on the device of their data."""
 
-from gpuml.linear_model.elastic_net import ElasticNet, Lasso
-from gpuml.linear_model.least_squares import LinearRegression
-from gpuml.linear_model.logistic import LogisticRegression
-from gpuml.linear_model.logistic_cv import LogisticRegressionCV
-from gpuml.linear_model.poisson import PoissonRegressor
-from gpuml.linear_model.regression_cv import ElasticNetCV, LassoCV
-from gpuml.linear_model.ridge import Ridge
-from gpuml.linear_model.ridge_classifier import RidgeClassifier
-from gpuml.linear_model.ridge_cv import RidgeCV
+from typing import TYPE_CHECKING
+
+from gpuml._settings.first_use import at_first_use
+
+if TYPE_CHECKING:
+    from gpuml.linear_model.elastic_net import ElasticNet, Lasso
+    from gpuml.linear_model.least_squares import LinearRegression
+    from gpuml.linear_model.logistic import LogisticRegression
+    from gpuml.linear_model.logistic_cv import LogisticRegressionCV
+    from gpuml.linear_model.poisson import PoissonRegressor
+    from gpuml.linear_model.regression_cv import ElasticNetCV, LassoCV
+    from gpuml.linear_model.ridge import Ridge
+    from gpuml.linear_model.ridge_classifier import RidgeClassifier
+    from gpuml.linear_model.ridge_cv import RidgeCV
 
 __all__ = [
     "ElasticNet",
@@ -23,3 +28,19 @@ __all__ = [
     "RidgeCV",
     "RidgeClassifier",
 ]
+
+# A model brings its own solvers along, and no others.
+_LATER = {
+    "ElasticNet": "gpuml.linear_model.elastic_net",
+    "ElasticNetCV": "gpuml.linear_model.regression_cv",
+    "Lasso": "gpuml.linear_model.elastic_net",
+    "LassoCV": "gpuml.linear_model.regression_cv",
+    "LinearRegression": "gpuml.linear_model.least_squares",
+    "LogisticRegression": "gpuml.linear_model.logistic",
+    "LogisticRegressionCV": "gpuml.linear_model.logistic_cv",
+    "PoissonRegressor": "gpuml.linear_model.poisson",
+    "Ridge": "gpuml.linear_model.ridge",
+    "RidgeCV": "gpuml.linear_model.ridge_cv",
+    "RidgeClassifier": "gpuml.linear_model.ridge_classifier",
+}
+__getattr__, __dir__ = at_first_use(__name__, _LATER)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from inspect import signature
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from joblib import effective_n_jobs
 from sklearn import model_selection as sk
@@ -27,10 +27,8 @@ from gpuml._sklearn import (
 )
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
-from gpuml.model_selection._html import search_html
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.evaluate import Evaluator, Job
-from gpuml.model_selection.explain import Explanation, Outlook, explain_search
 from gpuml.model_selection.one_by_one import (
     Task,
     check_error_score,
@@ -39,6 +37,9 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.residence import all_estimators, place_name
 from gpuml.resampling.split import check_splitter, split_rows
+
+if TYPE_CHECKING:
+    from gpuml.model_selection.explain import Explanation, Outlook
 
 logger = logging.getLogger("gpuml")
 
@@ -131,6 +132,8 @@ class OnePassSearch(Travels, BaseSearchCV):
         return True
 
     def _html_repr(self):
+        from gpuml.model_selection._html import search_html
+
         return search_html(self, super()._html_repr())
 
     def explain(self, X, y=None, **params):
@@ -154,9 +157,11 @@ class OnePassSearch(Travels, BaseSearchCV):
         ValueError
             For what `fit` rejects before it fits.
         """
+        from gpuml.model_selection.explain import explain_search
+
         return explain_search(clone(self), X, y, params)
 
-    def _foretold(self, X: Any) -> Explanation | None:
+    def _foretold(self, X: Any) -> "Explanation | None":
         """What is going to be done where no round of candidates is evaluated."""
         return None
 
@@ -167,8 +172,10 @@ class OnePassSearch(Travels, BaseSearchCV):
         """What X looks like to estimators, where it is elsewhere."""
         return X
 
-    def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
+    def _outlook(self, job: Job, routes: Sequence[Any]) -> "Outlook":
         """Where the work is going to be done."""
+        from gpuml.model_selection.explain import Outlook
+
         return Outlook(alone=effective_n_jobs(self.n_jobs))
 
     def _checked(self, X, y, params):

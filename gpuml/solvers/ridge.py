@@ -154,7 +154,7 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
         return _solve_kernel(described, parts, alphas, fit_intercept, most)
     moments = described.combined(parts)
     normal = normal_equations(moments, fit_intercept)
-    by_eigen = rcond is not None or _one_form_will_do(described, normal, alphas)
+    by_eigen = rcond is not None or _one_form_will_do(normal, alphas)
     if rcond is None and by_eigen and is_numpy(normal.xx):
         coef, error = _solve_tridiagonal(normal, alphas)
     elif by_eigen:
@@ -181,18 +181,17 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     return coef, normal.x_mean, normal.y_mean, error
 
 
-def _one_form_will_do(described, normal, alphas):
+def _one_form_will_do(normal, alphas):
     """Whether one eigendecomposition, or tridiagonal form, of each matrix is worth its time.
 
     It is not where features differ so much in scale that only scaled matrices can be solved.
     """
-    here = is_numpy(normal.xx)
-    if len(alphas) < (TRIDIAGONAL_FROM if here else EIGEN_FROM_ALPHAS):
-        return False
-    xp = namespace(normal.xx)
-    diagonal = xp.linalg.diagonal(normal.xx) + float(alphas[0])
-    largest, smallest = xp.max(diagonal, axis=-1), xp.min(diagonal, axis=-1)
-    return not here or bool(xp.all(EPS * largest <= FORM_PRECISION * smallest))
+    if not is_numpy(normal.xx):
+        return len(alphas) >= EIGEN_FROM_ALPHAS
+    diagonal = np.diagonal(normal.xx, axis1=-2, axis2=-1)
+    largest, smallest = diagonal.max(), diagonal.min()
+    fine = EPS * (largest + alphas) <= FORM_PRECISION * (smallest + alphas)
+    return int(fine.sum()) >= TRIDIAGONAL_FROM
 
 
 def _largest_number(described):
