@@ -47,9 +47,12 @@ SWEEPS = 20
 FEW_JOIN, LEAST_SHARE = 64, 0.85
 # Where room is short, coordinates leave that are at zero and have slopes below such a share of l1,
 # if they are a large share of all.
-IDLE_BELOW, IDLE_SHARE = 0.85, 0.1
+IDLE_BELOW, IDLE_SHARE = 0.92, 0.1
 # Room for coordinates that will join.
 ROOM = 32
+# Where sweeps leave no more of a violation, they go first. Else, next to the last penalty (down to
+# such a share of its l1), its signs do.
+SWEEPS_SOLVE, NEXT = 1e-2, 0.8
 # A system is worth its cost where so many signs are going to change, or such a share of them.
 FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
 # After so many systems it is the turn of sweeps.
@@ -244,6 +247,7 @@ class _Working:
         self._systems = Bordered()
         self.slopes = source.g
         self._last = None  # the l1 of the model that is there
+        self._sweeps_leave = 0.0  # of a violation
 
     @property
     def v(self):
@@ -382,21 +386,28 @@ class _Working:
         unsettled = np.count_nonzero((self.v == 0) & (np.abs(slopes) > l1))
         n_steps, barred = 0, np.zeros(k, dtype=bool)
         best, idle, is_solved = np.inf, 0, True
+        # The signs that there are may lead to where sweeps have less to do.
+        first = self._sweeps_leave > SWEEPS_SOLVE and l1 >= NEXT * (self._last or np.inf)
+        swept_from = 0.0
         while n_iter < self.max_iter:
             found = self._here(self.v, slopes, l1, l2) / scale
             worst, allowed = found.max(initial=0.0), max(enough, self._allowed_here())
             best, idle = (worst, 0) if worst < 0.5 * best else (best, idle + is_solved)
             if worst <= allowed or any(best <= b and idle > most for b, most in PATIENCE):
                 break
-            few = unsettled <= max(FEW_SIGNS, SHARE_OF_SIGNS * np.count_nonzero(self.v))
+            if swept_from > 0:
+                self._sweeps_leave, swept_from = worst / swept_from, 0.0
+            few = first or unsettled <= max(FEW_SIGNS, SHARE_OF_SIGNS * np.count_nonzero(self.v))
             if few and n_steps < MOST_STEPS:
-                wants = np.where(barred | (found <= allowed), 0.0, np.sign(slopes))
+                wants = np.where(first | barred | (found <= allowed), 0.0, np.sign(slopes))
                 crossed, slopes, is_solved = self._step(H, slopes, wants, l1, l2)
                 # Who came to rest at zero stays there until there is a solution on the signs.
-                barred = (barred | crossed) & crossed.any()
+                barred = (barred | crossed) & crossed.any() & (not first)
+                first = False
                 n_iter, n_steps = n_iter + 1, n_steps + is_solved
             else:
                 most, signs = min(SWEEPS, self.max_iter - n_iter), np.sign(self.v)
+                swept_from = worst
                 self._v, count = self._swept(self._v, l1, l2, most)
                 unsettled = np.count_nonzero(np.sign(self.v) != signs)
                 n_iter, n_steps, barred = n_iter + count, 0, np.zeros(k, dtype=bool)
