@@ -115,13 +115,13 @@ class Grid(MultifitEstimator):
 class GridStack(ClassStack):
     """Naive Bayes models of all candidates on all splits, each made where it is asked for."""
 
-    n_passes = 1
     # Their probabilities stand in for decision values, of which they have none.
     has_decisions = False
 
     def __init__(self, estimator, folds, models, partitions, sums):
         self._estimator, self._folds, self._candidates = estimator, folds, models
         self._partitions, self._sums = partitions, sums
+        self.n_passes = len(partitions)
         self._last: tuple[int | None, list[Any]] = (None, [])
 
     @property

@@ -53,6 +53,7 @@ def test_a_grid_is_one_pass_and_scikit_learns_table(library, rng, cls, splits):
         getattr(sk, cls.__name__)(), GRIDS[cls], return_train_score=True, **options
     ).fit(X, y)
     assert {step.why for step in ours.plan_.steps} == {TOGETHER}
+    assert ours.plan_.n_passes == (2 if cls is BernoulliNB else 1)  # one for each threshold
     for name, values in theirs.cv_results_.items():
         if "_test_" in name or "_train_" in name:
             np.testing.assert_allclose(ours.cv_results_[name], values, atol=1e-9, err_msg=name)
