@@ -33,7 +33,7 @@ class Bordered:
 
     def solve(
         self, Q: np.ndarray, l2: float, mask: np.ndarray, rhs: np.ndarray
-    ) -> tuple[np.ndarray, bool]:
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """The solution (k,) on the coordinates of a mask (k,), or what the matrix does not see.
 
         Parameters
@@ -47,21 +47,22 @@ class Bordered:
 
         Returns
         -------
-        u : ndarray (k,)
-        is_solved : bool
-            False where the matrix is singular: then it gives zero for u, which is not zero.
+        u : ndarray (k,), or ndarray (m, k)
+            Where the matrix is singular, vectors for which it gives zero.
+        which : None, or int ndarray (m,)
+            Of each of these vectors, the coordinate that depends on others: there it is one.
         """
         border = self._border_of(Q, mask) if self._is_known and l2 == self._l2 else None
         if border is None:
-            unseen = self._factor(Q, l2, mask)
-            if unseen is not None:
-                return unseen, False
+            singular = self._factor(Q, l2, mask)
+            if singular is not None:
+                return singular
             border = np.empty(0, dtype=int)
         u = np.zeros(len(mask))
         inside = lapack.dpotrs(self._root, rhs[self._base])[0] if len(self._base) else rhs[:0]
         if len(border) == 0:
             u[self._base] = inside
-            return u, True
+            return u, None
         changed, image = self._changed[border], self._image[border]  # (m,), (m, |B|)
         came = mask[changed]
         wanted = np.where(came, rhs[changed], 0.0) - image @ rhs[self._base]
@@ -75,33 +76,41 @@ class Bordered:
             # What came depends on what was there, which a factorisation finds out.
             self.forget()
             return self.solve(Q, l2, mask, rhs)
-        return u, True
+        return u, None
 
     def _factor(self, Q, l2, mask):
-        """Factor the system on a mask; or a vector (k,) for which its matrix gives zero."""
+        """Factor the system on a mask; where it is singular, what `solve` returns then."""
         base = np.flatnonzero(mask)
         matrix = Q[np.ix_(base, base)]
         diagonal = np.diag_indices(len(matrix))
         matrix[diagonal] += l2
         self._root, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
-        last = len(base) if info == 0 else info - 1
-        least = SMALLEST_PIVOT * np.sqrt(matrix[diagonal][:last])
-        small = np.flatnonzero(self._root[diagonal][:last] <= least)
-        last = small[0] if len(small) else last
-        self._is_known = last == len(base)
+        least = SMALLEST_PIVOT * np.sqrt(matrix[diagonal])
+        self._is_known = info == 0 and bool((self._root[diagonal] > least).all())
         if not self._is_known:
-            # The first column that depends on those before it.
-            unseen = np.zeros(len(mask))
-            unseen[base[last]] = 1.0
-            if last > 0:
-                root = np.asfortranarray(self._root[:last, :last])
-                unseen[base[:last]] = -lapack.dpotrs(root, matrix[:last, last])[0]
-            return unseen
+            unit = 1 / np.sqrt(matrix[diagonal])
+            return self._unseen(matrix * unit * unit[:, None], unit, base, len(mask))
         self._l2, self._base, self._mask = l2, base, mask.copy()
         self._changed = np.empty(0, dtype=int)
         self._side = self._image = np.empty((0, len(base)))
         self._schur = np.empty((0, 0))
         return None
+
+    def _unseen(self, matrix, unit, base, k):
+        """Vectors (m, k) for which a singular matrix of unit diagonal gives zero, and their ones.
+
+        Each is a column that depends on others, one at its own coordinate.
+        """
+        root, order, rank, _ = lapack.dpstrf(matrix, tol=SMALLEST_PIVOT**2)
+        order = order - 1
+        others = order[rank:]
+        depends, _ = lapack.dtrtrs(root[:rank, :rank], root[:rank, rank:])  # (rank, m)
+        unseen = np.zeros((len(others), k))
+        unseen[np.arange(len(others)), base[others]] = 1.0
+        # Units of coordinates come back.
+        found = -depends.T * unit[order[:rank]] / unit[others][:, None]
+        unseen[:, base[order[:rank]]] = found
+        return unseen, base[others]
 
     def _border_of(self, Q, mask):
         """Which columns of the border make a mask of the base; None if it has to be factored."""

@@ -12,8 +12,8 @@ near l1 already (the sequential strong rule [1]_). These are worked on, with a m
 - where more signs change, sweeps of compiled coordinate descent, and the solution on the signs
   that they find.
 
-Then slopes of all p coordinates say who has to join. `OfMatrix` has H; `OfRows` makes slopes and
-parts of H of rows, where most of H is never needed.
+Then slopes of all p coordinates say who has to join. A source (`solvers._path_sources`) has H, or
+makes slopes and parts of H of rows.
 
 References
 ----------
@@ -23,7 +23,6 @@ References
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -31,9 +30,8 @@ from gpuml._arrays.ops import EPS
 from gpuml.penalties import Penalty
 from gpuml.solvers._bordered import Bordered
 from gpuml.solvers._coordinates import sweep_gram
+from gpuml.solvers._path_sources import Source
 
-# Moments of more features are not formed: their cost grows with the square.
-MOST_COLUMNS = 4096
 # Up to so many coordinates, all are worked on, and sweeps alone solve well-conditioned problems.
 ALL_AT_ONCE = 256
 # Sweeps until then, and after how many models that take more of them sweeps are left.
@@ -55,6 +53,8 @@ ROOM = 32
 SWEEPS_SOLVE, NEXT = 1e-2, 0.8
 # A system is worth its cost where so many signs are going to change, or such a share of them.
 FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
+# A slope along columns that depend on each other that is rounding.
+FLAT = 1e-9
 # After so many systems it is the turn of sweeps.
 MOST_STEPS = 12
 # Share of the violation outside the working set that may be left in it.
@@ -64,105 +64,6 @@ ENOUGH = 0.1
 PATIENCE = (1e-9, 5), (1e-5, 30)
 # The same of all coordinates, whatever the violation, where nobody joins.
 MOST_IDLE = 3
-
-
-class Source(Protocol):
-    """What a path has to know of H and g; `scale` (p,) has the roots of the diagonal of H."""
-
-    g: np.ndarray
-    scale: np.ndarray
-
-    def join(self, new: np.ndarray) -> np.ndarray:
-        """Take coordinates into the working set; their rows of H, on all of the set, (m, k)."""
-
-    def keep(self, kept: np.ndarray) -> None:
-        """Keep only some of the working set, by their places in it."""
-
-    def slopes(self, v: np.ndarray) -> np.ndarray:
-        """``g - H v`` (p,) for coefficients (k,) of the working set."""
-
-    def all_slopes(self, v: np.ndarray) -> np.ndarray:
-        """The same (C, p) for coefficients (C, p) of models, whatever the working set."""
-
-
-class OfMatrix:
-    """H (p, p) and g (p,) as they are."""
-
-    def __init__(self, H: np.ndarray, g: np.ndarray):
-        self.H, self.g = H, g
-        diagonal = np.diagonal(H)
-        self.scale = np.sqrt(np.where(diagonal > 0, diagonal, 0.0))
-        self._set = np.empty(0, dtype=int)
-
-    def join(self, new: np.ndarray) -> np.ndarray:
-        self._set = np.concatenate([self._set, new])
-        return self.H[new].take(self._set, axis=1)
-
-    def keep(self, kept: np.ndarray) -> None:
-        self._set = self._set[kept]
-
-    def slopes(self, v: np.ndarray) -> np.ndarray:
-        some = np.flatnonzero(v)
-        if 2 * len(some) > len(self.g):
-            all_of_them = np.zeros_like(self.g)
-            all_of_them[self._set[some]] = v[some]
-            return self.g - all_of_them @ self.H
-        return self.g - v[some] @ self.H[self._set[some]]
-
-    def all_slopes(self, v: np.ndarray) -> np.ndarray:
-        """Those of many models of all coordinates, (C, p)."""
-        return self.g - v @ self.H
-
-
-class OfRows:
-    """``H = X' X / W`` and ``g = X' y / W`` of centred rows X (n, p) and y (n,).
-
-    Parameters
-    ----------
-    X, y : ndarrays (n, p) and (n,), float64
-    W : float
-    mean : ndarray (p,)
-        What was taken from X: a column of which nothing but rounding is left has no slope.
-    """
-
-    def __init__(self, X: np.ndarray, y: np.ndarray, W: float, mean: np.ndarray):
-        self._X, self._y, self._W = X, y, W
-        self.g = y @ X / W
-        squares = np.einsum("ij,ij->j", X, X)
-        noise = (4 * EPS * np.abs(mean)) ** 2 * W
-        self.scale = np.sqrt(np.where(squares > noise, squares / W, 0.0))
-        self._taken, self._k = np.empty((0, len(y))), 0
-
-    def join(self, new: np.ndarray) -> np.ndarray:
-        before, self._k = self._k, self._k + len(new)
-        if self._k > MOST_COLUMNS:
-            raise too_many(MOST_COLUMNS, len(self.g))
-        if self._k > len(self._taken):
-            taken = np.empty((2 * self._k, len(self._y)))
-            taken[:before] = self._taken[:before]
-            self._taken = taken
-        self._taken[before : self._k] = self._X[:, new].T
-        return self._taken[before : self._k] @ self._taken[: self._k].T / self._W
-
-    def keep(self, kept: np.ndarray) -> None:
-        self._taken[: len(kept)] = self._taken[kept]
-        self._k = len(kept)
-
-    def slopes(self, v: np.ndarray) -> np.ndarray:
-        some = np.flatnonzero(v)
-        return (self._y - v[some] @ self._taken[some]) @ self._X / self._W
-
-    def all_slopes(self, v: np.ndarray) -> np.ndarray:
-        """Those of many models of all coordinates, (C, p)."""
-        return (self._y - v @ self._X.T) @ self._X / self._W
-
-
-def too_many(most: int, p: int) -> MemoryError:
-    """That a working set of more than so many of p features would be needed."""
-    return MemoryError(
-        f"More than {most} of {p} features have coefficients. Raise alpha or l1_ratio, take Ridge "
-        "where l1_ratio is near 0, or select features first."
-    )
 
 
 @dataclass(frozen=True)
@@ -425,8 +326,8 @@ class _Working:
         signs = np.where(v == 0, wants, np.sign(v))
         mask = signs != 0
         side = np.where(mask, slopes - l2 * v - l1 * signs, 0.0)
-        step, is_solved = self._systems.solve(H, l2, mask, side)
-        if is_solved:
+        step, dependent = self._systems.solve(H, l2, mask, side)
+        if dependent is None:
             crosses = mask & ((v + step) * signs <= 0)
             if not crosses.any():
                 v += step
@@ -436,10 +337,20 @@ class _Working:
             bend = H @ clipped
             goes_down = clipped @ (0.5 * (bend + l2 * clipped) - side) < 0
         else:
-            # Some columns depend on others: one of them is let go.
-            if step @ side < 0 or not (step * signs < 0).any():
-                step = -step
-            crosses, goes_down = mask & (step * signs < 0), False
+            # Columns that depend on others are let go: those whose part others can take over...
+            crosses, clipped = np.zeros(len(v), dtype=bool), np.zeros(len(v))
+            for unseen, j in zip(step, dependent.tolist(), strict=True):
+                change = clipped - (v[j] + clipped[j]) * unseen
+                is_flat = abs(side @ unseen) <= FLAT * (np.abs(side) @ np.abs(unseen))
+                if is_flat and ((v + change) * signs >= 0).all():
+                    clipped, crosses[j] = change, True
+            goes_down, bend = bool(crosses.any()), H @ clipped
+            if not goes_down:
+                # ... or else the first that comes to zero where the objective does not rise.
+                step = step[0]
+                if step @ side < 0 or not (step * signs < 0).any():
+                    step = -step
+                crosses = mask & (step * signs < 0)
         if not goes_down:
             shares = np.where(crosses, -v / np.where(step == 0, 1.0, step), np.inf)
             crosses = shares == shares.min()
@@ -447,4 +358,4 @@ class _Working:
             bend = H @ clipped
         v += clipped
         v[crosses] = 0.0
-        return crosses, slopes - bend, is_solved
+        return crosses, slopes - bend, dependent is None

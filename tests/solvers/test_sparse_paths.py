@@ -8,11 +8,12 @@ from sklearn.exceptions import ConvergenceWarning
 from gpuml.data import whole
 from gpuml.linear_model import ElasticNet, ElasticNetCV, LassoCV
 from gpuml.penalties import Penalty
-from gpuml.solvers import sparse_paths
+from gpuml.solvers import _path_sources
 from gpuml.solvers._bordered import Bordered
+from gpuml.solvers._path_sources import OfMatrix, OfRows
 from gpuml.solvers.lasso import Penalties
 from gpuml.solvers.row_paths import may_follow, solve_rows
-from gpuml.solvers.sparse_paths import OfMatrix, OfRows, follow
+from gpuml.solvers.sparse_paths import follow
 
 
 def centred(rng, n, p, mix=0.0):
@@ -111,7 +112,7 @@ def test_moments_of_few_features_are_made(rng, monkeypatch):
 
 
 def test_more_features_than_a_working_set_may_have(rng, monkeypatch):
-    monkeypatch.setattr(sparse_paths, "MOST_COLUMNS", 50)
+    monkeypatch.setattr(_path_sources, "MOST_COLUMNS", 50)
     X, y = centred(rng, 100, 400)
     with pytest.raises(MemoryError, match="More than 50 of 400 features"):
         follow(sources(X, y)[0], *penalties(X, y, 0.5), tol=1e-12, max_iter=1000)
@@ -127,30 +128,38 @@ def test_systems_of_sets_that_change_are_those_of_each_set(rng, l2):
         mask = np.pad(mask, (0, k - len(mask)))
         mask[rng.integers(k, size=3)] ^= True
         rhs = rng.normal(size=k)
-        found, is_solved = systems.solve(Q[:k, :k], l2, mask, rhs)
-        assert is_solved
+        found, dependent = systems.solve(Q[:k, :k], l2, mask, rhs)
+        assert dependent is None
         A = np.flatnonzero(mask)
         expected = np.linalg.solve(Q[np.ix_(A, A)] + l2 * np.eye(len(A)), rhs[A])
         np.testing.assert_allclose(found[A], expected, rtol=1e-9, atol=1e-12)
         assert not found[~mask].any()
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_set_whose_columns_depend_on_each_other_is_told(rng, known):
-    X = rng.normal(size=(50, 10))
-    X[:, 8] = X[:, 0] - 2 * X[:, 3]
-    Q, systems = X.T @ X, Bordered()
-    mask = np.arange(10) < 8
-    if known:
-        systems.solve(Q, 0.0, mask, np.ones(10))
-    mask[8] = True
-    # On the side of a border, a right-hand side to which nothing leads.
-    unseen, is_solved = systems.solve(Q, 0.0, mask, np.where(np.arange(10) == 8, -1.0, 0.0))
-    if not is_solved:
-        expected = np.zeros(10)
-        expected[[0, 3, 8]] = -1, 2, 1
-        np.testing.assert_allclose(unseen, expected, atol=1e-9)
-    assert not known or not is_solved or unseen[8] < 0
+def test_a_set_whose_columns_depend_on_each_other_is_told(rng):
+    X = rng.normal(size=(50, 10)) * np.geomspace(1e-3, 1e3, 10)
+    X[:, 8], X[:, 6] = X[:, 0] - 2 * X[:, 3], 3 * X[:, 5]
+    Q, mask = X.T @ X, np.arange(10) < 9
+    unseen, dependent = Bordered().solve(Q, 0.0, mask, np.ones(10))
+    assert unseen.shape == (2, 10)
+    assert sorted(np.isin(dependent, [0, 3, 8])) == [False, True]
+    np.testing.assert_array_equal(unseen[[0, 1], dependent], 1.0)
+    np.testing.assert_allclose(
+        X @ unseen.T, 0, atol=1e-9 * np.abs(X[:, dependent]).max(axis=0).min()
+    )
+    assert not unseen[:, ~mask].any()
+
+
+def test_twins_are_let_go_together(rng, monkeypatch):
+    """Not by a factorisation for each of them."""
+    X, y = centred(rng, 150, 120)
+    X = np.repeat(X, 3, axis=1)
+    factored, factor = [], Bordered._factor
+    monkeypatch.setattr(Bordered, "_factor", lambda *args: factored.append(1) or factor(*args))
+    l1, l2 = penalties(X, y, 1.0, count=10)
+    path = follow(sources(X, y)[1], l1, l2, tol=1e-12, max_iter=1000)
+    assert violations(X, y, path, l1, l2).max() < 1e-11
+    assert len(factored) < 100
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

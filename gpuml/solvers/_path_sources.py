@@ -1,0 +1,112 @@
+"""What a path of sparse models has to know of H and g: as they are, or made of rows when asked.
+
+With more features than rows, most of H is never needed.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from gpuml._arrays.ops import EPS
+
+# Moments of more features are not formed: their cost grows with the square.
+MOST_COLUMNS = 4096
+
+
+class Source(Protocol):
+    """What a path has to know of H and g; `scale` (p,) has the roots of the diagonal of H."""
+
+    g: np.ndarray
+    scale: np.ndarray
+
+    def join(self, new: np.ndarray) -> np.ndarray:
+        """Take coordinates into the working set; their rows of H, on all of the set, (m, k)."""
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Keep only some of the working set, by their places in it."""
+
+    def slopes(self, v: np.ndarray) -> np.ndarray:
+        """``g - H v`` (p,) for coefficients (k,) of the working set."""
+
+    def all_slopes(self, v: np.ndarray) -> np.ndarray:
+        """The same (C, p) for coefficients (C, p) of models, whatever the working set."""
+
+
+class OfMatrix:
+    """H (p, p) and g (p,) as they are."""
+
+    def __init__(self, H: np.ndarray, g: np.ndarray):
+        self.H, self.g = H, g
+        diagonal = np.diagonal(H)
+        self.scale = np.sqrt(np.where(diagonal > 0, diagonal, 0.0))
+        self._set = np.empty(0, dtype=int)
+
+    def join(self, new: np.ndarray) -> np.ndarray:
+        self._set = np.concatenate([self._set, new])
+        return self.H[new].take(self._set, axis=1)
+
+    def keep(self, kept: np.ndarray) -> None:
+        self._set = self._set[kept]
+
+    def slopes(self, v: np.ndarray) -> np.ndarray:
+        some = np.flatnonzero(v)
+        if 2 * len(some) > len(self.g):
+            all_of_them = np.zeros_like(self.g)
+            all_of_them[self._set[some]] = v[some]
+            return self.g - all_of_them @ self.H
+        return self.g - v[some] @ self.H[self._set[some]]
+
+    def all_slopes(self, v: np.ndarray) -> np.ndarray:
+        """Those of many models of all coordinates, (C, p)."""
+        return self.g - v @ self.H
+
+
+class OfRows:
+    """``H = X' X / W`` and ``g = X' y / W`` of centred rows X (n, p) and y (n,).
+
+    Parameters
+    ----------
+    X, y : ndarrays (n, p) and (n,), float64
+    W : float
+    mean : ndarray (p,)
+        What was taken from X: a column of which nothing but rounding is left has no slope.
+    """
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, W: float, mean: np.ndarray):
+        self._X, self._y, self._W = X, y, W
+        self.g = y @ X / W
+        squares = np.einsum("ij,ij->j", X, X)
+        noise = (4 * EPS * np.abs(mean)) ** 2 * W
+        self.scale = np.sqrt(np.where(squares > noise, squares / W, 0.0))
+        self._taken, self._k = np.empty((0, len(y))), 0
+
+    def join(self, new: np.ndarray) -> np.ndarray:
+        before, self._k = self._k, self._k + len(new)
+        if self._k > MOST_COLUMNS:
+            raise too_many(MOST_COLUMNS, len(self.g))
+        if self._k > len(self._taken):
+            taken = np.empty((2 * self._k, len(self._y)))
+            taken[:before] = self._taken[:before]
+            self._taken = taken
+        self._taken[before : self._k] = self._X[:, new].T
+        return self._taken[before : self._k] @ self._taken[: self._k].T / self._W
+
+    def keep(self, kept: np.ndarray) -> None:
+        self._taken[: len(kept)] = self._taken[kept]
+        self._k = len(kept)
+
+    def slopes(self, v: np.ndarray) -> np.ndarray:
+        some = np.flatnonzero(v)
+        return (self._y - v[some] @ self._taken[some]) @ self._X / self._W
+
+    def all_slopes(self, v: np.ndarray) -> np.ndarray:
+        """Those of many models of all coordinates, (C, p)."""
+        return (self._y - v @ self._X.T) @ self._X / self._W
+
+
+def too_many(most: int, p: int) -> MemoryError:
+    """That a working set of more than so many of p features would be needed."""
+    return MemoryError(
+        f"More than {most} of {p} features have coefficients. Raise alpha or l1_ratio, take Ridge "
+        "where l1_ratio is near 0, or select features first."
+    )
