@@ -157,12 +157,28 @@ def _labelled(labels, folds, place, most):
 
 
 def _counted(split, place, n_rows):
+    """Codes of a split that names rows; a byte for each goes to `place` where none is named twice."""
+    side = _sides(split, n_rows)
+    if side is not None:
+        _, train, test = np.eye(3, dtype=int)[:, None, :]
+        if split.n_train + split.n_test == n_rows:
+            return _Coded(move(side - np.uint8(1), place), train[:, 1:], test[:, 1:])
+        return _compact(_Coded(move(side, place), train, test))
     train, test = (_counts(rows, place, n_rows) for rows in (split.train, split.test))
     base = int(place.xp.max(test)) + 1
     numbers = np.arange((int(place.xp.max(train)) + 1) * base)
     return _compact(
         _Coded(train * base + test, (numbers // base)[None, :], (numbers % base)[None, :])
     )
+
+
+def _sides(split, n_rows):
+    """0, 1, 2 for rows of no part, to train on, held out; None if some row is named twice."""
+    side = np.zeros(n_rows, dtype=np.uint8)
+    for number, part in enumerate((split.train, split.test), start=1):
+        for rows in part if isinstance(part, tuple) else (part,):
+            side[rows] = number
+    return side if np.count_nonzero(side) == split.n_train + split.n_test else None
 
 
 def _counts(rows, place, n_rows):
@@ -178,8 +194,10 @@ def _counts(rows, place, n_rows):
 def _crossed(one, other):
     """Codes of pairs of codes: rows share one only where both treat them alike."""
     xp = namespace(one.codes)
-    pairs = xp.astype(one.codes, xp.int64) * other.n_codes + other.codes
-    codes, used = _renumbered(pairs, one.n_codes * other.n_codes)
+    n_pairs = one.n_codes * other.n_codes
+    wide = xp.int16 if n_pairs < 2**15 else xp.int64
+    pairs = xp.astype(one.codes, wide) * other.n_codes + xp.astype(other.codes, wide, copy=False)
+    codes, used = _renumbered(pairs, n_pairs)
     left, right = used // other.n_codes, used % other.n_codes
     train = np.concatenate([one.train[:, left], other.train[:, right]])
     test = np.concatenate([one.test[:, left], other.test[:, right]])
@@ -208,7 +226,7 @@ def _partition(coded, first):
     codes, xp = coded.codes, namespace(coded.codes)
     ends = np.cumsum(to_host(xp.bincount(codes, minlength=coded.n_codes))).tolist()
     if is_numpy(codes) and coded.n_codes < 2**15:
-        codes = codes.astype(np.int16)  # which NumPy sorts by counting
+        codes = codes.astype(np.int16, copy=False)  # which NumPy sorts by counting
     order = xp.argsort(codes, stable=True)
     atoms = [order[start:stop] for start, stop in pairwise([0, *ends])]
     if is_numpy(order):

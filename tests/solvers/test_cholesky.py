@@ -49,7 +49,9 @@ def test_systems_of_higher_order_on_a_gpu(rng, monkeypatch, large, t):
     X, condition = (cupy.asnumpy(a) for a in solve_spd(*on_gpu, place_of(on_gpu[0]).xp))
     expected, exact = solve_spd(A, B, HOST.xp)
     fine = np.setdiff1d(np.arange(8), [3, 5])
-    np.testing.assert_allclose(X[fine], expected[fine], rtol=1e-7, atol=1e-9)
+    # Of a condition of 1e6, any backward stable solution has so many digits of its largest entry.
+    largest = np.abs(expected[fine]).max(axis=(1, 2), keepdims=True)
+    assert (np.abs(X[fine] - expected[fine]) <= 1e-8 * largest + 1e-9).all()
     ratio = condition[fine] / exact[fine]
     assert 0.2 < ratio.min() <= ratio.max() < 5
     assert not (condition[[3, 5]] < 1e13).any()
