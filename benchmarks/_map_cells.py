@@ -64,7 +64,8 @@ class Model:
     """How to make what is fitted.
 
     `make(estimators, search)` makes it from a namespace of estimators and a function
-    ``search(estimator, grid)``. `target` is "numbers", "classes", "counts" or None; `kind` tells
+    ``search(estimator, grid)``. `target` is "numbers", "counts" (which grow with the features),
+    "classes", "counted classes" (features that are counts) or None; `kind` tells
     which objective is compared, `grid_size` how many candidates there are.
     """
 
@@ -95,6 +96,7 @@ MODELS = {
     "LogisticRegression": Model(
         _search("LogisticRegression", {"C": TEN}), "classes", 10, "logistic"
     ),
+    "PoissonRegressor": Model(_search("PoissonRegressor", {"alpha": TEN}), "counts", 10, "poisson"),
     "Lasso": Model(_search("Lasso", PENALTIES), "numbers", 8, "l1"),
     "ElasticNet": Model(
         _search("ElasticNet", PENALTIES | {"l1_ratio": [0.5, 0.9]}), "numbers", 16, "l1"
@@ -123,8 +125,9 @@ MODELS = {
 
 _SMALL, _LONG, _WIDE = (300, 10), (100_000, 50), (500, 2_000)
 SHAPES = {
-    "Ridge": (_SMALL, (2_000, 100), (5_000, 800), _LONG, _WIDE, (200, 20_000)),
+    "Ridge": (_SMALL, (2_000, 100), (5_000, 800), _LONG, (1_000_000, 20), _WIDE, (200, 20_000)),
     "LogisticRegression": (_SMALL, (2_000, 100), (5_000, 800), _LONG, (300, 2_000)),
+    "PoissonRegressor": (_SMALL, (5_000, 20), _LONG),
     "Lasso": (_SMALL, (2_000, 100), (20_000, 300), (300, 2_000)),
     "ElasticNet": (_SMALL, (2_000, 100), (300, 2_000)),
     "LassoCV": (_SMALL, (5_000, 100), (300, 2_000), (500, 5_000)),
@@ -184,6 +187,8 @@ def rows_of(cell: Cell) -> tuple[Any, Any]:
         return X, None
     if target == "numbers":
         return X, y.astype(cell.dtype)
+    if target == "counts":
+        return X, random.poisson(np.exp(0.5 * signal)).astype(cell.dtype)
     return X, (y > 0).astype(np.int64)
 
 

@@ -48,6 +48,9 @@ ESTIMATORS = {
     "celer": (("celer",), {"Lasso", "ElasticNet", "one Lasso"}),
 }
 
+# Families of glum by model.
+GLUM = {"LogisticRegression": "binomial", "PoissonRegressor": "poisson"}
+
 
 def rivals_of(cell: Cell) -> Iterator[tuple[str, Callable[[float | None], Any]]]:
     """Names of rivals and functions ``make(tol)`` of what they fit."""
@@ -70,9 +73,8 @@ def rivals_of(cell: Cell) -> Iterator[tuple[str, Callable[[float | None], Any]]]
         yield "adelie", _needing("adelie", lambda tol: _Adelie(tol))
     if cell.model == "Ridge" and not cell.filled and cell.splitter == "K-fold":
         yield "himalaya", _needing("himalaya", lambda tol: _himalaya(cell))
-    if cell.model == "LogisticRegression":
-        glum = _needing("glum", lambda tol: _glum(cell, tol))
-        yield "glum", glum
+    if cell.model in GLUM:
+        yield "glum", _needing("glum", lambda tol: _glum(cell, tol))
 
 
 def _needing(package, make):
@@ -132,13 +134,13 @@ def _himalaya(cell):
 def _glum(cell, tol):
     from glum import GeneralizedLinearRegressor
 
-    # Its objective is the mean of the losses: alpha is 1 / (C n).
-    n_train = cell.n * 4 // 5
+    # Its objective is the mean of the losses: for C of a logistic regression alpha is 1 / (C n).
+    family = GLUM[cell.model]
+    alphas = TEN if family == "poisson" else 1 / (TEN * (cell.n * 4 // 5))
     model = GeneralizedLinearRegressor(
-        family="binomial", l1_ratio=0, gradient_tol=tol or 1e-4, max_iter=1000
+        family=family, l1_ratio=0, gradient_tol=tol or 1e-4, max_iter=1000
     )
-    cv = SPLITTERS[cell.splitter]()
-    return GridSearchCV(model, {"alpha": 1 / (TEN * n_train)}, cv=cv, n_jobs=-1)
+    return GridSearchCV(model, {"alpha": alphas}, cv=SPLITTERS[cell.splitter](), n_jobs=-1)
 
 
 # ---------------------------------------------------------------- equal objectives
@@ -157,6 +159,8 @@ def objective(kind: str, fitted: Any, X: Any, y: np.ndarray) -> float | None:
         sign = np.where(y > 0, 1.0, -1.0)
         return float(model.C * np.logaddexp(0.0, -sign * margin).sum() + 0.5 * coef @ coef)
     alpha, ratio = _penalties(model)
+    if kind == "poisson":
+        return float(np.mean(np.exp(margin) - y * margin) + 0.5 * alpha * coef @ coef)
     loss = 0.5 * np.mean((y - margin) ** 2)
     return float(loss + alpha * (ratio * np.abs(coef).sum() + 0.5 * (1 - ratio) * coef @ coef))
 
@@ -172,6 +176,8 @@ def penalty_of(kind: str, fitted: Any) -> dict[str, float] | None:
     model = getattr(fitted, "best_estimator_", fitted)
     if kind == "logistic":
         return {"C": model.C} if hasattr(model, "C") else None
+    if kind == "poisson":
+        return {"alpha": model.alpha}
     if kind == "l1":
         alpha, ratio = _penalties(model)
         return {"alpha": float(alpha), "l1_ratio": float(ratio)}

@@ -30,7 +30,11 @@ ENOUGH_SECONDS = 8.0
 END_SECONDS = 10
 # Relative difference of objectives that are as good as each other.
 EQUAL = 1e-6
-OURS = {"logistic": ours.LogisticRegression, "l1": ours.ElasticNet}
+OURS = {
+    "logistic": ours.LogisticRegression,
+    "poisson": ours.PoissonRegressor,
+    "l1": ours.ElasticNet,
+}
 
 
 def measured(cell, repeats, limit, deadline):

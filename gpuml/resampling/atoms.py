@@ -157,7 +157,7 @@ def _labelled(labels, folds, place, most):
 
 
 def _counted(split, place, n_rows):
-    """Codes of a split that names rows; a byte for each goes to `place` where none is named twice."""
+    """Codes of a split that names rows; where none is named twice, `place` gets a byte for each."""
     side = _sides(split, n_rows)
     if side is not None:
         _, train, test = np.eye(3, dtype=int)[:, None, :]
