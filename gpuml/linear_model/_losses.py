@@ -142,7 +142,7 @@ def _mean(models: Models, candidate: int, strength: Strength) -> Array | None:
     coef = xp.mean(coef[candidate, ...], axis=0)
     intercept = xp.mean(intercept[candidate, ...], axis=0)[:, None]
     if models.folds.frame is not None:
-        maps = models.folds.frame.of(None)
+        maps = models.folds.frame.of(None).beside(coef)
         if not maps.diagonal:
             return None
         coef = coef / xp.linalg.diagonal(maps.matrix)[0, :]
@@ -253,7 +253,7 @@ def _dtype(batch):
 def _maps(folds: Folds) -> Array | None:
     """Matrices (S, p' + 1, p + 1) that make vectors of models in a frame vectors for the rows."""
     maps = frame_maps(folds)
-    return None if maps is None else dual(maps)
+    return None if maps is None else move(dual(maps), folds.batch.work)
 
 
 @dataclass(frozen=True)

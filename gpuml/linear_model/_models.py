@@ -103,8 +103,8 @@ class Models(Stack):
     ----------
     folds : Folds
     coef : array (C, S, k, p)
-        On the compute device, float64: of the images of the rows where folds have a frame, and of
-        the columns in use where rows are sparse.
+        Float64, on the compute device, or in CPU memory if they were found there. Of the images of
+        the rows where folds have a frame, and of the columns in use where rows are sparse.
     intercept : array (C, S, k)
     fit_intercept : sequence of C bools
     n_passes : int
@@ -157,10 +157,16 @@ class Models(Stack):
     @cached_property
     def responses(self) -> Responses:
         """The models as functions of the rows, whatever frame they are in, without any rows."""
-        coef, intercept, maps = self.coef, self.intercept, frame_maps(self.folds)
-        if maps is not None:
-            coef, intercept = pulled_back(coef, intercept, maps)
-        return Responses(coef, intercept, self.flat, self.loss)
+        coef, intercept = self._of_rows
+        return Responses(coef, intercept, self.flat, self.loss).to(self.folds.batch.work)
+
+    @cached_property
+    def _of_rows(self):
+        """Coefficients and intercepts for the rows themselves, where the models are."""
+        maps = frame_maps(self.folds)
+        if maps is None:
+            return self.coef, self.intercept
+        return pulled_back(self.coef, self.intercept, maps)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -217,7 +223,7 @@ class RegressionModels(Models, RegressionStack):
         """
         if self.described is None or self.described.moments is None:
             return None
-        coef, intercept = self.responses.coef, self.responses.intercept
+        coef, intercept = self._of_rows
         if self.columns is not None:
             xp = namespace(coef)
             coef = xp.take(coef, xp.asarray(self.columns, device=device_of(coef)), axis=-1)

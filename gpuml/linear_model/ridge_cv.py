@@ -171,7 +171,7 @@ class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
 
         There is no such table where nobody needs it.
         """
-        batch, xp = described.folds.batch, described.place.xp
+        batch, xp = described.folds.batch, described.folds.batch.work.xp
         each = self.alpha_per_target and batch.y.shape[1] > 1
         scorer: Any = None if self.scoring is None else batch_scorer(self._scorer())
         blocks: list[Array] = []

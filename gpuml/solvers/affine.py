@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from gpuml._arrays import Array, namespace
+from gpuml._arrays import Array, move, namespace, place_of
 from gpuml.data import Batch, UnfittableSplits
 from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.factors import ROUNDING, Stacked, about_mean, above, norms_of
@@ -27,6 +27,11 @@ class Affine:
     matrix: Array
     offset: Array
     diagonal: bool = False
+
+    def beside(self, like: Array) -> "Affine":
+        """The same maps where an array is."""
+        place = place_of(like)
+        return Affine(move(self.matrix, place), move(self.offset, place), self.diagonal)
 
     def part(self, s: int) -> "Affine":
         """The map of one part."""
@@ -185,7 +190,7 @@ def stacked_image(stacked: Stacked, step: Affine) -> Stacked:
 
 def pulled_back(coef: Array, intercept: Array, maps: Affine) -> tuple[Array, Array]:
     """Models (C, S, t, k) of images as models (C, S, t, p) of the rows."""
-    xp = namespace(coef)
+    xp, maps = namespace(coef), maps.beside(coef)
     moved = xp.sum(coef * maps.offset[:, None, :], axis=-1)
     return coef @ xp.matrix_transpose(maps.matrix), intercept + moved
 

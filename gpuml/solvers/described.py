@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpuml._arrays import Place, itemsize
+from gpuml._arrays import HOST, Place, itemsize, place_of
 from gpuml._arrays.ops import all_finite
 from gpuml.data import Folds, count_rows, without_weights
 from gpuml.solvers.affine import Affine, stacked_image, transformed
@@ -17,6 +17,10 @@ from gpuml.solvers.sparse_rows import SparseBatch
 
 # Relative error of the coefficients that a route may cost beyond rounding of the data itself.
 ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
+# Moments of dense rows go to CPU memory where factoring those of all training parts takes so few
+# multiplications, a few milliseconds of one core: on a GPU each of the hundreds of steps that make
+# models and scores of them is a launch, however small its arrays are.
+MOST_PRODUCTS_HERE = 2**23
 # Features up to which models of sparse rows are solved from moments.
 MOST_SPARSE_FEATURES = 1024
 
@@ -101,8 +105,10 @@ class Described:
 
     @property
     def place(self) -> Place:
-        """Where the work is done."""
-        return self.folds.batch.work
+        """Where the sums are: where rows are worked on, or in CPU memory if they are small."""
+        if self.moments is None:
+            return self.folds.batch.work
+        return place_of(self.moments[0].gram)
 
     @property
     def n_features(self) -> int:
@@ -149,16 +155,16 @@ class Described:
         if key not in self.folds.known:
             atoms = self.folds.partitions[parts.index].atoms
             batch = self.folds.batch
-            self.folds.known[key] = atom_extrema(batch, atoms, block_bytes=self.block_bytes)
+            found = atom_extrema(batch, atoms, block_bytes=self.block_bytes)
+            self.folds.known[key] = found.to(self.place)
         return self.folds.known[key].combine(parts.counts)
 
     def factors_of(self, index: int) -> Factors:
         """Triangular factors of the atoms of a partition; the rows are read at the first call."""
         if index not in self.factors:
             atoms = self.folds.partitions[index].atoms
-            self.factors[index] = atom_factors(
-                self.folds.batch, atoms, block_bytes=self.block_bytes
-            )
+            found = atom_factors(self.folds.batch, atoms, block_bytes=self.block_bytes)
+            self.factors[index] = found.to(self.place)
         return self.factors[index]
 
 
@@ -169,6 +175,7 @@ def describe(
     advance: Callable[[int], None] | None = None,
     careful: bool = False,
     by_features: bool = False,
+    at_work: bool = False,
 ) -> Described:
     """Read the rows, once for each partition of the splits, unless that was done before.
 
@@ -185,6 +192,8 @@ def describe(
     by_features : bool, default=False
         Whether moments are wanted even where there are more features than rows, as they always are
         for folds with a frame.
+    at_work : bool, default=False
+        Whether moments stay where rows are worked on, however small they are.
 
     Raises
     ------
@@ -207,8 +216,9 @@ def describe(
     n_passes = 0 if "moments" in known else len(folds.partitions)
     if n_passes:
         known["factors"] = {}
+        place = batch.work if at_work or not _are_small(folds) else HOST
         known["moments"] = tuple(
-            atom_moments(batch, part.atoms, block_bytes=block_bytes, advance=advance)
+            atom_moments(batch, part.atoms, block_bytes=block_bytes, advance=advance).to(place)
             for part in folds.partitions
         )
     found = Described(
@@ -216,6 +226,15 @@ def describe(
     )
     # Iterations on sparse rows need no squares of y.
     return replace(found, moments=None) if found.is_sparse and not found.is_finite else found
+
+
+def _are_small(folds):
+    """Whether moments are solved sooner in CPU memory than on a device."""
+    if folds.batch.work.is_host or isinstance(folds.batch, SparseBatch):
+        return False
+    q = folds.batch.n_features + folds.batch.y.shape[1] + 1
+    n_atoms = sum(len(part.atoms) for part in folds.partitions)
+    return (folds.n_splits + n_atoms) * q**3 <= 2 * MOST_PRODUCTS_HERE
 
 
 def may_have_moments(batch: SparseBatch) -> bool:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace
+from gpuml._arrays import Array, Place, device_of, move, namespace
 from gpuml.data import Batch, Rows, atoms_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 
@@ -14,6 +14,10 @@ class Extrema(NamedTuple):
 
     low: Array
     high: Array
+
+    def to(self, place: Place) -> "Extrema":
+        """The same extrema at a place."""
+        return Extrema(move(self.low, place), move(self.high, place))
 
     def combine(self, counts: np.ndarray) -> "Extrema":
         """Of parts in which atoms occur `counts` (S, A) times; these are of the atoms (A, p)."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, move, namespace
+from gpuml._arrays import Array, Place, move, namespace
 from gpuml._arrays.ops import EPS, design, triangular_factor, zeros
 from gpuml.data import Batch, Rows, atoms_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
@@ -38,6 +38,11 @@ class Factors:
     atoms: tuple[Array, ...]
     shifts: Array
     n_features: int
+
+    def to(self, place: Place) -> "Factors":
+        """The same factors at a place."""
+        atoms = tuple(move(factor, place) for factor in self.atoms)
+        return replace(self, atoms=atoms, shifts=move(self.shifts, place))
 
     def stack(self, counts: np.ndarray) -> "Stacked":
         """Rows that describe the part in which atom a occurs ``counts[a]`` times."""

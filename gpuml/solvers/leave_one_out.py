@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuml._arrays import Array, namespace
+from gpuml._arrays import Array, move, namespace
 from gpuml._arrays.ops import constant
 from gpuml.data import Rows, count_rows, cut
 from gpuml.solvers._blocks import Blocks
@@ -75,8 +75,12 @@ def _from_moments(described, alphas, fit_intercept):
     gain = 1.0 / (values + constant(alphas, like=values, xp=xp)[:, None])  # (A, p)
     rotated = gain[:, :, None] * (vectors.T @ normal.xy[0, ...])  # (A, p, t)
     x_mean, y_mean = normal.x_mean[0, :], normal.y_mean[0, :]
-    share = 1.0 / total.gram[0, -1, -1] if fit_intercept else 0.0
     batch = described.folds.batch
+    share = move(1.0 / total.gram[0, -1:, -1], batch.work) if fit_intercept else 0.0
+    xp = batch.work.xp
+    vectors, gain, rotated, x_mean, y_mean = (
+        move(a, batch.work) for a in (vectors, gain, rotated, x_mean, y_mean)
+    )
     A, p, t = rotated.shape
     blocks = Blocks(batch, p + A * (t + 1), described.block_bytes)
     for rows in cut(slice(0, batch.n_rows), blocks.rows_per_block):

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, move, namespace
+from gpuml._arrays import Array, Place, device_of, move, namespace
 from gpuml._arrays.ops import (
     EPS,
     add_gram,
@@ -34,6 +34,7 @@ from gpuml._arrays.ops import (
 from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, every, take
 from gpuml.designs import Columns, Dense, Sparse
 from gpuml.designs.sparse import float64_matrix
+from gpuml.solvers import _few_rows
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 from gpuml.solvers.sparse_rows import SparseBatch
 
@@ -59,6 +60,11 @@ class Moments:
     shift: Array
     n_features: int
     noise: Array | None = None
+
+    def to(self, place: Place) -> "Moments":
+        """The same moments at a place."""
+        gram, shift, noise = (move(a, place) for a in (self.gram, self.shift, self.noise))
+        return replace(self, gram=gram, shift=shift, noise=noise)
 
     def combine(self, counts: np.ndarray) -> "Moments":
         """Sums of atoms: (S, A) counts and gram (A, q, q) give gram (S, q, q).
@@ -119,6 +125,8 @@ def atom_shifts(batch: Batch, atoms: tuple[Rows, ...]) -> Array:
 def _sampled_sums(folds, atoms):
     """Sums (A, q) of ``w [X, y, 1]`` over the rows of each atom, as some of them have it."""
     batch, atoms = folds.batch, atoms_here(folds, atoms)
+    if _few_rows.are_few(batch, atoms):
+        return _few_rows.sums(batch, atoms)
     xp, place = namespace(batch.X), batch.work
     size = max(FEWEST_SHIFT_ROWS, SHIFT_ROWS // len(atoms))
     sums = []
@@ -197,6 +205,9 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single):
     shifts = move(shifts, batch.work)
     q = shifts.shape[1] + 1
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
+    if _few_rows.are_few(batch, atoms, block_bytes):
+        blocks.done(sum(count_rows(atom) for atom in atoms))
+        return _few_rows.grams(batch, atoms, shifts)
 
     def add(total, atom, X, y, weight):
         if single:

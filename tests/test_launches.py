@@ -1,0 +1,164 @@
+"""Searches on a device make few array operations and look at them rarely, however small the rows."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from gpuml._arrays import places
+from gpuml._arrays.moves import transfer_observers
+from gpuml.decomposition import PCA
+from gpuml.linear_model import ElasticNet, LinearRegression, Ridge, RidgeCV
+from gpuml.model_selection import GridSearchCV
+from gpuml.preprocessing import MinMaxScaler, StandardScaler
+from gpuml.solvers import _few_rows, described
+
+# Operations of torch that make no array, or no other than a view of one.
+VIEWS = (
+    *("view", "t", "transpose", "permute", "expand", "slice", "select", "unsqueeze", "squeeze"),
+    *("alias", "detach", "diagonal", "split", "empty", "lift_fresh", "_unsafe_view", "unbind"),
+)
+LOOK = "_local_scalar_dense"
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """torch, whose arrays count as those of a device."""
+    torch = pytest.importorskip("torch")
+    on_host = places._is_host_device
+    monkeypatch.setattr(
+        places, "_is_host_device", lambda d: not isinstance(d, torch.device) and on_host(d)
+    )
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**32, 2**32))
+    return torch
+
+
+@contextmanager
+def counted(torch):
+    """Count array operations ("ops"), and how often their results are looked at ("looks")."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    count = Counter()
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name = func.__name__.partition(".")[0]
+            if name not in VIEWS:
+                count["looks" if name == LOOK else "ops"] += 1
+            return func(*args, **(kwargs or {}))
+
+    def moved(direction, n_bytes):
+        count["looks"] += direction == "to_host"
+
+    transfer_observers.append(moved)
+    try:
+        with Counting():
+            yield count
+    finally:
+        transfer_observers.remove(moved)
+
+
+def problem(n_rows=60, n_features=6):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features)) * np.arange(1, n_features + 1)
+    return X, X @ rng.normal(size=n_features) + rng.normal(size=n_rows)
+
+
+ALPHAS = np.logspace(-3, 2, 12)
+SEARCHES = {
+    "ridge": (Ridge(), "alpha", 30, 3),
+    "scaler": (make_pipeline(StandardScaler(), Ridge()), "ridge__alpha", 30, 3),
+    "pca": (make_pipeline(PCA(3), Ridge()), "ridge__alpha", 40, 3),
+    "extrema": (make_pipeline(MinMaxScaler(), Ridge()), "ridge__alpha", 90, 5),
+    "elastic net": (ElasticNet(), "alpha", 30, 3),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_from_moments_makes_few_operations_however_many_candidates(device, name):
+    estimator, parameter, most, most_looks = SEARCHES[name]
+    X, y = (device.asarray(a) for a in problem(200))
+
+    def count(n_candidates, cv):
+        search = GridSearchCV(estimator, {parameter: ALPHAS[-n_candidates:]}, cv=cv)
+        with counted(device) as found:
+            search.fit(X, y)
+        return found
+
+    few, many = count(2, 5), count(12, 5)
+    assert few == many
+    assert few["ops"] <= most
+    assert few["looks"] <= most_looks
+
+
+def test_rows_of_more_splits_take_no_more_operations(device):
+    X, y = (device.asarray(a) for a in problem())
+    found = []
+    for cv in (3, 12):
+        with counted(device) as count:
+            GridSearchCV(Ridge(), {"alpha": ALPHAS}, cv=cv).fit(X, y)
+        found.append(count)
+    assert found[0] == found[1]
+
+
+ESTIMATORS = {
+    "ridge": (Ridge(), {"alpha": [0.01, 1.0], "fit_intercept": [True, False]}),
+    "scaled": (make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.01, 1.0]}),
+    "extrema": (make_pipeline(MinMaxScaler(), Ridge()), {"ridge__alpha": [0.01, 1.0]}),
+    "pca": (make_pipeline(PCA(), Ridge()), {"pca__n_components": [2, 3]}),
+    "least squares": (LinearRegression(), {"fit_intercept": [True, False]}),
+    "elastic net": (ElasticNet(), {"alpha": [0.1, 1.0]}),
+}
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("hard", [False, True], ids=["plain", "dependent"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("shuffled", [False, True], ids=["runs", "shuffled"])
+@pytest.mark.parametrize("small", [False, True], ids=["there", "here"])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_models_are_the_same_wherever_moments_are(
+    library, monkeypatch, name, small, shuffled, weighted, hard
+):
+    # On a device that NumPy cannot read, small moments come to CPU memory, and few rows are summed
+    # for all atoms at once.
+    if not small:
+        monkeypatch.setattr(described, "MOST_PRODUCTS_HERE", 0)
+        monkeypatch.setattr(_few_rows, "COPY_BYTES", 0)
+    estimator, grid = ESTIMATORS[name]
+    X, y = problem()
+    rng = np.random.default_rng(1)
+    if hard:
+        X[:, 1] = X[:, 0]  # no moments tell the two apart
+    cv = [(np.sort(part[15:]), np.sort(part[:15])) for part in (rng.permutation(60), np.arange(60))]
+    cv = cv if shuffled else 3
+    weight = rng.uniform(0.5, 2.0, size=60) if weighted else None
+    found = []
+    for asarray, to_numpy in ((library.asarray, library.to_numpy), (np.asarray, np.asarray)):
+        search = GridSearchCV(estimator, grid, cv=cv, scoring=["r2", "neg_mean_absolute_error"])
+        search.set_params(refit="r2", return_train_score=True)
+        last = "ridge__sample_weight" if hasattr(estimator, "steps") else "sample_weight"
+        search.fit(asarray(X), asarray(y), **({} if weight is None else {last: asarray(weight)}))
+        best = search.best_estimator_
+        found.append((search.cv_results_, to_numpy(best.predict(asarray(X)))))
+    (results, predictions), (expected, of_numpy) = found
+    for key in expected:
+        if "split" in key:
+            np.testing.assert_allclose(results[key], expected[key], rtol=1e-8)
+    np.testing.assert_allclose(predictions, of_numpy, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_rows_are_predicted_the_same_wherever_moments_are(library, weighted):
+    X, y = problem()
+    weight = np.linspace(0.5, 2.0, len(y)) if weighted else None
+    found = []
+    for asarray, to_numpy in ((library.asarray, library.to_numpy), (np.asarray, np.asarray)):
+        weights = None if weight is None else asarray(weight)
+        model = RidgeCV(alphas=ALPHAS, store_cv_results=True)
+        model.fit(asarray(X), asarray(y), sample_weight=weights)
+        found.append([to_numpy(a) for a in (model.cv_results_, model.coef_)])
+    for ours, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-8)
