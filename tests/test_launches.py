@@ -1,10 +1,12 @@
-"""Searches on a device make few array operations and look at them rarely, however small the rows."""
+"""Small fits and searches make few calls, and on a device few array operations and looks at them."""
 
+import sys
 from collections import Counter
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sklearn import linear_model as sk
 from sklearn.pipeline import make_pipeline
 
 from gpuml._arrays import places
@@ -101,6 +103,25 @@ def test_rows_of_more_splits_take_no_more_operations(device):
             GridSearchCV(Ridge(), {"alpha": ALPHAS}, cv=cv).fit(X, y)
         found.append(count)
     assert found[0] == found[1]
+
+
+def calls(function):
+    """Calls of Python and of C in a call that was made once before."""
+    function()
+    count = Counter()
+    sys.setprofile(lambda frame, event, of: count.update([event in ("call", "c_call")]))
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count[True]
+
+
+@pytest.mark.parametrize("name", ["Ridge", "LinearRegression", "RidgeCV"])
+def test_a_fit_of_few_rows_makes_no_more_calls_than_that_of_scikit_learn(name):
+    X, y = problem()
+    ours, theirs = globals()[name](), getattr(sk, name)()
+    assert calls(lambda: ours.fit(X, y)) < calls(lambda: theirs.fit(X, y))
 
 
 ESTIMATORS = {

@@ -6,6 +6,7 @@ namespace `xp` from their caller.
 
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -94,10 +95,17 @@ def full_symmetric(total: Array, xp: Any) -> Array:
         return total
     for start in range(0, total.shape[-1], TRIANGLE_ROWS):
         rows = slice(start, start + TRIANGLE_ROWS)
-        own = np.tril(total[..., rows, rows])
-        total[..., rows, rows] = own + np.swapaxes(np.tril(own, -1), -1, -2)
+        own = total[..., rows, rows]
+        above = _above_diagonal(own.shape[-1])
+        np.copyto(own, np.swapaxes(own, -1, -2), where=above)
         total[..., :start, rows] = np.swapaxes(total[..., rows, :start], -1, -2)
     return total
+
+
+@cache
+def _above_diagonal(order):
+    """Which entries of a matrix are above its diagonal."""
+    return np.triu(np.ones((order, order), dtype=bool), 1)
 
 
 def triangular_factor(Z: Array, xp: Any) -> Array:

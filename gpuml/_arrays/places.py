@@ -82,6 +82,8 @@ def _library_of_type(kind: Any) -> str | None:
 
 def is_array(x: Any) -> bool:
     """Whether gpuml does arithmetic on `x` as it is."""
+    if type(x) is np.ndarray and x.dtype.kind != "V":
+        return True
     library = library_of(x)
     # JAX has NumPy arrays without numbers.
     return array_api_compat.is_numpy_array(x) if library == "numpy" else library is not None
@@ -126,11 +128,15 @@ def _compatible(library):
 
 def device_of(x: Array) -> Any:
     """The device of an array."""
-    return array_api_compat.device(x)
+    if type(x) is np.ndarray:
+        return HOST.device
+    return x.device if library_of(x) in ("cupy", "torch") else array_api_compat.device(x)
 
 
 def place_of(x: Array) -> Place:
     """Library and device of an array."""
+    if type(x) is np.ndarray:
+        return HOST
     return Place(namespace(x), device_of(x))
 
 

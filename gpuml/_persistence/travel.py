@@ -9,6 +9,7 @@ import copy
 import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sklearn
@@ -68,6 +69,12 @@ class Travels(_Theirs):
         """
         return as_sklearn(self)
 
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        # What is saved of an estimator, copied of it by `clone` and checked at every fit goes by
+        # these names. scikit-learn takes them from a signature, which takes as long as a small fit.
+        return list(_names_of(cls))
+
     def _host_state(self) -> dict[str, Any]:
         """What is saved, and what a loaded estimator is given: attributes by name."""
         return dict(super().__getstate__())
@@ -97,6 +104,12 @@ class Travels(_Theirs):
         out = memo[id(self)] = type(self).__new__(type(self))
         out.__setstate__(copy.deepcopy(_plain_state(self), memo))
         return out
+
+
+@lru_cache(maxsize=1024)
+def _names_of(kind: type[Travels]) -> tuple[str, ...]:
+    """Parameters of a class, as scikit-learn's class behind the mixin finds them."""
+    return tuple(super(Travels, kind)._get_param_names())
 
 
 def _plain_state(estimator):

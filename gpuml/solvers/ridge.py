@@ -19,6 +19,7 @@ Technometrics 12 (1970). N. J. Higham, "Accuracy and stability of numerical algo
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -134,7 +135,9 @@ def _part_of(folds: Folds, split: int | None) -> Training:
 
 
 def _solve_parts(described, parts, alphas, fit_intercept, rcond):
-    distinct, position = np.unique(alphas, return_inverse=True)
+    distinct, position = alphas.ravel(), np.zeros(1, dtype=int)
+    if alphas.size > 1:
+        distinct, position = np.unique(alphas, return_inverse=True)
     coef, x_mean, y_mean, error = _solve_cheaply(described, parts, distinct, fit_intercept, rcond)
     status = np.full(error.shape, Status.MOMENTS, dtype=int)
     poor = ~(error <= described.precision)
@@ -188,6 +191,8 @@ def _one_form_will_do(normal, alphas):
     """
     if not is_numpy(normal.xx):
         return len(alphas) >= EIGEN_FROM_ALPHAS
+    if len(alphas) < TRIDIAGONAL_FROM:
+        return False
     diagonal = np.diagonal(normal.xx, axis1=-2, axis2=-1)
     largest, smallest = diagonal.max(), diagonal.min()
     fine = EPS * (largest + alphas) <= FORM_PRECISION * (smallest + alphas)
@@ -196,7 +201,12 @@ def _one_form_will_do(normal, alphas):
 
 def _largest_number(described):
     """The largest coefficient that a model can have, in the dtype of the rows."""
-    return float(np.finfo(str(described.folds.batch.dtype).rpartition(".")[2]).max)
+    return _largest_of(str(described.folds.batch.dtype).rpartition(".")[2])
+
+
+@cache
+def _largest_of(dtype):
+    return float(np.finfo(dtype).max)
 
 
 def _held(coef, error, most):
@@ -367,5 +377,7 @@ def _spread(coef, x_mean, y_mean, status, position):
 
 
 def _take_first(array, index, xp):
+    if array.shape[0] == len(index) == 1:
+        return array
     index = xp.asarray(np.ascontiguousarray(index), device=array.device)
     return xp.take(array, index, axis=0)
