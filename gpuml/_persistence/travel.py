@@ -73,7 +73,8 @@ class Travels(_Theirs):
     def _get_param_names(cls) -> list[str]:
         # What is saved of an estimator, copied of it by `clone` and checked at every fit goes by
         # these names. scikit-learn takes them from a signature, which takes as long as a small fit.
-        return list(_names_of(cls))
+        kind: Any = cls
+        return list(_names_of(kind))
 
     def _host_state(self) -> dict[str, Any]:
         """What is saved, and what a loaded estimator is given: attributes by name."""
@@ -107,7 +108,7 @@ class Travels(_Theirs):
 
 
 @lru_cache(maxsize=1024)
-def _names_of(kind: type[Travels]) -> tuple[str, ...]:
+def _names_of(kind: Any) -> tuple[str, ...]:
     """Parameters of a class, as scikit-learn's class behind the mixin finds them."""
     return tuple(super(Travels, kind)._get_param_names())
 
