@@ -7,10 +7,10 @@ For penalties from strong to weak, a path has the minima over v (p,) of
 Few coordinates are not zero, and those that are going to be are mostly among those whose slope is
 near l1 already (the sequential strong rule [1]_). These are worked on, with a matrix of their own:
 
-- the solution on the signs of the model before, as far as signs stay what they are [2]_. Its
-  systems are those of a set that changes little (`solvers._bordered`);
-- where more signs change, sweeps of compiled coordinate descent, and the solution on the signs
-  that they find.
+- next to the model before, the solution on its signs, then on those that this one contradicts [2]_,
+  until none is left: two or three systems, of sets that change little (`solvers._bordered`);
+- where that does not end, sweeps of compiled coordinate descent, and the solution on the signs
+  that they find, towards which no coordinate is led through zero [3]_.
 
 Then slopes of all p coordinates say who has to join. A source (`solvers._path_sources`) has H, or
 makes slopes and parts of H of rows.
@@ -19,9 +19,12 @@ References
 ----------
 .. [1] R. Tibshirani, J. Bien, J. Friedman, T. Hastie, N. Simon, J. Taylor, R. J. Tibshirani,
    "Strong rules for discarding predictors in lasso-type problems", J. R. Stat. Soc. B 74 (2012).
-.. [2] H. Lee, A. Battle, R. Raina, A. Y. Ng, "Efficient sparse coding algorithms", NIPS (2006).
+.. [2] M. Hintermueller, K. Ito, K. Kunisch, "The primal-dual active set strategy as a semismooth
+   Newton method", SIAM J. Optim. 13 (2002).
+.. [3] H. Lee, A. Battle, R. Raina, A. Y. Ng, "Efficient sparse coding algorithms", NIPS (2006).
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -48,9 +51,12 @@ FEW_JOIN, LEAST_SHARE = 64, 0.85
 IDLE_BELOW, IDLE_SHARE = 0.92, 0.1
 # Room for coordinates that will join.
 ROOM = 32
-# Where sweeps leave no more of a violation, they go first. Else, next to the last penalty (down to
-# such a share of its l1), its signs do.
-SWEEPS_SOLVE, NEXT = 1e-2, 0.8
+# Where sweeps leave no more of a violation, they go first, and where the last penalty is further
+# away than such a share of its l1. Else signs are guessed for penalties with such steps from that
+# one to this, with so many systems in a row that have no fewer contradictions than one before.
+SWEEPS_SOLVE, FAR, NEXT, PATIENT = 1e-2, 0.3, 0.7, 3
+# A slope that exceeds l1 by such a share may do so by rounding.
+TIED = 1e-10
 # A system is worth its cost where so many signs are going to change, or such a share of them.
 FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
 # A slope along columns that depend on each other that is rounding.
@@ -283,12 +289,13 @@ class _Working:
         k = len(self.columns)
         H, scale = self._H[:k, :k], self.scale[self.columns] * self.largest
         slopes = self.slopes[self.columns]
+        is_next = self._last is not None and FAR * self._last <= l1 < self._last
+        if is_next and self._sweeps_leave > SWEEPS_SOLVE:
+            n_iter, slopes = self._guess(H, l1, l2, n_iter, slopes, self._last)
         # How many signs are going to change, for all that is known.
         unsettled = np.count_nonzero((self.v == 0) & (np.abs(slopes) > l1))
-        n_steps, barred = 0, np.zeros(k, dtype=bool)
+        n_steps, barred, may_guess = 0, np.zeros(k, dtype=bool), self._last == l1
         best, idle, is_solved = np.inf, 0, True
-        # The signs that there are may lead to where sweeps have less to do.
-        first = self._sweeps_leave > SWEEPS_SOLVE and l1 >= NEXT * (self._last or np.inf)
         swept_from = 0.0
         while n_iter < self.max_iter:
             found = self._here(self.v, slopes, l1, l2) / scale
@@ -298,13 +305,15 @@ class _Working:
                 break
             if swept_from > 0:
                 self._sweeps_leave, swept_from = worst / swept_from, 0.0
-            few = first or unsettled <= max(FEW_SIGNS, SHARE_OF_SIGNS * np.count_nonzero(self.v))
-            if few and n_steps < MOST_STEPS:
-                wants = np.where(first | barred | (found <= allowed), 0.0, np.sign(slopes))
+            few = unsettled <= max(FEW_SIGNS, SHARE_OF_SIGNS * np.count_nonzero(self.v))
+            if few and may_guess:
+                n_iter, slopes = self._guess(H, l1, l2, n_iter, slopes, l1)
+                may_guess = False
+            elif few and n_steps < MOST_STEPS:
+                wants = np.where(barred | (found <= allowed), 0.0, np.sign(slopes))
                 crossed, slopes, is_solved = self._step(H, slopes, wants, l1, l2)
                 # Who came to rest at zero stays there until there is a solution on the signs.
-                barred = (barred | crossed) & crossed.any() & (not first)
-                first = False
+                barred = (barred | crossed) & crossed.any()
                 n_iter, n_steps = n_iter + 1, n_steps + is_solved
             else:
                 most, signs = min(SWEEPS, self.max_iter - n_iter), np.sign(self.v)
@@ -312,8 +321,41 @@ class _Working:
                 self._v, count = self._swept(self._v, l1, l2, most)
                 unsettled = np.count_nonzero(np.sign(self.v) != signs)
                 n_iter, n_steps, barred = n_iter + count, 0, np.zeros(k, dtype=bool)
-                slopes = self._g[:k] - H @ self.v
+                slopes, may_guess = self._g[:k] - H @ self.v, True
         return n_iter
+
+    def _guess(self, H, l1, l2, n_iter, slopes, last):
+        """From penalty to penalty along guessed signs, as far as they lead.
+
+        Contradictions are exchanged: who has the wrong sign goes, whose slope is too large comes.
+        Next to the penalty before, that takes a few systems. A model is left for another only where
+        that is a solution; iterations so far, and slopes (k,), are returned.
+        """
+        g, stops = self._g[: len(slopes)], max(1, math.ceil(math.log(l1 / last) / math.log(NEXT)))
+        for l1_here in l1 * (last / l1) ** (np.arange(stops)[::-1] / stops):
+            signs = np.sign(self.v)
+            least, patience = len(slopes) + 1, PATIENT
+            while patience >= 0 and n_iter < self.max_iter:
+                mask = signs != 0
+                side = np.where(mask, g - l1_here * signs, 0.0)
+                v, dependent = self._systems.solve(H, l2, mask, side)
+                n_iter += 1
+                if dependent is not None:
+                    # Others can do what these do.
+                    signs[dependent], patience = 0.0, patience - 1
+                    continue
+                bend = g - H @ v
+                goes = mask & (v * signs <= 0)
+                comes = ~mask & (np.abs(bend) > (1 + TIED) * l1_here)
+                wrong = int(np.count_nonzero(goes | comes))
+                if wrong == 0:
+                    self.v[:], slopes = v, bend
+                    break
+                least, patience = (wrong, PATIENT) if wrong < least else (least, patience - 1)
+                signs = np.where(goes, 0.0, np.where(comes, np.sign(bend), signs))
+            else:
+                break
+        return n_iter, slopes
 
     def _step(self, H, slopes, wants, l1, l2):
         """Towards the solution on the signs of v, and on those that others want to have.

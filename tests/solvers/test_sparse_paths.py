@@ -111,6 +111,16 @@ def test_moments_of_few_features_are_made(rng, monkeypatch):
     assert len(factored) < 40
 
 
+def test_features_that_move_as_one_take_a_few_systems_a_model(rng):
+    """Of signs that follow from those of the model before; sweeps would take hundreds."""
+    X, y = centred(rng, 60, 300, mix=0.95)
+    l1, l2 = penalties(X, y, 1.0, count=30)
+    for source in sources(X, y):
+        path = follow(source, l1, l2, tol=1e-12, max_iter=10_000)
+        assert violations(X, y, path, l1, l2).max() < 1e-11
+        assert path.n_iter.mean() < 10
+
+
 def test_more_features_than_a_working_set_may_have(rng, monkeypatch):
     monkeypatch.setattr(_path_sources, "MOST_COLUMNS", 50)
     X, y = centred(rng, 100, 400)
