@@ -23,8 +23,8 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
 from gpuml._arrays.ops import constant
+from gpuml.solvers._secants import Secants
 
-MEMORY = 8
 # A step that overshoots is kept while the slope at its end is at most this share of the first one.
 OVERSHOOT = 0.5
 SURE_OVERSHOOT = 0.05
@@ -36,8 +36,7 @@ ENOUGH = 10.0
 # A last step that is not looked at follows one whose slope at the end is no more of the first one.
 FORESEEN = 0.5
 HOST_TABLES = (
-    *("step", "slope", "size", "stalled", "n_iter", "violation", "best", "waited"),
-    *("done", "foreseen"),
+    *("step", "slope", "stalled", "n_iter", "violation", "best", "waited", "done", "foreseen"),
 )
 EPS = float(np.finfo(np.float64).eps)
 
@@ -134,30 +133,20 @@ def minimise(
 
 
 class _Iteration:
-    """What changes from pass to pass: vectors on the device, what is decided about them here.
-
-    `basis` holds, of each problem, the preconditioned gradient, then changes s_i of W each with the
-    preconditioned change of the gradient; `images` the gradient, then its changes y_i. What is not
-    filled yet comes last, and is not read.
-    """
+    """What changes from pass to pass: vectors on the device, what is decided about them here."""
 
     def __init__(self, problem, W, tol):
         xp = self.xp = namespace(W)
         self.problem, self.W, self.tol = problem, W, tol
         self.grid, self.shape = W.shape[:2], W.shape
-        n = int(np.prod(W.shape[2:]))
-        zeros = {"dtype": xp.float64, "device": device_of(W)}
-        self.basis = xp.zeros((*self.grid, 2 * MEMORY + 1, n), **zeros)
-        self.images = xp.zeros((*self.grid, MEMORY + 1, n), **zeros)
         self.step = np.ones(self.grid)
         self.slope = np.zeros(self.grid)
         self.stalled = np.zeros(self.grid, dtype=bool)
         self.n_iter = np.zeros(self.grid, dtype=np.int32)
-        self.order: list[int] = []
         G = problem.gradient(W)
-        self.violation = self.best = to_host(_largest(G, xp))
+        self.secants = Secants(self._flat(G), xp)
+        self.violation = self.best = to_host(xp.max(xp.abs(G), axis=(-2, -1)))
         self.waited = np.zeros(self.grid, dtype=int)
-        self.images[:, :, 0, :] = self._flat(G)
         self.direction = W
         self.done = np.zeros(self.grid, dtype=bool)
         self.foreseen = np.zeros(self.grid, dtype=bool)
@@ -182,9 +171,8 @@ class _Iteration:
         it might never be kept.
         """
         self.problem = problem
-        G = self._deep(self.images[:, :, 0, :])
-        self.basis[:, :, 0, :] = self._flat(problem.precondition(G))
-        self.order = []
+        image = problem.precondition(self._deep(self.secants.gradient))
+        self.secants.restart(self._flat(image))
         self._aim()
 
     def advance(self, precision):
@@ -197,12 +185,17 @@ class _Iteration:
         trial = self.W + change
         G = self.problem.gradient(trial)
         image = self.problem.precondition(G)
-        slope, size, violation = to_host(
-            xp.stack([_dot(G, self.direction, xp), _dot(G, image, xp), _largest(G, xp)])
-        )
-        kept = going & self._goes_down(slope, size)
-        self._keep(kept, change, trial, G, image)
-        self.violation = np.where(kept, violation, self.violation)
+        G, image, change, direction = map(self._flat, (G, image, change, self.direction))
+        look = self.secants.look(G, image, change, direction, step)
+        slope = look.slope
+        kept = going & self._goes_down(slope, look.size)
+        if kept.all():
+            self.W = trial
+        else:
+            chosen = xp.asarray(kept, device=device_of(self.W))[..., None, None]
+            self.W = xp.where(chosen, trial, self.W)
+        self.secants.keep(kept, look)
+        self.violation = np.where(kept, look.largest, self.violation)
         whole = (step == 1) & (np.abs(slope) <= FORESEEN * np.abs(self.slope))
         self.foreseen = np.where(going, kept & whole, self.foreseen)
         shorter = self.step * _shortened(self.slope, slope)
@@ -223,56 +216,31 @@ class _Iteration:
         """Go on with some of the candidates only."""
         chosen = self.xp.asarray(index, device=device_of(self.W))
         self.problem = problem
-        for name in ("W", "basis", "images", "direction"):
+        for name in ("W", "direction"):
             setattr(self, name, self.xp.take(getattr(self, name), chosen, axis=0))
         for name in HOST_TABLES:
             setattr(self, name, getattr(self, name)[index])
+        self.secants.select(index, chosen)
         self.grid, self.shape = self.W.shape[:2], self.W.shape
 
     def _goes_down(self, slope, size):
         """Whether steps went down: by their slope at the end, or the size of the gradient there."""
         first = np.abs(self.slope)
         with np.errstate(invalid="ignore"):
-            smaller = (slope <= OVERSHOOT * first) & (size <= self.size)
+            smaller = (slope <= OVERSHOOT * first) & (size <= self.secants.size)
             return (slope <= SURE_OVERSHOOT * first) | smaller
-
-    def _keep(self, kept, change, trial, G, image):
-        """Move to the trial where it is kept, and remember what that changed."""
-        xp = self.xp
-        slot = self.order.pop(0) if len(self.order) == MEMORY else len(self.order)
-        self.order.append(slot)
-        G, image, change = self._flat(G), self._flat(image), self._flat(change)
-        old_G, old_image = self.images[:, :, 0, :], self.basis[:, :, 0, :]
-        changes = [change, image - old_image, G - old_G]
-        if kept.all():
-            self.W = trial
-        else:
-            chosen = xp.asarray(kept, device=device_of(self.W))[..., None]
-            nothing = xp.zeros_like(G)
-            changes = [xp.where(chosen, each, nothing) for each in changes]
-            G, image = xp.where(chosen, G, old_G), xp.where(chosen, image, old_image)
-            self.W = xp.where(chosen[..., None], trial, self.W)
-        self.basis[:, :, 1 + 2 * slot, :], self.basis[:, :, 2 + 2 * slot, :] = changes[:2]
-        self.images[:, :, 1 + slot, :] = changes[2]
-        self.basis[:, :, 0, :], self.images[:, :, 0, :] = image, G
 
     def _aim(self):
         """New directions, for problems that are going on and not shortening a step."""
         xp = self.xp
-        basis = self.basis[:, :, : 1 + 2 * len(self.order), :]
-        images = self.images[:, :, : 1 + len(self.order), :]
-        products = to_host(basis @ xp.matrix_transpose(images))
-        weights = _two_loops(products, self.order)
-        self.size = products[..., 0, 0]
+        weights, slope = self.secants.weights()
         fresh = (self.step >= 1) & self.going
-        slope = np.sum(weights * products[..., 0], axis=-1)
         self.slope = np.where(fresh, slope, self.slope)
         # A sum that is no number promises nothing: that gradients are finite is checked elsewhere.
         with np.errstate(invalid="ignore"):
             more = np.abs(self.slope) > 2 * ENOUGH * self.tol**2
         self.done |= fresh & (self.violation <= self.tol) & ~more
-        found = constant(weights, like=self.W, xp=xp)[..., None, :] @ basis
-        found = self._deep(found[:, :, 0, :])
+        found = self._deep(self.secants.aim(weights, fresh))
         if fresh.all():
             self.direction = found
             return
@@ -289,54 +257,12 @@ class _Iteration:
         return constant(values, like=self.W, xp=self.xp)[..., None, None]
 
 
-def _two_loops(products, order):
-    """Weights (C, S, 1 + 2 m) of the basis that make up the quasi-Newton direction.
-
-    `products` (C, S, 1 + 2 m, 1 + m) are those of basis and images; `order` names the m slots of
-    remembered changes from the oldest to the latest. Problems that took no step in some pass have
-    zeros there, which add nothing.
-    """
-    m = len(order)
-    gradient = products[..., 1::2, 0]
-    sy = products[..., 1::2, 1:]
-    yy = products[..., 2::2, 1:]
-    curved = np.einsum("...ii->...i", sy)
-    sizes = np.einsum("...ii->...i", yy)
-    good = (curved > EPS * sizes) & (sizes > 0)
-    inverse = np.where(good, 1.0 / np.where(good, curved, 1.0), 0.0)
-    first = np.zeros((*products.shape[:2], m))
-    for i in reversed(order):
-        left = gradient[..., i] - np.sum(first * sy[..., i, :], axis=-1)
-        first[..., i] = inverse[..., i] * left
-    scale = np.ones(products.shape[:2])
-    for i in order:
-        fitting = curved[..., i] / np.where(good[..., i], sizes[..., i], 1.0)
-        scale = np.where(good[..., i], fitting, scale)
-    second = np.zeros_like(first)
-    for i in order:
-        middle = products[..., 0, 1 + i] - np.sum(first * yy[..., :, i], axis=-1)
-        along = scale * middle + np.sum(second * sy[..., :, i], axis=-1)
-        second[..., i] = first[..., i] - inverse[..., i] * along
-    weights = np.empty(products.shape[:-1])
-    weights[..., 0] = -scale
-    weights[..., 1::2], weights[..., 2::2] = -second, scale[..., None] * first
-    return weights
-
-
 def _shortened(first, slope):
     """Where the secant of the slopes has its zero, kept away from both ends."""
     with np.errstate(invalid="ignore", divide="ignore"):
         total = slope - first
         share = np.where(total > 0, -first / np.where(total > 0, total, 1.0), 0.8)
         return np.clip(np.where(np.isfinite(slope), share, 0.1), 0.1, 0.8)
-
-
-def _dot(A, B, xp):
-    return xp.sum(A * B, axis=(-2, -1))
-
-
-def _largest(G, xp):
-    return xp.max(xp.abs(G), axis=(-2, -1))
 
 
 class _Found:
