@@ -7,15 +7,23 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from sklearn import linear_model as sk
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from gpuml._arrays import places
 from gpuml._arrays.moves import transfer_observers
 from gpuml.decomposition import PCA
-from gpuml.linear_model import ElasticNet, LinearRegression, Ridge, RidgeCV
+from gpuml.linear_model import (
+    ElasticNet,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    RidgeCV,
+)
 from gpuml.model_selection import GridSearchCV
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
-from gpuml.solvers import _few_rows, described
+from gpuml.solvers import _few_rows, described, few_rows
 
 # Operations of torch that make no array, or no other than a view of one.
 VIEWS = (
@@ -105,6 +113,21 @@ def test_rows_of_more_splits_take_no_more_operations(device):
     assert found[0] == found[1]
 
 
+def test_a_search_of_logistic_models_makes_few_operations_however_many_candidates(device):
+    X, y = problem(200)
+    X, y = device.asarray(X), device.asarray((y > 0).astype(int))
+    found = []
+    for n_candidates in (2, 12):
+        grid = {"C": np.logspace(-2, 1, n_candidates)}  # as many steps for both
+        with counted(device) as count:
+            GridSearchCV(LogisticRegression(), grid).fit(X, y)
+        found.append(count)
+    few, many = found
+    assert many["ops"] <= few["ops"] + 10
+    assert many["ops"] <= 550
+    assert many["looks"] <= 40
+
+
 def calls(function):
     """Calls of Python and of C in a call that was made once before."""
     function()
@@ -117,9 +140,10 @@ def calls(function):
     return count[True]
 
 
-@pytest.mark.parametrize("name", ["Ridge", "LinearRegression", "RidgeCV"])
+@pytest.mark.parametrize("name", ["Ridge", "LinearRegression", "RidgeCV", "LogisticRegression"])
 def test_a_fit_of_few_rows_makes_no_more_calls_than_that_of_scikit_learn(name):
-    X, y = problem()
+    X, y = problem(300)
+    y = y > 0 if name == "LogisticRegression" else y
     ours, theirs = globals()[name](), getattr(sk, name)()
     assert calls(lambda: ours.fit(X, y)) < calls(lambda: theirs.fit(X, y))
 
@@ -183,3 +207,45 @@ def test_left_out_rows_are_predicted_the_same_wherever_moments_are(library, weig
         found.append([to_numpy(a) for a in (model.cv_results_, model.coef_)])
     for ours, expected in zip(*found, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-8)
+
+
+LOSSES = {
+    "two classes": LogisticRegression(tol=1e-9),
+    "three classes": LogisticRegression(tol=1e-9),
+    "counts": PoissonRegressor(tol=1e-9, alpha=0.01),
+}
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("scaled", [False, True], ids=["bare", "scaled"])
+@pytest.mark.parametrize("intercept", [False, True], ids=["through 0", "intercept"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("wide", [False, True], ids=["tall", "wide"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_exact_steps_of_few_rows_lead_where_others_lead(
+    library, monkeypatch, name, wide, weighted, intercept, scaled
+):
+    X, y = problem(60, 45 if wide else 6)
+    X /= X.std()
+    y = (y - y.mean()) / y.std()
+    z = {"two classes": y > 0, "counts": np.floor(np.exp(y))}.get(name, np.digitize(y, [-0.5, 0.5]))
+    z = z.astype(float) if name == "counts" else z.astype(int)
+    before = StandardScaler() if scaled else "passthrough"
+    model = make_pipeline(before, clone(LOSSES[name]).set_params(fit_intercept=intercept))
+    step = model.steps[-1][0]
+    parameter = "alpha" if name == "counts" else "C"
+    weight = np.linspace(0.5, 2.0, len(z)) if weighted else None
+    found = []
+    for asarray, to_numpy, bounds in (
+        (library.asarray, library.to_numpy, dict(few_rows.MOST_PRODUCTS)),
+        (np.asarray, np.asarray, {"cpu": 0, "gpu": 0}),
+    ):
+        monkeypatch.setattr(few_rows, "MOST_PRODUCTS", bounds)
+        search = GridSearchCV(model, {f"{step}__{parameter}": [0.1, 1.0]}, cv=3)
+        params = {} if weight is None else {f"{step}__sample_weight": asarray(weight)}
+        search.fit(asarray(X), asarray(z), **params)
+        coef = to_numpy(search.best_estimator_[-1].coef_)
+        found.append((search.cv_results_["mean_test_score"], coef))
+    (scores, coef), (expected, others) = found
+    np.testing.assert_allclose(scores, expected, rtol=1e-7)
+    np.testing.assert_allclose(coef, others, rtol=1e-6, atol=1e-7)

@@ -159,6 +159,9 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     require_target(estimator, y)
     # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
     X = check_rows(estimator, X, reset=True, dtype=FLOATS)
+    if _are_plain_labels(y):
+        check_consistent_length(X, y)
+        return ClassData(X, encode(y), check_weight(sample_weight, X))
     if not (is_foreign(X) or is_foreign(y)):
         if np.isscalar(y) or getattr(y, "shape", None) == ():
             raise ValueError("y should be a 1d array, got an array of shape () instead.")
@@ -166,6 +169,17 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     y = _check_labels(y)
     check_consistent_length(X, y)
     return ClassData(X, encode(y), check_weight(sample_weight, X))
+
+
+def _are_plain_labels(y):
+    """Whether scikit-learn's validation finds nothing in labels: few integers, or bools.
+
+    To find that out takes it as long as a small fit takes.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.size == 0 or y.dtype.kind not in "iub":
+        return False
+    # It warns of more classes than half of the samples.
+    return y.dtype.kind == "b" or int(y.max()) - int(y.min()) < y.size // 2
 
 
 def _check_labels(y):

@@ -199,6 +199,11 @@ class Batch(Aligned):
         """Number of classes; 0 where the target is no label."""
         return 0 if self.classes is None else self.classes.shape[0]
 
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """The classes in CPU memory; None where the target is no label."""
+        return None if self.classes is None else to_host(self.classes)
+
     @property
     def is_divided(self) -> bool:
         """Whether others hold the rows."""
@@ -394,11 +399,11 @@ def split_weights(folds: Folds) -> Array | None:
     xp, n_rows = place.xp, batch.n_rows
     if folds.n_splits == 1 and _is_everything(folds.splits[0].train, n_rows):
         return None
-    labelled = [split for split in folds.splits if isinstance(split, LabelledSplit)]
-    if len(labelled) == folds.n_splits:
-        return xp.stack(
-            [xp.astype(move(s.labels.folds, place) != s.fold, xp.uint8) for s in labelled]
-        )
+    labels = shared_labels(folds.splits)
+    if labels is not None:
+        numbers = np.asarray([split.fold for split in folds.splits])  # type: ignore[union-attr]
+        of_rows = xp.astype(move(labels.folds, place), xp.int64)
+        return xp.astype(of_rows[None, :] != move(numbers, place)[:, None], xp.uint8)
     return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
 
 

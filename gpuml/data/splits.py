@@ -33,6 +33,16 @@ class FoldLabels:
     folds: Array
     counts: np.ndarray
 
+    @cached_property
+    def _order(self):
+        """All rows (n,), fold after fold."""
+        return namespace(self.folds).argsort(self.folds, stable=True)
+
+    def rows_of(self, fold: int) -> Array:
+        """The rows of a fold, in their order: of all folds from one sort, and no look at it."""
+        stop = int(self.counts[: fold + 1].sum())
+        return self._order[stop - int(self.counts[fold]) : stop]
+
     def splits(self) -> "list[LabelledSplit]":
         """Splits that hold out one fold each."""
         return [LabelledSplit(self, fold) for fold in range(len(self.counts))]
@@ -47,11 +57,12 @@ class LabelledSplit:
 
     @cached_property
     def train(self) -> Rows:
-        return self._rows(self.labels.folds != self.fold)
+        mask = self.labels.folds != self.fold
+        return namespace(mask).nonzero(mask)[0]
 
     @cached_property
     def test(self) -> Rows:
-        return self._rows(self.labels.folds == self.fold)
+        return self.labels.rows_of(self.fold)
 
     @property
     def n_train(self) -> int:
@@ -60,9 +71,6 @@ class LabelledSplit:
     @property
     def n_test(self) -> int:
         return int(self.labels.counts[self.fold])
-
-    def _rows(self, mask):
-        return namespace(mask).nonzero(mask)[0]
 
 
 AnySplit = Split | LabelledSplit

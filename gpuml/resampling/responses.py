@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._arrays import Array, move, namespace
 from gpuml.data import Batch, Folds, Rows, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer
 
@@ -108,9 +108,7 @@ def _gathered(responses, folds, split, part, weighted):
     ys, values, weights = zip(*shards, strict=True)
     xp = namespace(values[0])
     weight = None if weights[0] is None else xp.concat(weights)
-    return Answer(
-        xp.concat(ys), xp.concat(values, axis=1), weight, responses, _classes(folds.batch)
-    )
+    return Answer(xp.concat(ys), xp.concat(values, axis=1), weight, responses, folds.batch.labels)
 
 
 def _said(folds, *question):
@@ -134,11 +132,7 @@ def _answer(
     y = _at_work(batch, batch.y if numbers else batch.codes, rows)
     weight = batch.weight if weighted else None
     weight = None if weight is None else _at_work(batch, weight, rows)
-    return Answer(y, values, weight, models, _classes(batch))
-
-
-def _classes(batch: Batch) -> np.ndarray | None:
-    return None if batch.classes is None else to_host(batch.classes)
+    return Answer(y, values, weight, models, batch.labels)
 
 
 def _at_work(batch: Batch, values: Any, rows: Rows) -> Array:

@@ -198,7 +198,7 @@ class _Iteration:
         self.violation = np.where(kept, look.largest, self.violation)
         whole = (step == 1) & (np.abs(slope) <= FORESEEN * np.abs(self.slope))
         self.foreseen = np.where(going, kept & whole, self.foreseen)
-        shorter = self.step * _shortened(self.slope, slope)
+        shorter = self.step * shortened(self.slope, slope)
         # Where even a step of rounding size goes up, there is nothing left to gain.
         self.stalled |= going & ~kept & (shorter < precision**0.5)
         self.stalled |= going & self._is_noise(precision)
@@ -257,7 +257,7 @@ class _Iteration:
         return constant(values, like=self.W, xp=self.xp)[..., None, None]
 
 
-def _shortened(first, slope):
+def shortened(first, slope):
     """Where the secant of the slopes has its zero, kept away from both ends."""
     with np.errstate(invalid="ignore", divide="ignore"):
         total = slope - first

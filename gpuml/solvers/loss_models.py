@@ -15,6 +15,7 @@ from typing import Any
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.penalties import Penalty
+from gpuml.solvers import few_rows
 from gpuml.solvers._result import joined
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -156,10 +157,11 @@ def solve(
     size = max(1, options.memory // _bytes_per_candidate(start, options))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
-    data = replace(data, threads=own_threads(data.place))
     # Threads of BLAS would wait for each other in every one of many small products: ours each do
-    # products of their own.
-    with one_blas_thread() if data.place.kind == "numpy" else nullcontext():
+    # products of their own. Where rows are few, finding out takes longer than the products.
+    alone = data.place.kind != "numpy" or (not has_l1 and few_rows.are_few(data, start.shape))
+    data = data if alone else replace(data, threads=own_threads(data.place))
+    with nullcontext() if alone else one_blas_thread():
         for first in range(0, start.shape[0], size):
             some = slice(first, min(first + size, start.shape[0]))
             own = Penalty(*(a[some, ...] for a in (penalty.l1, penalty.l2, penalty.used)))
@@ -235,6 +237,9 @@ def _sample_size(data):
 
 
 def _solve(data, penalty, start, options):
+    if few_rows.are_few(data, start.shape):
+        bounds = options.tol, options.max_iter, _precision(data)
+        return few_rows.minimise(data, data.total_weights(), penalty, start, *bounds)
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
     sample = data.every(max(1, data.n_rows // few))
     inverse = sample.ask(diagonal_inverse, penalty)

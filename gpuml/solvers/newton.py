@@ -260,7 +260,7 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
         elif data.loss.coupled:
             total = total + _coupled(w, c, X, xp)
         else:
-            total = total + _grams(w * c[0, ...], X, xp)
+            total = total + grams(w * c[0, ...], X, xp)
     return xp.reshape(full_symmetric(total, xp), (*grid, k * q, k * q))
 
 
@@ -278,7 +278,7 @@ def _add_each(total, w, c, X, add, threads):
 
 
 def _add_gram(total, w, c, X):
-    """As `_grams`, for one model."""
+    """As `grams`, for one model."""
     add_gram(total, X * np.sqrt(w * c[0])[:, None])
 
 
@@ -300,7 +300,7 @@ def _blocks(data, n_models, order):
     return cut(slice(0, data.n_rows), size)
 
 
-def _grams(h, X, xp):
+def grams(h, X, xp):
     """``X' diag(h_m) X`` for each row m of h (M, b)."""
     (n_models, n_rows), q = h.shape, X.shape[1]
     step = max(1, GPU_COPY_BYTES // (8 * n_rows * q))
@@ -320,7 +320,7 @@ def _coupled(w, c, X, xp):
     for m in range(n_models):
         root = xp.sqrt(w[m, :])
         U = xp.reshape((root * c[:, m, :]).T[:, :, None] * X[:, None, :], (X.shape[0], k * q))
-        own = _grams(w[m, :] * c[:, m, :], X, xp)  # (k, q, q)
+        own = grams(w[m, :] * c[:, m, :], X, xp)  # (k, q, q)
         out.append(_block_diagonal(own, xp) - U.T @ U)
     return xp.stack(out)
 
@@ -342,7 +342,7 @@ def _inverted(H, penalty, k, q, data):
     scale = 1.0 / xp.sqrt(xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
     if data.loss.coupled:
-        H = H + _same_for_all(diagonal, k, q, xp)
+        H = H + same_for_all(diagonal, k, q, xp)
     H = (H + penalty[..., None] * eye) * scale[..., :, None] * scale[..., None, :]
     empty = xp.where(diagonal > 0, xp.zeros_like(diagonal), xp.ones_like(diagonal))
     H = H + (RIDGE + empty)[..., None] * eye
@@ -350,7 +350,7 @@ def _inverted(H, penalty, k, q, data):
     return _inverse_spd(H, xp, data.threads) * used[..., :, None] * used[..., None, :]
 
 
-def _same_for_all(diagonal, k, q, xp):
+def same_for_all(diagonal, k, q, xp):
     """Curvature (C, S, k q, k q) along directions that change all margins alike, and no others.
 
     The loss does not change along them, so that the Hessian is 0 there; steps have no part
