@@ -275,7 +275,7 @@ class AffineStep(Extension):
             *("affine_ready", "computes_on_gpu", "fit_batch", "fits_batches", "multi_affine"),
         )
     )
-    _prefixes = ("affine_", "multi_affine")
+    _prefixes: ClassVar[tuple[str, ...]] = ("affine_", "multi_affine")
 
     def affine_obstacle(self, X: Any) -> str | None:
         """Why moments are not enough for these parameters and this kind of data; None if they are.
@@ -298,3 +298,21 @@ class AffineStep(Extension):
     def fit_batch(self, batch: Batch) -> dict[str, Any]:
         """Fitted attributes, from a batch whose rows may be elsewhere; see `fits_batches`."""
         raise NotImplementedError(f"{type(self).__name__} defines no fit_batch.")
+
+
+class TableStep(AffineStep):
+    """An affine step that stands in front and says itself what is read of the rows.
+
+    Its maps are of the columns of the batch that `table_batch` makes, such as codes of categories.
+    """
+
+    _members = AffineStep._members | {"table_batch", "table_key"}
+    _prefixes: ClassVar[tuple[str, ...]] = (*AffineStep._prefixes, "table_")
+
+    def table_batch(self, batch: Batch, X: Any) -> Batch:
+        """Rows of X with the targets, weights and classes of a batch of other rows."""
+        raise NotImplementedError(f"{type(self).__name__} defines no table_batch.")
+
+    def table_key(self) -> Any:
+        """What is alike of steps that may share a batch."""
+        raise NotImplementedError(f"{type(self).__name__} defines no table_key.")

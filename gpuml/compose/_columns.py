@@ -1,5 +1,6 @@
 """Different transformers for different columns, on the device of the rows."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from sklearn import compose as sk
@@ -11,10 +12,22 @@ from gpuml._arrays.gathered import gathered
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_transform_one, _get_column_indices
+from gpuml.compose._in_pass import fit_columns
+from gpuml.compose._layout import (
+    is_coded,
+    lay_out,
+    layout_obstacle,
+    steps_of,
+    varying_params,
+)
+from gpuml.data import Batch
+from gpuml.extending import TableStep
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
+from gpuml.solvers.affine import FittedStep, Parts
+from gpuml.solvers.table_rows import table_batch
 
 
-class ColumnTransformer(Travels, sk.ColumnTransformer):
+class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
     """Transformers of some columns each, their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
@@ -88,7 +101,11 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
             DataFrame. A failed fit leaves the estimator as it was.
         """
         with unchanged_on_error(self):
-            return super().fit(X, y, **params)
+            self._only_fits = True
+            try:
+                return super().fit(X, y, **params)
+            finally:
+                del self._only_fits
 
     def fit_transform(self, X, y=None, **params):
         """Fit all transformers, and put their results for the same rows side by side.
@@ -131,6 +148,38 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
         X = gathered(X)
         return near(super().transform(X, **params), X)
 
+    # ------------------------------------------------------------ all candidates in one pass
+
+    @property
+    def affine_params(self) -> list[str]:  # type: ignore[override]
+        """Hyper-parameters of its steps that may differ within one call of `multi_affine`."""
+        return varying_params(self)
+
+    def affine_obstacle(self, X: Any) -> str | None:
+        """Why not all of its steps follow from sums over the rows of a table."""
+        return layout_obstacle(self, X)
+
+    def multi_affine(
+        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
+    ) -> list[FittedStep]:
+        """Fit every candidate to every part."""
+        return fit_columns(self, parts, candidates)
+
+    def table_batch(self, batch: Batch, X: Any) -> Batch:
+        """The columns that its steps read, as numbers with holes and as codes."""
+        return table_batch(batch, lay_out(self, X).read(X), X)
+
+    def table_key(self) -> Any:
+        """Which columns are read in which way."""
+        return tuple(
+            (
+                is_coded(steps_of(name, each)),
+                isinstance(each, str) and each == "drop",
+                repr(columns),
+            )
+            for name, each, columns in [*self.transformers, ("", self.remainder, "rest")]
+        )
+
     def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):
         if not is_foreign(X):
             return super()._call_func_on_transformers(X, y, func, column_as_labels, routed_params)
@@ -152,6 +201,8 @@ class ColumnTransformer(Travels, sk.ColumnTransformer):
         return results
 
     def _hstack(self, Xs, *, n_samples):
+        if getattr(self, "_only_fits", False) and not wants_frame(self):
+            return Xs[0]  # nobody wants the results of all side by side
         if not any(is_on_device(X) for X in Xs):
             return super()._hstack(Xs, n_samples=n_samples)
         if wants_frame(self):

@@ -194,6 +194,10 @@ class Batch(Aligned):
         """Dtype of the rows."""
         return self.X.dtype
 
+    def rows(self, taken: Array) -> Any:
+        """Rows that were taken from X, as models see them: X may hold their numbers instead."""
+        return taken
+
     @property
     def n_classes(self) -> int:
         """Number of classes; 0 where the target is no label."""

@@ -13,7 +13,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, move, namespace, to_host
 from gpuml._arrays.ops import constant
 from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
-from gpuml.designs import Dense, Design, Divided, Mapped, Sparse
+from gpuml.designs import Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
 from gpuml.losses import Loss
 from gpuml.penalties import Penalty
@@ -25,7 +25,7 @@ from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options, solve
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
-from gpuml.solvers.sparse_rows import SparseBatch, folds_without_rows
+from gpuml.solvers.numbered_rows import NumberedBatch, folds_without_rows
 
 # Squares of larger values, summed over many rows, may overflow.
 LARGEST_VALUE = 1e150
@@ -167,7 +167,7 @@ def fit_loss(
     UnfittableSplits
         If the training part of a split weighs nothing, or its targets allow no model.
     """
-    bare = folds_without_rows(folds) if isinstance(folds.batch, SparseBatch) else folds
+    bare = folds_without_rows(folds) if isinstance(folds.batch, NumberedBatch) else folds
     family = family_of(bare)
     data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
     total = data.total_weights()
@@ -240,8 +240,8 @@ def _loss_rows_of_shard(folds, family, maps, block_bytes):
 
 def _design(batch: Batch, block_bytes: int | None) -> Design:
     """What X is to the solver."""
-    if isinstance(batch, SparseBatch):
-        return Sparse(batch.all_rows(), block_bytes=block_bytes)
+    if isinstance(batch, NumberedBatch):
+        return batch.design(block_bytes)
     return Dense(batch.X, batch.work, block_bytes=block_bytes)
 
 

@@ -196,18 +196,13 @@ class Models(Stack):
         assert self.n_iter is not None
         return self.n_iter[candidate, split]
 
-    def _rows(self, X):
-        """Rows as they are, or by their numbers (m, 1) where they are sparse."""
-        batch = self.folds.batch
-        return batch.rows(X) if isinstance(batch, SparseBatch) else X
-
 
 class RegressionModels(Models, RegressionStack):
     """Models of numbers."""
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return self.responses.predict(self._rows(X), split, candidates)
+        return self.responses.predict(self.folds.batch.rows(X), split, candidates)
 
     def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
         """Weighted sums of the residuals of every model over its "train" or "test" rows.
@@ -241,7 +236,7 @@ class ClassModels(Models, ClassStack):
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        return self.responses.decision(self._rows(X), split, candidates)
+        return self.responses.decision(self.folds.batch.rows(X), split, candidates)
 
     def probability(self, decision: Array) -> Array | None:
         """Probabilities (C, m, k) of decision values; None where models know none."""

@@ -276,10 +276,10 @@ def _last_step_scores(estimator: Any, task: Task) -> bool:
     return given <= {(last, "score")}
 
 
-def kind_of(estimator: Any) -> type:
+def kind_of(estimator: Any) -> Any:
     """Of estimators of one kind, what one has looked at serves all."""
     # Classifiers and regressors look at y in different ways.
-    return type(getattr(estimator, "last", estimator))
+    return getattr(estimator, "batch_kind", None) or type(getattr(estimator, "last", estimator))
 
 
 def with_params(estimator: Any, params: Mapping[str, Any]) -> Any:

@@ -4,15 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import process_routing
 
 from gpuml._inputs.validation import check_rows_finite
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import _get_output_config, _routing_enabled, validate_parameter_constraints
-from gpuml.data import Batch, Folds
-from gpuml.extending import AffineStep, ClassStack, MultifitEstimator
+from gpuml._sklearn import (
+    _get_output_config,
+    _num_samples,
+    _routing_enabled,
+    validate_parameter_constraints,
+)
+from gpuml.data import Absent, Batch, Folds
+from gpuml.extending import AffineStep, ClassStack, MultifitEstimator, TableStep
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step
 from gpuml.pipeline._stacks import (
     Branch,
@@ -53,6 +59,14 @@ class AffinePipeline(MultifitEstimator):
         self.weighted = weighted
         *before, (self.last_name, self.last) = pipeline.steps
         self.before = [(n, t) for n, t in before if not _is_left_out(t)]
+        first = self.before[0][1] if self.before else None
+        self.table = first if isinstance(first, TableStep) else None
+
+    @property
+    def batch_kind(self) -> Any:
+        """Pipelines of one kind share a batch."""
+        kind = type(self.last)
+        return kind if self.table is None else (kind, self.table.table_key())
 
     @property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -64,7 +78,7 @@ class AffinePipeline(MultifitEstimator):
     @property
     def multifit_divided(self) -> bool:  # type: ignore[override]
         """Whether rows may stay divided: the steps read sums, and what about the model?"""
-        return self.last.multifit_divided
+        return self.table is None and self.last.multifit_divided
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why not all steps can be fitted from second moments of this kind of data."""
@@ -73,12 +87,18 @@ class AffinePipeline(MultifitEstimator):
             if hasattr(step, "_parameter_constraints"):
                 step._validate_params()
         why = not_described(X) or _unknown_extrema(steps)
+        if why is None and self.table is not None:
+            why = step_obstacle(self.table, X)
+            X, steps = Absent((X.shape[0], 1), np.dtype(np.float64)), steps[1:]
         of_steps = (step_obstacle(step, X) for step in steps)
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""
         last = clone(self.last)
+        if self.table is not None:
+            batch = last.multifit_batch(np.zeros((_num_samples(X), 1)), y, sample_weight)
+            return self.table.table_batch(batch, X)
         batch = last.multifit_batch(X, y, sample_weight)
         vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
         return batch
@@ -330,7 +350,9 @@ def _seen_after(step, seen):
     names = _output_names(step)
     if names is not None:
         return {"n_features_in_": len(names), "feature_names_in_": names}
-    width = getattr(step, "_n_features_out", seen["n_features_in_"])
+    width = getattr(step, "_n_features_out", seen.get("n_features_in_"))
+    if width is None:
+        width = max(columns.stop for columns in step.output_indices_.values())
     return {"n_features_in_": int(width)}
 
 

@@ -14,6 +14,7 @@ from gpuml.solvers.described import (
     Described,
     Training,
     all_rows,
+    rows_of_part,
     rows_of_parts,
     training_parts,
 )
@@ -92,6 +93,7 @@ def _parts(described, training):
         weighted=batch.weight is not None,
         stacked=lambda s: described.stacked(training.part(s)),
         extrema=lambda: described.extrema(training),
+        rows=lambda s: rows_of_part(described.folds, training, s),
     )
 
 

@@ -52,7 +52,8 @@ class Blocks:
         batch = self.batch
         xp = namespace(batch.X)
         parts = [None if a is None else take(a, rows, xp) for a in (batch.X, batch.y, batch.weight)]
-        return tuple(move(a, self.place) for a in parts)
+        X, y, weight = (move(a, self.place) for a in parts)
+        return batch.rows(X), y, weight
 
     def done(self, n_rows: int) -> None:
         if self.advance is not None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from gpuml._arrays import Array, move, namespace, place_of
-from gpuml.data import Batch, UnfittableSplits
+from gpuml.data import Batch, Rows, UnfittableSplits
 from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.factors import ROUNDING, Stacked, about_mean, above, norms_of
 from gpuml.solvers.moments import Moments, rounding
@@ -49,6 +49,10 @@ class Affine:
         )
 
 
+def _nobody_knows(s: int) -> Rows:
+    raise NotImplementedError("Which rows a part has is not known here.")
+
+
 @dataclass(frozen=True)
 class Parts:
     """What a step is fitted to: the training rows of S parts, as the steps before it left them.
@@ -71,6 +75,8 @@ class Parts:
     extrema : callable or None
         ``extrema()`` are the smallest and largest values of the features; the first call may read
         the rows. None after a step that mixes features.
+    rows : callable
+        ``rows(s)`` are the rows of part s by their numbers in the batch.
     """
 
     batch: Batch
@@ -79,6 +85,7 @@ class Parts:
     weighted: bool
     stacked: Callable[[int], Stacked]
     extrema: Callable[[], Extrema] | None = None
+    rows: Callable[[int], Rows] = _nobody_knows
 
     @property
     def n_features(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuml._arrays import HOST, Place, itemsize, place_of
 from gpuml._arrays.ops import all_finite
-from gpuml.data import Folds, count_rows, without_weights
+from gpuml.data import Folds, Rows, count_rows, without_weights
 from gpuml.solvers.affine import Affine, stacked_image, transformed
 from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
@@ -251,6 +251,13 @@ def rows_of_parts(folds: Folds, parts: Training) -> tuple[int, ...]:
     """Number of rows of each part."""
     sizes = np.asarray([count_rows(atom) for atom in folds.partitions[parts.index].atoms])
     return tuple(int(n) for n in parts.counts @ sizes)
+
+
+def rows_of_part(folds: Folds, parts: Training, s: int) -> Rows:
+    """The rows of one part."""
+    if parts.splits is None:
+        return slice(0, folds.batch.n_rows)
+    return folds.splits[parts.splits.start + s].train
 
 
 def unweighted(folds: Folds) -> Folds:

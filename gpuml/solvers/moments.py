@@ -32,18 +32,17 @@ from gpuml._arrays.ops import (
     zeros,
 )
 from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, every, take
-from gpuml.designs import Columns, Dense, Sparse
-from gpuml.designs.sparse import float64_matrix
+from gpuml.designs import Columns, Dense
 from gpuml.solvers import _few_rows
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
-from gpuml.solvers.sparse_rows import SparseBatch
+from gpuml.solvers.numbered_rows import NumberedBatch
 
 # So many rows, evenly spaced, give the shifts of all atoms, and at least so many that of each. A
 # shift need only be near the mean.
 SHIFT_ROWS = 4096
 FEWEST_SHIFT_ROWS = 64
-# Sparse rows that are taken from their matrix at once.
-SPARSE_ROWS = 2**16
+# Rows that are looked up by their numbers at once.
+NUMBERED_ROWS = 2**16
 # Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
 LEAST_SQUARE = 1e-290
 
@@ -133,7 +132,7 @@ def _sampled_sums(folds, atoms):
     for atom in atoms:
         step = max(1, count_rows(atom) // size)
         some = every(atom, step)
-        X, y = (take(a, some, xp) for a in (batch.X, batch.y))
+        X, y = batch.rows(take(batch.X, some, xp)), take(batch.y, some, xp)
         w = None if batch.weight is None else take(batch.weight, some, xp)
         with quiet():
             if w is None:
@@ -178,8 +177,8 @@ def atom_moments(
     Moments
         With gram of shape (A, q, q).
     """
-    if isinstance(batch, SparseBatch):
-        return _sparse_moments(batch, atoms, advance)
+    if isinstance(batch, NumberedBatch):
+        return _numbered_moments(batch, atoms, advance)
     shifts = atom_shifts(batch, atoms)
     # How far others are with their shards is not known here.
     advance = None if batch.is_divided else advance
@@ -221,22 +220,25 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single):
     return full_symmetric(batch.work.xp.stack(grams), batch.work.xp)
 
 
-def _sparse_moments(batch, atoms, advance):
+def _numbered_moments(batch, atoms, advance):
     xp, p = batch.work.xp, batch.n_features
-    grams = []
+    shifts, grams = batch.shifts(atoms), []
     q = p + batch.y.shape[1] + 1
-    for atom in atoms:
+    for a, atom in enumerate(atoms):
+        shift = shifts if shifts.ndim == 1 else shifts[a, :]
         total = zeros((q, q), like=batch.y, xp=xp)
-        for rows in cut(atom, SPARSE_ROWS):
-            y = xp.astype(take(batch.y, rows, xp), xp.float64, copy=False)
-            rest = xp.concat([y, xp.ones_like(y[:, :1])], axis=1)
+        for rows in cut(atom, NUMBERED_ROWS):
+            y = xp.astype(take(batch.y, rows, xp), xp.float64, copy=False) - shift[p:]
+            rest = xp.concat(
+                [y, xp.ones((y.shape[0], 1), dtype=y.dtype, device=device_of(y))], axis=1
+            )
             weight = rest[:, -1] if batch.weight is None else take(batch.weight, rows, xp)
-            X = Sparse(float64_matrix(batch.rows(take(batch.X, rows, xp))))
+            X = batch.about(take(batch.X, rows, xp), shift[:p])
             total = total + Columns((X, Dense(rest, batch.work))).gram(weight[None, :])[0, ...]
             if advance is not None:
                 advance(count_rows(rows))
         grams.append(total)
-    return Moments(xp.stack(grams), zeros((q - 1,), like=batch.y, xp=xp), p)
+    return Moments(xp.stack(grams), shifts, p)
 
 
 def cancelled(moments: Moments, normal: Normal, alphas: np.ndarray) -> Array:

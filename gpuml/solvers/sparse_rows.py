@@ -1,10 +1,11 @@
 """Batches of sparse rows."""
 
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 from gpuml._arrays import Array, compute_place, device_of, fits, move, place_of
-from gpuml.data import Batch, Folds
+from gpuml.data import Rows, namespace
+from gpuml.designs import Sparse
 from gpuml.designs._sparse_ops import (
     matrix_nbytes,
     moved,
@@ -12,16 +13,16 @@ from gpuml.designs._sparse_ops import (
     used_columns,
     without_duplicates,
 )
+from gpuml.designs.sparse import float64_matrix
+from gpuml.solvers.numbered_rows import NumberedBatch
 
 # A matrix on its way to a GPU, without its empty columns, and transposed.
 COPIES_ON_DEVICE = 3
 
 
 @dataclass(frozen=True)
-class SparseBatch(Batch):
+class SparseBatch(NumberedBatch):
     """Rows of a sparse matrix.
-
-    X (n, 1) holds their numbers: who takes rows of a batch takes these, and `rows` looks them up.
 
     Attributes
     ----------
@@ -55,13 +56,19 @@ class SparseBatch(Batch):
         """Rows by their numbers (m, 1), as a matrix."""
         return take_rows(self.matrix, numbers[:, 0])
 
-    def without_rows(self) -> Batch:
-        """Targets, weights and all that has the dtype of the rows, with X of shape (n, 0)."""
-        xp, data = self.work.xp, self.matrix.data
-        X = xp.empty((self.n_rows, 0), dtype=data.dtype, device=device_of(data))
-        return Batch(
-            X, self.y, self.weight, self.work, self.home, self.y_is_flat, self.codes, self.classes
-        )
+    def design(self, block_bytes: int | None = None) -> Sparse:
+        """The rows as solvers see them."""
+        return Sparse(self.all_rows(), block_bytes=block_bytes)
+
+    def about(self, numbers: Array, shift: Array) -> Sparse:
+        """Some rows, in float64; a shift would make them dense, and is none."""
+        return Sparse(float64_matrix(self.rows(numbers)))
+
+    def shifts(self, atoms: tuple[Rows, ...]) -> Array:
+        """None: zeros (q - 1,)."""
+        xp = namespace(self.y)
+        n_columns = self.n_features + self.y.shape[1]
+        return xp.zeros((n_columns,), dtype=xp.float64, device=device_of(self.y))
 
 
 def sparse_batch(X: Any, y: Array, weight: Array | None, setting: str) -> SparseBatch:
@@ -94,8 +101,3 @@ def sparse_batch(X: Any, y: Array, weight: Array | None, setting: str) -> Sparse
         columns=columns,
         n_columns=X.shape[1],
     )
-
-
-def folds_without_rows(folds: Folds) -> Folds:
-    """The same splits of a batch `without_rows`."""
-    return replace(folds, batch=cast(SparseBatch, folds.batch).without_rows())

@@ -1,0 +1,117 @@
+"""Columns of a table as numbers, or as codes of their sorted levels."""
+
+from typing import Any
+
+import numpy as np
+
+
+def numbers_of(column: Any) -> np.ndarray:
+    """A column (n,) as float64, nan where a value is missing.
+
+    Raises
+    ------
+    ValueError
+        If it holds something else than numbers, or infinity.
+    """
+    values = column if isinstance(column, np.ndarray) else _series_numbers(column)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"a column of dtype {values.dtype} holds no numbers")
+    values = values.astype(np.float64, copy=False)
+    if np.isinf(values).any():
+        raise ValueError("a column holds infinity")
+    return values
+
+
+def _series_numbers(column):
+    kind = getattr(column.dtype, "kind", "O")
+    if kind not in "biuf":
+        raise ValueError(f"a column of dtype {column.dtype} holds no numbers")
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Codes (n,) of a column and its levels, in the order of scikit-learn's encoders.
+
+    They are sorted; None and nan, where there are any, come last.
+
+    Raises
+    ------
+    ValueError
+        If values of several kinds have no order.
+    """
+    values = column if isinstance(column, np.ndarray) else None
+    if values is None and isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
+        values = column.to_numpy()
+    if values is not None and values.dtype.kind in "biufU":
+        levels, codes = np.unique(values, return_inverse=True)
+        return codes.ravel(), levels
+    if values is None:
+        return _series_levels(column)
+    return _object_levels(values)
+
+
+def _series_levels(column):
+    codes, found = column.factorize()
+    found = np.asarray(found, dtype=object)
+    order = _order(found)
+    number = np.empty(len(found) + 1, dtype=np.int64)
+    number[order] = np.arange(len(found))
+    levels = found[order]
+    missing = np.flatnonzero(codes < 0)
+    if len(missing) == 0:
+        return number[codes], _tight(levels)
+    codes = number[codes]
+    codes[missing], more = _of_missing(column.iloc[missing].to_numpy(dtype=object), len(found))
+    return codes, np.concatenate([levels, more])
+
+
+def _object_levels(values):
+    """The same of an array of objects."""
+    is_missing = np.asarray([v is None or v != v for v in values], dtype=bool)
+    known = sorted_set(values[~is_missing])
+    table = {value: number for number, value in enumerate(known)}
+    codes = np.empty(len(values), dtype=np.int64)
+    codes[~is_missing] = [table[value] for value in values[~is_missing]]
+    codes[is_missing], more = _of_missing(values[is_missing], len(known))
+    return codes, np.concatenate([np.asarray(known, dtype=object), more])
+
+
+def _of_missing(values, first):
+    """Codes of missing values, from `first` on, and their levels: None, then nan."""
+    strange = [v for v in values if v is not None and not isinstance(v, float)]
+    if strange:
+        raise ValueError(f"a column holds {strange[0]!r}")
+    is_none = np.asarray([value is None for value in values], dtype=bool)
+    kinds = [*([None] if is_none.any() else []), *([] if is_none.all() else [np.nan])]
+    levels = np.asarray(kinds, dtype=object)
+    return np.where(is_none, first, first + len(levels) - 1), levels
+
+
+def sorted_set(values: Any) -> list:
+    """Distinct values in order; ValueError where they have none."""
+    found = set(values)
+    try:
+        return sorted(found)
+    except TypeError as error:
+        raise ValueError(f"a column has levels without an order: {error}") from error
+
+
+def _order(values):
+    try:
+        return np.asarray(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
+    except TypeError as error:
+        raise ValueError(f"a column has levels without an order: {error}") from error
+
+
+def _tight(values):
+    """Numbers and bools as such, so that they compare as they did in the column."""
+    if len(values) and all(isinstance(value, bool | int | float) for value in values):
+        return np.asarray(values.tolist())
+    return values
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a level stands for what is missing."""
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))

@@ -1,0 +1,142 @@
+"""What imputers and encoders make of the levels of a column, for each training part.
+
+A column of codes is a vector of length L with a 1 for its level. To fill what is missing, to give
+each level a column of its own, or to count rare ones together are matrices (L, k) that follow from
+how often each level occurs in the training part.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml.compose._coding import is_nan, sorted_set
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Levels of a column as the steps so far left them.
+
+    Attributes
+    ----------
+    values : array (L,)
+        In the order of scikit-learn's encoders.
+    counts : int array (S, L)
+        Rows of each training part that have each.
+    maps : list of S arrays (L0, L)
+        From the levels of the table to these.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+    maps: list[np.ndarray]
+
+
+def levels_of_table(values: np.ndarray, counts: np.ndarray) -> Levels:
+    """Levels as they are in the table."""
+    return Levels(values, counts, [np.eye(len(values))] * len(counts))
+
+
+def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
+    """Levels without what is missing; `reasons` get the parts that have nothing to fill it with."""
+    missing = np.asarray([is_nan(value) for value in levels.values], dtype=bool)
+    if not missing.any():
+        return levels
+    known = levels.values[~missing]
+    if imputer.strategy == "constant":
+        fill = imputer.fill_value
+        if fill is None:
+            fill = 0 if known.dtype.kind in "biuf" else "missing_value"
+        values = np.asarray(sorted_set([*known.tolist(), fill]), dtype=levels.values.dtype)
+        targets = [values.tolist().index(fill)] * len(levels.counts)
+    else:
+        values = known
+        for s in np.flatnonzero(levels.counts[:, ~missing].sum(axis=1) == 0):
+            reasons[int(s)] = "a column has no values to fill holes with"
+        # Of several most frequent values the smallest.
+        targets = levels.counts[:, ~missing].argmax(axis=1).tolist()
+    place = {value: number for number, value in enumerate(values.tolist())}
+    steps = []
+    for target in targets:
+        step = np.zeros((len(levels.values), len(values)))
+        for number, value in enumerate(levels.values.tolist()):
+            step[number, target if missing[number] else place[value]] = 1.0
+        steps.append(step)
+    counts = np.stack([n @ step for n, step in zip(levels.counts, steps, strict=True)])
+    maps = [before @ step for before, step in zip(levels.maps, steps, strict=True)]
+    return Levels(values, counts, maps)
+
+
+def one_hot(
+    encoder: Any, levels: Levels, n_rows: Sequence[int], reasons: dict[int, str]
+) -> list[np.ndarray]:
+    """Matrices (L0, k_s) to the columns that an encoder makes of each training part."""
+    found = []
+    for s, counts in enumerate(levels.counts):
+        seen = np.flatnonzero(counts > 0)
+        if len(seen) < len(counts) and not _takes_unknown(encoder):
+            reasons[s] = "a training part lacks levels, which the encoder does not take later"
+        step = np.zeros((len(counts), 0))
+        if len(seen):
+            step = _columns(encoder, counts[seen], n_rows[s], seen, len(counts))
+        found.append(levels.maps[s] @ step)
+    return found
+
+
+def _takes_unknown(encoder):
+    """Whether rows held out may have levels that the training part lacks, without a word."""
+    return encoder.handle_unknown in ("ignore", "infrequent_if_exist") and encoder.drop is None
+
+
+def _columns(encoder, counts, n_rows, seen, n_levels):
+    """The matrix (L, k) of one training part, whose levels `seen` have these counts."""
+    rare = _rare(encoder, counts, n_rows)
+    # Columns stand for common levels in their order, then for all rare ones.
+    column = np.cumsum(~rare) - 1
+    n_common = int((~rare).sum())
+    column[rare] = n_common
+    n_columns = n_common + bool(rare.any())
+    step = np.zeros((n_levels, n_columns))
+    step[seen, column] = 1.0
+    if encoder.handle_unknown == "infrequent_if_exist" and rare.any():
+        unseen = np.setdiff1d(np.arange(n_levels), seen)
+        step[unseen, n_common] = 1.0
+    first = encoder.drop == "first" or (encoder.drop == "if_binary" and n_columns == 2)
+    return step[:, 1:] if first else step
+
+
+def _rare(encoder, counts, n_rows):
+    """Which levels (L,) share a column, as scikit-learn chooses them."""
+    least, most = encoder.min_frequency, encoder.max_categories
+    rare = np.zeros(len(counts), dtype=bool)
+    if least is not None:
+        whole = isinstance(least, int | np.integer)
+        rare = counts < (least if whole else n_rows * least)
+    if most is not None and most < len(counts) - rare.sum() + bool(rare.any()):
+        if most == 1:
+            rare = np.ones(len(counts), dtype=bool)
+        else:
+            rare[np.argsort(counts, kind="stable")[: 1 - most]] = True
+    return rare
+
+
+def ordinal(encoder: Any, levels: Levels, reasons: dict[int, str]) -> list[np.ndarray]:
+    """Matrices (L0, 1) to the numbers that an encoder gives the levels of each training part."""
+    unknown = encoder.handle_unknown == "use_encoded_value"
+    found = []
+    for s, counts in enumerate(levels.counts):
+        seen = counts > 0
+        number = np.cumsum(seen) - 1.0
+        missing = np.asarray([is_nan(value) for value in levels.values], dtype=bool)
+        if not seen.all():
+            if not unknown or is_nan(encoder.unknown_value):
+                reasons[s] = "a training part lacks levels, which the encoder does not take later"
+            else:
+                number[~seen] = encoder.unknown_value
+        if (missing & seen).any():
+            if is_nan(encoder.encoded_missing_value):
+                reasons[s] = "an encoder leaves values missing"
+            number[missing & seen] = encoder.encoded_missing_value
+        found.append(levels.maps[s] @ number[:, None])
+    return found

@@ -1,0 +1,44 @@
+"""Batches whose rows are no array: X holds their numbers, and whoever needs rows looks them up."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from gpuml._arrays import Array
+from gpuml.data import Batch, Folds, Rows
+from gpuml.designs import Design
+
+
+@dataclass(frozen=True)
+class NumberedBatch(Batch):
+    """Rows by their numbers X (n, 1): who takes rows of a batch takes these."""
+
+    @abstractmethod
+    def rows(self, taken: Array) -> Any:
+        """Rows by their numbers (m, 1)."""
+
+    @abstractmethod
+    def design(self, block_bytes: int | None = None) -> Design:
+        """The rows as solvers see them."""
+
+    @abstractmethod
+    def about(self, numbers: Array, shift: Array) -> Design:
+        """Some rows less a shift (p,), in float64."""
+
+    @abstractmethod
+    def shifts(self, atoms: tuple[Rows, ...]) -> Array:
+        """What moments of [X, y] of each atom are about, (A, q - 1) or (q - 1,)."""
+
+    def without_rows(self) -> Batch:
+        """Targets, weights and all that has the dtype of the rows, with X of shape (n, 0)."""
+        xp = self.work.xp
+        dtype = getattr(xp, str(self.dtype).rpartition(".")[2])
+        X = xp.empty((self.n_rows, 0), dtype=dtype, device=self.work.device)
+        return Batch(
+            X, self.y, self.weight, self.work, self.home, self.y_is_flat, self.codes, self.classes
+        )
+
+
+def folds_without_rows(folds: Folds) -> Folds:
+    """The same splits of a batch `without_rows`."""
+    return replace(folds, batch=cast(NumberedBatch, folds.batch).without_rows())

@@ -1,0 +1,190 @@
+"""Batches of tables: numbers with holes, and categories of which only the codes are held.
+
+What imputers, scalers and encoders make of a table is a linear map of columns that no split
+changes: the numbers with something in their holes, a 1 where a hole is, and a 1 for each level of a
+category. Those of categories are never made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import HOST, Array, move
+from gpuml.data import Batch, Rows, take
+from gpuml.designs import Coded, Columns, Dense, Design
+from gpuml.solvers.moments import atom_shifts
+from gpuml.solvers.numbered_rows import NumberedBatch
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a table, as linear models in front of which steps stand read them.
+
+    Attributes
+    ----------
+    numbers : float64 array (n, d)
+        Without holes: a typical value of its column stands in each.
+    holes : bool array (n, h)
+        Where the holes are, of the columns that have some.
+    with_holes : int array (h,)
+        Numbers of these columns.
+    typical : float64 array (d,)
+        What stands in holes.
+    codes : tuple of int arrays (n,)
+        Numbers of levels, a column each.
+    levels : tuple of arrays
+        The levels, sorted, of each of these columns.
+    """
+
+    numbers: np.ndarray
+    holes: np.ndarray
+    with_holes: np.ndarray
+    typical: np.ndarray
+    codes: tuple[np.ndarray, ...]
+    levels: tuple[np.ndarray, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return self.numbers.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Of the design."""
+        return self.of_levels[-1].stop if self.levels else self._n_wide
+
+    @property
+    def _n_wide(self):
+        return self.numbers.shape[1] + self.holes.shape[1]
+
+    @property
+    def of_levels(self) -> list[slice]:
+        """Columns of the design that are the levels of each column with codes."""
+        ends = accumulate((len(levels) for levels in self.levels), initial=self._n_wide)
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    def hole_of(self, column: int) -> int | None:
+        """The column of the design that says where a column of numbers has holes."""
+        found = np.flatnonzero(self.with_holes == column)
+        return self.numbers.shape[1] + int(found[0]) if len(found) else None
+
+    def known(self, column: int, rows: Rows) -> np.ndarray:
+        """Numbers of some rows of a column, but for the holes."""
+        values = take(self.numbers[:, column], rows, np)
+        hole = self.hole_of(column)
+        if hole is None:
+            return values
+        return values[~take(self.holes[:, hole - self.numbers.shape[1]], rows, np)]
+
+    def some(self, rows: Any) -> "Table":
+        """Some of the rows."""
+        codes = tuple(codes[rows] for codes in self.codes)
+        return replace(self, numbers=self.numbers[rows], holes=self.holes[rows], codes=codes)
+
+    def design(self, shift: np.ndarray | None = None, block_bytes: int | None = None) -> Design:
+        """The columns side by side, those of numbers less a shift (p,)."""
+        numbers = self.numbers if shift is None else self.numbers - shift[: self.numbers.shape[1]]
+        wide = [a for a in (numbers, self.holes) if a.shape[1]]
+        parts: list[Design] = []
+        if wide:
+            parts.append(Dense(np.concatenate(wide, axis=1) if len(wide) > 1 else numbers, HOST))
+        for codes, levels in zip(self.codes, self.levels, strict=True):
+            parts.append(Coded(codes, len(levels), np.float64))
+        return Columns(tuple(parts), block_bytes=block_bytes)
+
+
+@dataclass(frozen=True)
+class TableBatch(NumberedBatch):
+    """Rows of a table, in CPU memory.
+
+    Attributes
+    ----------
+    table : Table
+        Of all rows; X numbers those of the batch.
+    source : array or DataFrame
+        What the user gave.
+    """
+
+    table: Any = None
+    source: Any = None
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the design."""
+        return self.table.n_columns
+
+    @property
+    def dtype(self) -> Any:
+        """Of the design."""
+        return np.dtype(np.float64)
+
+    def rows(self, taken: Array) -> np.ndarray:
+        """Rows of the design by their numbers (m, 1)."""
+        numbers = taken[:, 0]
+        if len(numbers) == 0:
+            return np.zeros((0, self.n_features))
+        return self.table.some(numbers).design().block(slice(0, len(numbers))).dense()
+
+    def design(self, block_bytes: int | None = None) -> Design:
+        """The rows as solvers see them."""
+        whole = self.n_rows == self.table.n_rows
+        table = self.table if whole else self.table.some(self.X[:, 0])
+        return table.design(block_bytes=block_bytes)
+
+    def about(self, numbers: Array, shift: Array) -> Design:
+        """Some rows less a shift (p,), which is 0 but for numbers."""
+        return self.table.some(numbers[:, 0]).design(shift)
+
+    def shifts(self, atoms: tuple[Rows, ...]) -> Array:
+        """Near the means of numbers and targets of each atom, 0 for all else, (A, q - 1)."""
+        shifts = atom_shifts(self, atoms)
+        shifts[:, self.table.numbers.shape[1] : self.n_features] = 0.0
+        return shifts
+
+
+def table_batch(batch: Batch, table: Table, source: Any) -> TableBatch:
+    """The targets and weights of a batch, and rows of a table."""
+    return TableBatch(
+        X=np.arange(table.n_rows)[:, None],
+        y=move(batch.y, HOST),
+        weight=move(batch.weight, HOST),
+        codes=move(batch.codes, HOST),
+        work=HOST,
+        home=HOST,
+        y_is_flat=batch.y_is_flat,
+        classes=batch.classes,
+        table=table,
+        source=source,
+    )
+
+
+def make_table(
+    numbers: Sequence[np.ndarray], coded: Sequence[tuple[np.ndarray, np.ndarray]], n_rows: int
+) -> Table:
+    """A table of columns of numbers (n,), nan where a hole is, and of (codes (n,), levels)."""
+    values = np.empty((n_rows, len(numbers)), order="F")
+    for number, given in enumerate(numbers):
+        values[:, number] = given
+    holes = np.isnan(values)
+    some = np.flatnonzero(holes.any(axis=0))
+    typical = np.zeros(len(numbers))
+    for column in some:
+        known = values[~holes[:, column], column]
+        # Robust, so that no wild value takes digits from all others.
+        typical[column] = np.median(known) if len(known) else 0.0
+        values[holes[:, column], column] = typical[column]
+    return Table(
+        numbers=np.ascontiguousarray(values),
+        holes=np.ascontiguousarray(holes[:, some]),
+        with_holes=some,
+        typical=typical,
+        codes=tuple(_narrow(codes, len(levels)) for codes, levels in coded),
+        levels=tuple(levels for _, levels in coded),
+    )
+
+
+def _narrow(codes, n_levels):
+    dtype = next(d for d in (np.uint8, np.uint16, np.uint32) if n_levels < np.iinfo(d).max)
+    return codes.astype(dtype)
