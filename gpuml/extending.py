@@ -306,12 +306,16 @@ class TableStep(AffineStep):
     Its maps are of the columns of the batch that `table_batch` makes, such as codes of categories.
     """
 
-    _members = AffineStep._members | {"table_batch", "table_key"}
+    _members = AffineStep._members | {"table_batch", "table_key", "table_sparse"}
     _prefixes: ClassVar[tuple[str, ...]] = (*AffineStep._prefixes, "table_")
 
     def table_batch(self, batch: Batch, X: Any) -> Batch:
         """Rows of X with the targets, weights and classes of a batch of other rows."""
         raise NotImplementedError(f"{type(self).__name__} defines no table_batch.")
+
+    def table_sparse(self) -> str | None:
+        """What makes its output sparse, in words that name what to change; None where none does."""
+        return None
 
     def table_key(self) -> Any:
         """What is alike of steps that may share a batch."""

@@ -98,7 +98,7 @@ RULES = {
         *("gpuml.extending", "gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
     ),
-    "gpuml.compose": (*MODELS, "gpuml.linear_model", "gpuml.pipeline"),
+    "gpuml.compose": (*MODELS, "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
     "gpuml.preprocessing": MODELS,
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),

@@ -17,6 +17,7 @@ from gpuml.compose._layout import (
     is_coded,
     lay_out,
     layout_obstacle,
+    sparse_encoder,
     steps_of,
     varying_params,
 )
@@ -168,6 +169,10 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
     def table_batch(self, batch: Batch, X: Any) -> Batch:
         """The columns that its steps read, as numbers with holes and as codes."""
         return table_batch(batch, lay_out(self, X).read(X), X)
+
+    def table_sparse(self) -> str | None:
+        """The encoder that makes its output sparse, unless `sparse_threshold` is 0."""
+        return sparse_encoder(self) if self.sparse_threshold > 0 else None
 
     def table_key(self) -> Any:
         """Which columns are read in which way."""

@@ -204,5 +204,14 @@ def _step_obstacle(step, steps):
     return step_words(step) or (f"{name} needs extrema" if step.affine_needs_extrema else None)
 
 
+def sparse_encoder(transformer: Any) -> str | None:
+    """The entry whose output is sparse; None where there is none."""
+    for name, each, _ in transformer.transformers:
+        for _, step in steps_of(name, each):
+            if getattr(step, "sparse_output", False):
+                return f"sparse_output=True in its entry {name!r}"
+    return None
+
+
 def _flags(step, role):
     return step.add_indicator and role == "levels"

@@ -88,10 +88,20 @@ class AffinePipeline(MultifitEstimator):
                 step._validate_params()
         why = not_described(X) or _unknown_extrema(steps)
         if why is None and self.table is not None:
-            why = step_obstacle(self.table, X)
+            why = step_obstacle(self.table, X) or self._around_table(steps[1:])
             X, steps = Absent((X.shape[0], 1), np.dtype(np.float64)), steps[1:]
         of_steps = (step_obstacle(step, X) for step in steps)
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
+
+    def _around_table(self, behind):
+        """Why what stands around a `TableStep` keeps it out of the pass."""
+        name = type(self.table).__name__
+        if self.before[0][0] in self.weighted:
+            return f"sample weights are routed to steps of {name}"
+        sparse = self.table.table_sparse() if behind and self.table else None
+        if sparse is None:
+            return None
+        return f"{type(behind[0]).__name__} behind {name} with {sparse}; set sparse_threshold=0"
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import compose as sk_compose
+from sklearn import config_context
 from sklearn import impute as sk_impute
 from sklearn import linear_model as sk_linear
 from sklearn import preprocessing as sk_preprocessing
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 from sklearn.pipeline import Pipeline
@@ -279,3 +281,48 @@ def test_no_encoded_copy_is_made():
     held = [batch.table.numbers, batch.table.holes, *batch.table.codes]
     assert sum(a.nbytes for a in held) == n * (8 + 2 + 1)
     assert batch.n_features == 321
+
+
+def test_steps_behind_sparse_columns_do_not_join():
+    """scikit-learn's StandardScaler refuses to centre what `sparse_threshold` leaves sparse."""
+    X, y = table()
+    entries = [("levels", OneHot(handle_unknown="ignore"), CATEGORIES)]
+    for options, joins in (({}, False), ({"sparse_threshold": 0}, True)):
+        columns = ColumnTransformer(entries, **options)
+        steps = [("columns", columns), ("scale", StandardScaler()), ("model", Ridge())]
+        outlook = str(GridSearchCV(Pipeline(steps), ALPHAS).explain(X, y))
+        assert ("all candidates together" in outlook) == joins
+        assert ("set sparse_threshold=0" in outlook) != joins
+
+
+def test_sparse_columns_before_a_model():
+    X, y = table()
+    entries = [
+        ("x", StandardScaler(), ["x"]),
+        ("levels", OneHot(handle_unknown="ignore"), CATEGORIES),
+    ]
+    mine = Pipeline(
+        [("columns", ColumnTransformer(entries, sparse_threshold=1.0)), ("model", Ridge())]
+    )
+    exact = sk_linear.Ridge(tol=1e-12)
+    theirs = Pipeline(
+        [("columns", sk_compose.ColumnTransformer(entries, sparse_threshold=1.0)), ("model", exact)]
+    )
+    search = GridSearchCV(mine, ALPHAS, cv=3).fit(X, y)
+    other = SkGridSearchCV(theirs, ALPHAS, cv=3).fit(X, y)
+    assert_same(search, other, 1e-7)
+    np.testing.assert_allclose(search.predict(X), other.predict(X), rtol=1e-6)
+
+
+def test_weights_that_go_to_the_steps_keep_them_out(rng):
+    X, y = table()
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        columns = ColumnTransformer([("x", scaler, ["x", "large"])])
+        r2 = get_scorer("r2").set_score_request(sample_weight=False)
+        model = Ridge().set_fit_request(sample_weight=True)
+        search = GridSearchCV(
+            Pipeline([("columns", columns), ("model", model)]), ALPHAS, scoring="r2"
+        )
+        outlook = str(search.explain(X, y, sample_weight=rng.uniform(size=len(y))))
+    assert "sample weights are routed to steps of ColumnTransformer" in outlook
