@@ -95,6 +95,7 @@ def assert_same(ours, theirs, rtol=1e-8):
             )
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", CASES)
 def test_scores_and_models_are_those_of_scikit_learn(name):
     numbers, levels, grid = CASES[name]
@@ -322,7 +323,7 @@ def test_weights_that_go_to_the_steps_keep_them_out(rng):
         r2 = get_scorer("r2").set_score_request(sample_weight=False)
         model = Ridge().set_fit_request(sample_weight=True)
         search = GridSearchCV(
-            Pipeline([("columns", columns), ("model", model)]), ALPHAS, scoring="r2"
+            Pipeline([("columns", columns), ("model", model)]), ALPHAS, scoring=r2
         )
         outlook = str(search.explain(X, y, sample_weight=rng.uniform(size=len(y))))
     assert "sample weights are routed to steps of ColumnTransformer" in outlook
