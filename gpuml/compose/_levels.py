@@ -113,7 +113,8 @@ def _rare(encoder, counts, n_rows):
     if least is not None:
         whole = isinstance(least, int | np.integer)
         rare = counts < (least if whole else n_rows * least)
-    if most is not None and most < len(counts) - rare.sum() + bool(rare.any()):
+    # As scikit-learn has it, a column of rare levels counts even where there are none so far.
+    if most is not None and most < len(counts) - rare.sum() + 1:
         if most == 1:
             rare = np.ones(len(counts), dtype=bool)
         else:

@@ -327,3 +327,37 @@ def test_weights_that_go_to_the_steps_keep_them_out(rng):
         )
         outlook = str(search.explain(X, y, sample_weight=rng.uniform(size=len(y))))
     assert "sample weights are routed to steps of ColumnTransformer" in outlook
+
+
+@pytest.mark.parametrize("drop", [None, "first", "if_binary"])
+def test_rare_levels_of_few_and_of_equal_counts(drop):
+    """As many levels as columns, and ties: which of them are rare decides the order of columns."""
+    X = pd.DataFrame({"a": ["u", "v"] * 20, "b": ["p", "q", "r", "s"] * 10, "x": np.arange(40.0)})
+    y = np.random.default_rng(0).normal(size=40)
+    encoder = OneHot(drop=drop, max_categories=2)
+    grid = {"columns__l__max_categories": [2, 3, 4, 5], "columns__l__min_frequency": [None, 10, 21]}
+    found = [
+        search(
+            Pipeline(
+                [
+                    ("columns", kind([("l", encoder, ["a", "b"])], remainder="passthrough")),
+                    ("model", model),
+                ]
+            ),
+            grid,
+            cv=KFold(2, shuffle=True, random_state=0),
+        ).fit(X, y)
+        for search, kind, model in (
+            (GridSearchCV, ColumnTransformer, Ridge()),
+            (SkGridSearchCV, sk_compose.ColumnTransformer, sk_linear.Ridge(tol=1e-12)),
+        )
+    ]
+    assert_same(*found, 1e-7)
+    # Models of all rows know the order of columns.
+    for candidate in found[1].cv_results_["params"]:
+        grid = {name: [value] for name, value in candidate.items()}
+        one, two = (
+            search(each.estimator, grid, cv=2).fit(X, y).predict(X)
+            for search, each in zip((GridSearchCV, SkGridSearchCV), found, strict=True)
+        )
+        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-8)
