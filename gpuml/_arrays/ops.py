@@ -298,6 +298,8 @@ def along_rows(reduce: Callable[..., Array], x: Array, xp: Any, **options: Any) 
 
 def column_sums(x: Array, xp: Any) -> Array:
     """Float64 sums of the columns of a matrix (n, p)."""
+    if is_numpy(x):
+        return np.add.reduce(x, axis=0, dtype=np.float64)
     block = max(ROWS_OF_BLOCK, math.isqrt(x.shape[0]))
     is_cupy = type(x).__module__.startswith("cupy")
     if x.shape[0] < 2 * block or x.shape[1] == 0 or not is_cupy:

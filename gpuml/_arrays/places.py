@@ -118,6 +118,8 @@ def namespace(*arrays: Any) -> Any:
         library = library_of(arrays[0])
         if library in ("cupy", "torch"):
             return _compatible(library)
+    if arrays and all(type(x) is np.ndarray for x in arrays):
+        return HOST.xp
     return array_api_compat.array_namespace(*[x for x in arrays if is_array(x)])
 
 

@@ -406,8 +406,9 @@ def split_weights(folds: Folds) -> Array | None:
     labels = shared_labels(folds.splits)
     if labels is not None:
         numbers = np.asarray([split.fold for split in folds.splits])  # type: ignore[union-attr]
-        of_rows = xp.astype(move(labels.folds, place), xp.int64)
-        return xp.astype(of_rows[None, :] != move(numbers, place)[:, None], xp.uint8)
+        of_rows = move(labels.folds, place)
+        numbers = xp.astype(move(numbers, place), of_rows.dtype)
+        return xp.astype(of_rows[None, :] != numbers[:, None], xp.uint8)
     return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
 
 

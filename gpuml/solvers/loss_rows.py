@@ -228,8 +228,10 @@ def _row_gradients(data, W):
 
     def add(total, block):
         slope = _weighted_slope(data, block, coef, offset, shape, xp)
-        total[:, :-1] += block.products(slope)
-        total[:, -1] += along_rows(xp.sum, slope, xp)
+        # By views: `total[...] += x` would copy each sum to itself once more.
+        coefs, levels = total[:, :-1], total[:, -1]
+        coefs += block.products(slope)
+        levels += along_rows(xp.sum, slope, xp)
         if data.advance is not None:
             data.advance(block.rows.stop - block.rows.start)
 
