@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 from gpuml._arrays import Array, Place, free_memory
 from gpuml._arrays.ops import zeros
@@ -50,9 +50,6 @@ class Design(Aligned, ABC):
 
     block_bytes: int | None = None
 
-    # Whether runs of rows may be read side by side, by threads of ours.
-    side_by_side: ClassVar[bool] = True
-
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
@@ -77,6 +74,25 @@ class Design(Aligned, ABC):
     def row_bytes(self) -> int:
         """Bytes of a row in a block."""
         return self.shape[1] * self.itemsize
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries of X a product with all rows takes."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def entry_cost(self) -> float:
+        """How long a product with an entry takes, in units of one with an entry of dense rows."""
+        return 1.0
+
+    def n_runs(self, most: int) -> int:
+        """Into how many runs, read side by side by threads of ours, the rows may be cut."""
+        return most
+
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """Float64 zeros for sums of products (M, ...), in memory as products are."""
+        xp, place = self.place.xp, self.place
+        return xp.zeros(shape, dtype=xp.float64, device=place.device)
 
     # ------------------------------------------------------------ what models see, and what is read
 

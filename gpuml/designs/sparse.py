@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,12 @@ from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Block, Design
 # Dense copies of blocks of rows, for products of rows with themselves.
 CPU_DENSE_BYTES = 2**23
 GPU_DENSE_BYTES = 2**28
+# Multiplications of a large dense product that take as long as one with an entry, measured on two
+# cores of a Xeon; for a GPU, from bandwidths.
+CPU_ENTRY_COST = 8.0
+GPU_ENTRY_COST = 100.0
+# On a CPU blocks have so many entries for each column of the matrix.
+CPU_ENTRIES_PER_COLUMN = 8
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,6 @@ class Sparse(Design):
 
     matrix: Any
     known: dict = field(default_factory=dict, compare=False, repr=False)
-
-    # SciPy's products hold the interpreter.
-    side_by_side: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -59,6 +62,26 @@ class Sparse(Design):
         """Bytes of a row in a block: it is there already."""
         return 0
 
+    @property
+    def n_entries(self) -> int:
+        """Entries that are stored."""
+        return int(self.matrix.nnz)
+
+    @property
+    def entry_cost(self) -> float:
+        """How long a product with an entry takes, in units of one with an entry of dense rows."""
+        return CPU_ENTRY_COST if self.place.is_host else GPU_ENTRY_COST
+
+    def n_runs(self, most: int) -> int:
+        """Into how many runs, a power of 2, the rows may be cut."""
+        return 2 ** int(np.log2(min(most, self._most_blocks)))
+
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """Float64 zeros for sums of products (M, ...), on a CPU in Fortran order."""
+        if not self.place.is_host:
+            return super().zeros(shape)
+        return np.zeros(shape, order="F")
+
     def block(self, rows: slice) -> "SparseBlock":
         """Some neighbouring rows."""
         X = run_of_rows(self.matrix, rows.start, rows.stop)
@@ -66,14 +89,13 @@ class Sparse(Design):
 
     def blocks(self, n_columns: int, rows: slice | None = None) -> Iterator[Block]:
         """The rows, or a run of them, in blocks: those of the last pass where they fit."""
-        if rows is not None and rows != slice(0, self.shape[0]):
-            yield from super().blocks(n_columns, rows)
-            return
-        n_blocks = self._n_blocks(n_columns, self._bound)
-        if len(self.known.get("blocks", ())) != n_blocks:
-            ends = np.linspace(0, self.shape[0], n_blocks + 1).astype(int).tolist()
-            self.known["blocks"] = [self.block(slice(a, b)) for a, b in pairwise(ends)]
-        yield from self.known["blocks"]
+        first, last = (0, self.shape[0]) if rows is None else (rows.start, rows.stop)
+        share = (last - first) / max(1, self.shape[0])
+        n_blocks = max(1, round(share * self._n_blocks(n_columns, self._bound)))
+        if len(self.known.get((first, last), ())) != n_blocks:
+            ends = np.linspace(first, last, n_blocks + 1).astype(int).tolist()
+            self.known[first, last] = [self.block(slice(a, b)) for a, b in pairwise(ends)]
+        yield from self.known[first, last]
 
     def sample(self, rows: slice) -> "Sparse":
         """Some of the rows, in float64."""
@@ -130,16 +152,21 @@ class Sparse(Design):
         return xp.ones((self.shape[0], 1), dtype=xp.float64, device=device_of(self.matrix.data))
 
     def _n_blocks(self, n_columns, bound):
-        """Into how many blocks to cut, a power of 2.
+        """Into how many blocks to cut, a power of 2."""
+        wanted = self.shape[0] * self._bytes_of_a_row(n_columns) / max(bound, 1)
+        return 2 ** int(np.log2(max(1.0, min(wanted, self._most_blocks))))
+
+    @property
+    def _most_blocks(self):
+        """Into how many blocks to cut at most.
 
         A product with transposed rows is as long as there are columns, however few the rows. So
-        blocks have no fewer entries than the matrix has columns, whatever the bound: workspace of
-        the size of the models is had anyway.
+        blocks have no fewer entries than the matrix has columns, on a CPU several times as many,
+        whatever the bound: workspace of the size of the models is had anyway.
         """
         n, p = self.shape
-        wanted = n * self._bytes_of_a_row(n_columns) / max(bound, 1)
-        most = max(1, min(n, self.matrix.nnz // max(1, p)))
-        return 2 ** int(np.log2(max(1.0, min(wanted, most))))
+        fewest = max(1, p) * (CPU_ENTRIES_PER_COLUMN if self.place.is_host else 1)
+        return max(1, min(n, self.matrix.nnz // fewest))
 
 
 @dataclass(frozen=True)

@@ -331,10 +331,10 @@ class Refresh:
         return (min(paid, n_rows), False) if paid > self.fewest_rows else None
 
     def _pass_cost(self, n_candidates):
-        n, p = self.data.n_rows, self.data.n_features
+        design = self.data.design.stored
         models = n_candidates * self.n_splits * self.data.n_vectors
-        unit = 1.0 if self.data.design.itemsize > 4 else self.costs.float32
-        return 4.0 * unit * n * p * models + self.costs.one_pass
+        unit = design.entry_cost * (1.0 if design.itemsize > 4 else self.costs.float32)
+        return 4.0 * unit * design.n_entries * models + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows):
         inverse = self.inverse * float(self.order) ** 3 * self.copies

@@ -5,7 +5,6 @@ numbers, the intercept last. All of them are rows of one matrix, so that margins
 all models are two matrix products per block of rows. A row that a split holds out weighs 0 there.
 """
 
-import math
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -236,6 +235,8 @@ def _row_gradients(data, W):
             data.advance(block.rows.stop - block.rows.start)
 
     total = sum_over_rows(data, A.shape, add)
+    if is_numpy(total):
+        total = np.ascontiguousarray(total)
     return xp.permute_dims(xp.reshape(total, (*shape, q)), (1, 2, 0, 3))
 
 
@@ -277,21 +278,19 @@ def sum_over_rows(
 
 
 def _sum_once(data, design, shape, add):
-    like = data.target
-    xp = data.place.xp
-
     def run(rows):
-        total = zeros(shape, like=like, xp=xp)
+        total = design.zeros(shape)
         with quiet():
             for block in design.blocks(shape[0], rows):
                 add(total, block)
         return total
 
-    few = data.n_rows * math.prod(shape) < THREADED_FROM_PRODUCTS
-    if data.threads == 1 or few or not design.side_by_side:
+    few = design.n_entries * shape[0] < THREADED_FROM_PRODUCTS
+    n_runs = 1 if data.threads == 1 or few else design.n_runs(RUNS)
+    if n_runs == 1:
         return run(slice(0, data.n_rows))
-    ends = np.linspace(0, data.n_rows, RUNS + 1).astype(int).tolist()
-    total = zeros(shape, like=like, xp=xp)
+    ends = np.linspace(0, data.n_rows, n_runs + 1).astype(int).tolist()
+    total = design.zeros(shape)
     for part in ordered_map(run, [slice(a, b) for a, b in pairwise(ends)], data.threads):
         total += part
     return total

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from gpuml._arrays import place_of, to_host
+from gpuml._arrays import HOST, place_of, to_host
 from gpuml.designs import Coded, Columns, Dense, Mapped, Sparse
 from gpuml.designs._sparse_ops import csr
 from gpuml.losses import BINOMIAL, MULTINOMIAL, POISSON
+from gpuml.solvers import loss_rows
 from gpuml.solvers.loss_rows import LossRows, gradients
 from gpuml.solvers.newton import mean_second_derivatives
 
@@ -102,6 +103,23 @@ def test_blocks_cover_the_rows_once(kind, library, rng):
             blocks = list(design.blocks(2, run))
             close(np.concatenate([to_host(b.dense()) for b in blocks]), X[run])
             assert [b.rows.start for b in blocks[1:]] == [b.rows.stop for b in blocks[:-1]]
+
+
+def test_runs_of_rows_side_by_side_have_the_same_sums(rng, monkeypatch):
+    monkeypatch.setattr(loss_rows, "THREADED_FROM_PRODUCTS", 0)
+    X = sparse.random_array((N, 5), density=0.6, rng=rng, format="csr")
+    design = Sparse(X)
+    assert 1 < design.n_runs(loss_rows.RUNS) < loss_rows.RUNS  # each has many entries per column
+    assert design.n_entries == X.nnz
+    W, target = rng.normal(size=(2, 3, 1, 6)), rng.integers(0, 2, N).astype(float)
+    weights = rng.integers(0, 3, (3, N))
+    found = [
+        gradients(LossRows(each, target, weights, BINOMIAL, 1, threads=threads), W)
+        for each, threads in ((design, 1), (design, 2), (design, 3), (Dense(X.toarray(), HOST), 2))
+    ]
+    np.testing.assert_array_equal(found[1], found[2])
+    for sums in found[1:]:
+        close(sums, found[0])
 
 
 @pytest.mark.parametrize("loss", [BINOMIAL, POISSON], ids=lambda loss: loss.name)

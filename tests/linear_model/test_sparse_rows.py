@@ -12,7 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from gpuml.data import Split
 from gpuml.designs import Sparse
 from gpuml.linear_model import LogisticRegression, Ridge, RidgeCV
+from gpuml.model_selection import GridSearchCV
 from gpuml.resampling.atoms import make_folds
+from gpuml.solvers import loss_models
 from gpuml.solvers._result import Status
 from gpuml.solvers.described import describe, training_parts
 from gpuml.solvers.moments import to_origin
@@ -235,6 +237,20 @@ def models(rng, n):
         (Ridge(alpha=0.5), rng.normal(size=n)),
         (LogisticRegression(**TIGHT), np.arange(n) % 3),
     ]
+
+
+def test_passes_over_sparse_rows_do_not_pay_for_hessians_of_dense_ones(rng, monkeypatch):
+    taken = []
+    hessians = loss_models.inverse_curvature
+    monkeypatch.setattr(
+        loss_models, "inverse_curvature", lambda *a, **b: taken.append(1) or hessians(*a, **b)
+    )
+    X = rows(rng, (4000, 200), density=0.01, empty=False)
+    y = (X @ rng.normal(size=200) + rng.normal(size=4000) > 0).astype(int)
+    for each, expected in ((X.toarray(), True), (X, False)):
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 0.3, 1, 3]}, cv=3).fit(each, y)
+        assert bool(taken) == expected
+        taken.clear()
 
 
 @pytest.mark.parametrize("shape", [(100, 10), (40, 200)])
