@@ -113,12 +113,12 @@ def namespace(*arrays: Any) -> Any:
     """The array-API namespace of `arrays`; None and Python numbers are passed over."""
     if len(arrays) == 1:
         # Asked for so often that the general way takes its time.
-        if type(arrays[0]) is np.ndarray:
+        if is_numpy(arrays[0]):
             return HOST.xp
         library = library_of(arrays[0])
         if library in ("cupy", "torch"):
             return _compatible(library)
-    if arrays and all(type(x) is np.ndarray for x in arrays):
+    if arrays and all(map(is_numpy, arrays)):
         return HOST.xp
     return array_api_compat.array_namespace(*[x for x in arrays if is_array(x)])
 
@@ -130,14 +130,14 @@ def _compatible(library):
 
 def device_of(x: Array) -> Any:
     """The device of an array."""
-    if type(x) is np.ndarray:
+    if is_numpy(x):
         return HOST.device
     return x.device if library_of(x) in ("cupy", "torch") else array_api_compat.device(x)
 
 
 def place_of(x: Array) -> Place:
     """Library and device of an array."""
-    if type(x) is np.ndarray:
+    if is_numpy(x):
         return HOST
     return Place(namespace(x), device_of(x))
 

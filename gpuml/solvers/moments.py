@@ -70,6 +70,8 @@ class Moments:
 
         Where atoms have shifts of their own, that of a sum is their weighted mean.
         """
+        if self.shift.ndim == 2 and counts.shape == (1, 1) and counts[0, 0] == 1:
+            return self  # all rows of a fit
         xp = namespace(self.gram)
         n_atoms, q = self.gram.shape[:2]
         counts = constant(counts, like=self.gram, xp=xp)
