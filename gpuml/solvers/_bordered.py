@@ -67,7 +67,7 @@ class Bordered:
         came = mask[changed]
         wanted = np.where(came, rhs[changed], 0.0) - image @ rhs[self._base]
         try:
-            outside = np.linalg.solve(self._schur[np.ix_(border, border)], wanted)
+            outside = np.linalg.solve(self._schur[border[:, None], border], wanted)
         except np.linalg.LinAlgError:
             outside = np.full(len(border), np.nan)
         u[self._base] = inside - outside @ image
@@ -81,7 +81,7 @@ class Bordered:
     def _factor(self, Q, l2, mask):
         """Factor the system on a mask; where it is singular, what `solve` returns then."""
         base = np.flatnonzero(mask)
-        matrix = Q[np.ix_(base, base)]
+        matrix = Q[base].take(base, axis=1)
         diagonal = np.diag_indices(len(matrix))
         matrix[diagonal] += l2
         self._root, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
@@ -124,12 +124,14 @@ class Bordered:
         if len(self._changed) + len(missing) > room:
             return None
         if len(missing):
-            self._widen(Q, missing, before[missing])
+            self._widen(Q, missing, before)
         return np.flatnonzero(is_changed[self._changed])
 
-    def _widen(self, Q, missing, went):
-        """Add columns to the border: of coordinates that went, or else came."""
-        side = Q[np.ix_(missing, self._base)]
+    def _widen(self, Q, missing, before):
+        """Add columns to the border: of coordinates that were there and went, or else came."""
+        went = before[missing]
+        rows = Q[missing]
+        side = rows.take(self._base, axis=1)
         side[went] = self._base == missing[went][:, None]
         image = lapack.dpotrs(self._root, side.T)[0].T if len(self._base) else side
         m, k = len(self._changed), len(self._changed) + len(missing)
@@ -140,11 +142,10 @@ class Bordered:
         schur[:m, :m] = self._schur
         schur[m:] = -image @ self._side.T
         schur[:m, m:] = schur[m:, :m].T
-        came = np.flatnonzero(~np.isin(self._changed, self._base))
-        fresh = came[came >= m]
-        block = Q[np.ix_(self._changed[fresh], self._changed[came])]
+        came = np.flatnonzero(~before[self._changed])
+        fresh, old = came[came >= m], came[came < m]
+        block = rows[~went].take(self._changed[came], axis=1)
         block[self._changed[fresh][:, None] == self._changed[came]] += self._l2
-        schur[np.ix_(fresh, came)] += block
-        old = came[came < m]
-        schur[np.ix_(old, fresh)] += block[:, : len(old)].T
+        schur[fresh[:, None], came] += block
+        schur[old[:, None], fresh] += block[:, : len(old)].T
         self._schur = schur

@@ -7,8 +7,6 @@ from typing import Protocol
 
 import numpy as np
 
-from gpuml._arrays.ops import EPS
-
 # Moments of more features are not formed: their cost grows with the square.
 MOST_COLUMNS = 4096
 
@@ -68,16 +66,13 @@ class OfRows:
     ----------
     X, y : ndarrays (n, p) and (n,), float64
     W : float
-    mean : ndarray (p,)
-        What was taken from X: a column of which nothing but rounding is left has no slope.
+    scale : ndarray (p,)
+        Roots of the diagonal of H; zero where nothing but rounding is left of a column.
     """
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, W: float, mean: np.ndarray):
-        self._X, self._y, self._W = X, y, W
+    def __init__(self, X: np.ndarray, y: np.ndarray, W: float, scale: np.ndarray):
+        self._X, self._y, self._W, self.scale = X, y, W, scale
         self.g = y @ X / W
-        squares = np.einsum("ij,ij->j", X, X)
-        noise = (4 * EPS * np.abs(mean)) ** 2 * W
-        self.scale = np.sqrt(np.where(squares > noise, squares / W, 0.0))
         self._taken, self._k = np.empty((0, len(y))), 0
 
     def join(self, new: np.ndarray) -> np.ndarray:

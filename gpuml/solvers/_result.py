@@ -93,4 +93,6 @@ def taken(models: Models, order: np.ndarray) -> Models:
 
 def in_order(parts: Sequence[Models], places: Sequence[np.ndarray]) -> Models:
     """Models of all candidates, of parts of which each has those of some numbers."""
-    return taken(joined(parts, axis=0), np.argsort(np.concatenate(places), kind="stable"))
+    models, numbers = joined(parts, axis=0), np.concatenate(places)
+    is_ordered = bool((numbers[1:] > numbers[:-1]).all())
+    return models if is_ordered else taken(models, np.argsort(numbers, kind="stable"))

@@ -66,10 +66,14 @@ class Penalties:
 
         Those with an intercept, those of an l1_ratio, and those without an l1 part are apart.
         """
-        kinds = np.stack([self.fit_intercept, self.l1_ratio, self.parts()[0] > 0])
-        for kind in np.unique(kinds, axis=1).T:
-            some = np.flatnonzero((kind == kinds.T).all(axis=1))
-            yield bool(kind[0]), some[np.argsort(-self.alpha[some], kind="stable")]
+        groups: dict[tuple[bool, float, bool], list[int]] = {}
+        has_l1 = (self.parts()[0] > 0).tolist()
+        kinds = zip(self.fit_intercept.tolist(), self.l1_ratio.tolist(), has_l1, strict=True)
+        for number, kind in enumerate(kinds):
+            groups.setdefault(kind, []).append(number)
+        for kind in sorted(groups):
+            some = np.asarray(groups[kind])
+            yield kind[0], some[np.argsort(-self.alpha[some], kind="stable")]
 
 
 @dataclass(frozen=True, kw_only=True)

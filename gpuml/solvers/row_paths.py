@@ -13,6 +13,7 @@ from operator import itemgetter
 import numpy as np
 
 from gpuml._arrays import HOST, is_numpy
+from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Batch, Folds, Rows, count_rows, take
 from gpuml.solvers._path_sources import OfRows
@@ -22,6 +23,8 @@ from gpuml.solvers.sparse_paths import Path, follow
 
 # Copies of training rows that threads may have at a time.
 COPIES_BYTES = 2**28
+# A mean that is so small against the spread about it: what its square does to that is rounding.
+ROOT_EPS = 1e-9
 
 
 def may_follow(batch: Batch) -> bool:
@@ -92,38 +95,61 @@ def _each(solve, folds):
 
 @dataclass(frozen=True)
 class _Centred:
-    """Rows (n, p) and targets (n, t) about their means, times the roots of their weights."""
+    """Rows (n, p) and targets (n, t) about their means, times the roots of their weights.
+
+    `scale` (p,) has the roots of the mean squares of what is left of features: zero where that is
+    rounding.
+    """
 
     X: np.ndarray
     y: np.ndarray
     x_mean: np.ndarray
     y_mean: np.ndarray
+    scale: np.ndarray
     weight: float
 
 
 def _centred(batch: Batch, rows: Rows, fit_intercept: bool) -> _Centred | None:
-    # In the order that they have: both serve, and turning them takes longer.
-    X, y = (np.array(take(a, rows, HOST.xp), np.float64) for a in (batch.X, batch.y))
-    weight = np.ones(len(X))
+    X, y = (take(a, rows, HOST.xp) for a in (batch.X, batch.y))
+    weight = None
     if batch.weight is not None:
         weight = take(batch.weight, rows, HOST.xp).astype(np.float64)
-    total = weight.sum()
-    x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(y.shape[1])
     with np.errstate(all="ignore"):
-        if fit_intercept:
-            # The mean of what is left is what rounding did to the mean of what there was.
-            for a, mean in ((X, x_mean), (y, y_mean)):
-                for _ in range(2):
-                    rest = weight @ a / total
-                    a -= rest
-                    mean += rest
-        if batch.weight is not None:
-            X *= np.sqrt(weight)[:, None]
-            y *= np.sqrt(weight)[:, None]
-        squares = np.vdot(X, X) + np.vdot(y, y)
+        X, x_mean, x_scale, total = _about_mean(X, weight, fit_intercept)
+        y, y_mean, y_scale, _ = _about_mean(y, weight, fit_intercept)
+        is_finite = np.isfinite(sum(a.sum() for a in (x_mean, y_mean, x_scale, y_scale)))
     # What is wrong with them is for those to say who know what they are called.
-    found = _Centred(X, y, x_mean, y_mean, float(total))
-    return found if np.isfinite(squares) and total > 0 else None
+    return _Centred(X, y, x_mean, y_mean, x_scale, total) if is_finite and total > 0 else None
+
+
+def _about_mean(a, weight, fit_intercept):
+    """Rows about their mean, times the roots of weights; mean, scale, and the sum of weights."""
+    ones = np.ones(len(a)) if weight is None else weight
+    root = None if weight is None else np.sqrt(weight)[:, None]
+    total = float(ones.sum())
+    mean = np.zeros(a.shape[1])
+    if fit_intercept:
+        mean = ones @ a.astype(np.float64, copy=False) / total
+        # In the order that they have: both serve, and turning them takes longer.
+        a = np.subtract(a, mean, dtype=np.float64)
+        # What rounding did to the mean: with no more of it than that, its square is lost.
+        rest = ones @ a / total
+    a = a.astype(np.float64, copy=False)
+    if root is not None:
+        a = a * root
+    scale = _scale(a, mean, total)
+    if fit_intercept and (np.abs(rest) > ROOT_EPS * scale)[scale > 0].any():
+        a -= rest if root is None else root * rest
+        mean = mean + rest
+        scale = _scale(a, mean, total)
+    return a, mean, scale, total
+
+
+def _scale(a, mean, total):
+    squares = np.einsum("ij,ij->j", a, a)
+    noise = (4 * EPS * np.abs(mean)) ** 2 * total
+    # Squares that overflow stay what they are: the noise may have done so too.
+    return np.sqrt(np.where((squares <= noise) & (squares < np.inf), 0.0, squares / total))
 
 
 def _solve_path(rows, penalties, max_iter, start):
@@ -131,7 +157,7 @@ def _solve_path(rows, penalties, max_iter, start):
     l1, l2 = penalties.parts()
     paths = []
     for t in range(rows.y.shape[1]):
-        source = OfRows(rows.X, np.ascontiguousarray(rows.y[:, t]), rows.weight, rows.x_mean)
+        source = OfRows(rows.X, np.ascontiguousarray(rows.y[:, t]), rows.weight, rows.scale)
         begin = None if start is None else np.broadcast_to(start[t], (len(l1), len(start[t])))
         paths.append(follow(source, l1, l2, begin, tol=VIOLATION, max_iter=max_iter))
     g = rows.y.T @ rows.X / rows.weight

@@ -122,8 +122,10 @@ def follow(
     """
     work = _Working(source, tol, max_iter)
     path = work.sketch(l1, l2, start)
-    before = -1
-    for i in np.flatnonzero(path.violation > work.allowed(path.v)).tolist():
+    before, left = -1, np.flatnonzero(path.violation > work.allowed(path.v)).tolist()
+    if not left:
+        return path
+    for i in left:
         if start is not None:
             work.begin(start[i])
         elif i != before + 1:
@@ -280,7 +282,11 @@ class _Working:
         self._is_in[self.columns] = False
         self.columns = self.columns[kept]
         self._is_in[self.columns] = True
-        self._H, self._g, self._v = self._H[np.ix_(kept, kept)], self._g[kept], self._v[kept]
+        self._H, self._g, self._v = (
+            self._H.take(kept, axis=0).take(kept, axis=1),
+            self._g[kept],
+            self._v[kept],
+        )
         self.source.keep(kept)
         self._systems.forget()
 

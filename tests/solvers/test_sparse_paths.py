@@ -24,7 +24,7 @@ def centred(rng, n, p, mix=0.0):
 
 def sources(X, y):
     n = len(y)
-    return OfRows(X, y, n, np.zeros(X.shape[1])), OfMatrix(X.T @ X / n, X.T @ y / n)
+    return OfRows(X, y, n, np.sqrt((X**2).mean(axis=0))), OfMatrix(X.T @ X / n, X.T @ y / n)
 
 
 def penalties(X, y, ratio, count=12, smallest=1e-3):
