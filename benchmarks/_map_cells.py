@@ -5,15 +5,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn import model_selection as splitters
 
 from gpuml import linear_model as ours
+from gpuml.compose import ColumnTransformer
 from gpuml.decomposition import PCA
+from gpuml.impute import SimpleImputer
 from gpuml.model_selection import GridSearchCV
 from gpuml.naive_bayes import GaussianNB, MultinomialNB
-from gpuml.pipeline import make_pipeline
-from gpuml.preprocessing import PolynomialFeatures, StandardScaler
+from gpuml.pipeline import Pipeline, make_pipeline
+from gpuml.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 SEED = 0
 FEWEST_ROWS = 100
@@ -90,6 +93,22 @@ def _components(e, search):
     return search(e.make_pipeline(e.StandardScaler(), e.PCA(), e.Ridge()), grid)
 
 
+# Numbers with holes, and levels of categories of a table.
+N_NUMBERS, N_LEVELS = 7, (16, 8, 105)
+
+
+def _table(model, grid):
+    def make(e, search):
+        names = [f"number {j}" for j in range(N_NUMBERS)]
+        kinds = [f"kind {j}" for j in range(len(N_LEVELS))]
+        numbers = e.make_pipeline(e.SimpleImputer(), e.StandardScaler())
+        levels = e.OneHotEncoder(handle_unknown="ignore")
+        columns = e.ColumnTransformer([("numbers", numbers, names), ("levels", levels, kinds)])
+        return search(e.Pipeline([("columns", columns), ("model", getattr(e, model)())]), grid)
+
+    return make
+
+
 PENALTIES = {"alpha": np.logspace(-2, 0, 8)}
 MODELS = {
     "Ridge": Model(_search("Ridge", {"alpha": TEN}), "numbers", 10),
@@ -112,6 +131,10 @@ MODELS = {
     ),
     "MultinomialNB": Model(
         _search("MultinomialNB", {"alpha": np.logspace(-2, 1, 10)}), "counted classes", 10
+    ),
+    "table-Ridge": Model(_table("Ridge", {"model__alpha": TEN}), "table of numbers", 10),
+    "table-LogisticRegression": Model(
+        _table("LogisticRegression", {"model__C": TEN[2:8]}), "table of classes", 6
     ),
     "polynomial-scaler-Ridge": Model(_polynomial, "numbers", 10),
     "scaler-PCA-Ridge": Model(_components, "numbers", 12),
@@ -136,6 +159,8 @@ SHAPES = {
     "RidgeClassifier": (_SMALL, (20_000, 100), _WIDE),
     "GaussianNB": (_SMALL, (50_000, 50)),
     "MultinomialNB": (_SMALL, (20_000, 200)),
+    "table-Ridge": ((1_000, 10), (58_000, 10)),
+    "table-LogisticRegression": ((1_000, 10), (58_000, 10)),
     "polynomial-scaler-Ridge": ((8_000, 30),),
     "scaler-PCA-Ridge": ((20_000, 100),),
     "one Ridge": (_SMALL, (2_000, 50), _LONG, _WIDE),
@@ -166,6 +191,8 @@ def cells(scale: float = 1.0) -> list[Cell]:
 def rows_of(cell: Cell) -> tuple[Any, Any]:
     """X and y of a cell, in CPU memory; some features matter, and noise is as strong as they."""
     random = np.random.default_rng(SEED)
+    if MODELS[cell.model].target in ("table of numbers", "table of classes"):
+        return _table_of(cell, random)
     shape = (cell.n, cell.d)
     counted = MODELS[cell.model].target == "counted classes"
     if cell.filled:
@@ -192,6 +219,26 @@ def rows_of(cell: Cell) -> tuple[Any, Any]:
     return X, (y > 0).astype(np.int64)
 
 
+def _table_of(cell, random):
+    """A DataFrame of numbers, a twentieth of them missing in some columns, and of strings."""
+    columns: dict[str, Any] = {}
+    signal = np.zeros(cell.n)
+    for j in range(N_NUMBERS):
+        values = random.standard_normal(cell.n)
+        signal += values * random.standard_normal()
+        holes = random.random(cell.n) < (0.05 if j % 2 else 0.0)
+        columns[f"number {j}"] = np.where(holes, np.nan, 10.0**j * values)
+    for j, n_levels in enumerate(N_LEVELS):
+        codes = np.minimum(random.geometric(4 / n_levels, cell.n) - 1, n_levels - 1)
+        signal += random.standard_normal(n_levels)[codes]
+        names = np.asarray([f"level {code:03d}" for code in range(n_levels)], dtype=object)
+        columns[f"kind {j}"] = names[codes]
+    y = signal + signal.std() * random.standard_normal(cell.n)
+    if MODELS[cell.model].target == "table of classes":
+        return pd.DataFrame(columns), (y > np.median(y)).astype(np.int64)
+    return pd.DataFrame(columns), y
+
+
 def groups_of(cell: Cell) -> np.ndarray | None:
     """Of group K-fold: a thousand groups at most."""
     if cell.splitter != "group":
@@ -207,6 +254,8 @@ class _Ours:
 
     GaussianNB, MultinomialNB, PCA = GaussianNB, MultinomialNB, PCA
     PolynomialFeatures, StandardScaler = PolynomialFeatures, StandardScaler
+    ColumnTransformer, OneHotEncoder = ColumnTransformer, OneHotEncoder
+    SimpleImputer, Pipeline = SimpleImputer, Pipeline
     make_pipeline = staticmethod(make_pipeline)
 
     def __getattr__(self, name):

@@ -35,7 +35,7 @@ class _Of:
 
 SCIKIT_LEARN = (
     *("sklearn.linear_model", "sklearn.decomposition", "sklearn.naive_bayes"),
-    *("sklearn.preprocessing", "sklearn.pipeline"),
+    *("sklearn.preprocessing", "sklearn.pipeline", "sklearn.compose", "sklearn.impute"),
 )
 # Of a package's modules, which come before scikit-learn's, and the models that it has.
 ESTIMATORS = {

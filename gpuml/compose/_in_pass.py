@@ -10,10 +10,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._sklearn import _safe_indexing
-from gpuml.compose._layout import Entry, kind_of, lay_out
+from gpuml.compose._layout import Entry, as_ours, kind_of, lay_out
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
 from gpuml.data import UnfittableSplits, row_indices
 from gpuml.solvers.affine import Affine, FittedStep, Parts
+from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.moments import Moments
 from gpuml.solvers.table_rows import Table, TableBatch
 
@@ -27,11 +28,14 @@ class Piece:
     columns : int array (m,)
     matrices : list of S arrays (m, k_s)
     offsets : list of S arrays (k_s,)
+    extrema : pair of lists of S arrays (k_s,), or None
+        Smallest and largest values of what they make.
     """
 
     columns: np.ndarray
     matrices: list[np.ndarray]
     offsets: list[np.ndarray]
+    extrema: tuple[list[np.ndarray], list[np.ndarray]] | None = None
 
 
 def fit_columns(
@@ -68,7 +72,7 @@ def fit_columns(
 
 def _step(prefix, step, candidate):
     own = {k[len(prefix) + 2 :]: v for k, v in candidate.items() if k.startswith(f"{prefix}__")}
-    step = clone(step).set_params(**own)
+    step = as_ours(clone(step).set_params(**own))
     step._validate_params()
     return step
 
@@ -81,8 +85,7 @@ def _fit_entry(entry: Entry, steps, parts, statistics, reasons) -> Piece:
         piece, left = _fit_numbers(entry, steps, table, parts, statistics, reasons)
     if reasons:
         return piece
-    for step in left:
-        piece = _then(piece, step, parts)
+    piece = _behind(piece, left, parts) if left else piece
     if entry.weight != 1.0:
         matrices = [entry.weight * matrix for matrix in piece.matrices]
         piece = replace(
@@ -91,18 +94,25 @@ def _fit_entry(entry: Entry, steps, parts, statistics, reasons) -> Piece:
     return piece
 
 
-def _then(piece: Piece, step: Any, parts: Parts) -> Piece:
-    """One more step behind."""
-    width = max(matrix.shape[1] for matrix in piece.matrices)
+def _behind(piece: Piece, steps: Sequence[Any], parts: Parts) -> Piece:
+    """Affine steps behind those that know the table."""
+    given = [matrix.shape[1] for matrix in piece.matrices]
     maps = Affine(
-        np.stack([_padded(matrix, width) for matrix in piece.matrices]),
-        np.stack([_padded(offset, width) for offset in piece.offsets]),
+        np.stack([_padded(matrix, max(given)) for matrix in piece.matrices]),
+        np.stack([_padded(offset, max(given)) for offset in piece.offsets]),
     )
-    fitted = step.multi_affine(_of_columns(parts, piece.columns).through(maps), [{}])[0]
-    maps = maps.then(fitted.maps)
-    widths = fitted.widths or (maps.matrix.shape[-1],) * len(maps.matrix)
-    if any(matrix.shape[1] < width for matrix in piece.matrices) and fitted.widths is None:
-        widths = tuple(matrix.shape[1] for matrix in piece.matrices)
+    seen = _of_columns(parts, piece.columns).through(maps)
+    if piece.extrema is not None:
+        ends = Extrema(*(np.stack([_padded(e, max(given)) for e in end]) for end in piece.extrema))
+        seen = replace(seen, extrema=lambda: ends)
+    widths = tuple(given)
+    for number, step in enumerate(steps, start=1):
+        fitted = step.multi_affine(seen, [{}])[0]
+        maps = maps.then(fitted.maps)
+        if not step.affine_is_diagonal:
+            widths = fitted.widths or (maps.matrix.shape[-1],) * len(given)
+        if number < len(steps):
+            seen = seen.through(fitted.maps)
     return Piece(
         piece.columns,
         [maps.matrix[s, :, :w] for s, w in enumerate(widths)],
@@ -152,8 +162,11 @@ def _fit_numbers(entry, steps, table: Table, parts, statistics, reasons):
             dict.fromkeys(range(len(parts.n_rows)), "a column has holes, and no imputer")
         )
         return Piece(own, [], []), []
+    left = steps[1:] if imputer is not None else steps
+    ends: tuple[list, list] = ([], [])
     matrices, offsets = [], []
     for s in range(len(parts.n_rows)):
+        fills = {}
         matrix = np.zeros((len(own), len(columns)))
         matrix[np.arange(len(columns)), np.arange(len(columns))] = 1.0
         flags = []
@@ -170,6 +183,7 @@ def _fit_numbers(entry, steps, table: Table, parts, statistics, reasons):
             )
             if n_holes > 0:
                 flags.append((at, row))
+                fills[j] = fill
         if imputer is not None and imputer.add_indicator and flags:
             extra = np.zeros((len(own), len(flags)))
             for number, (_, row) in enumerate(sorted(flags)):
@@ -177,7 +191,16 @@ def _fit_numbers(entry, steps, table: Table, parts, statistics, reasons):
             matrix = np.concatenate([matrix, extra], axis=1)
         matrices.append(matrix)
         offsets.append(np.zeros(matrix.shape[1]))
-    return Piece(own, matrices, offsets), steps[1:] if imputer is not None else steps
+        if s not in reasons and any(step.affine_needs_extrema for step in left):
+            rows = parts.batch.X[row_indices(parts.rows(s)), 0]
+            for end, extreme, of_flags in zip(ends, (np.min, np.max), (0.0, 1.0), strict=True):
+                values = [extreme([*table.known(j, rows), *_given(fills, j)]) for j in columns]
+                end.append(np.asarray(values + [of_flags] * (matrix.shape[1] - len(columns))))
+    return Piece(own, matrices, offsets, ends if ends[0] else None), left
+
+
+def _given(values, key):
+    return [values[key]] if key in values else []
 
 
 def _fill(imputer, table, parts, s, j, n_holes, statistics):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from gpuml._sklearn import _get_column_indices
 from gpuml.compose._coding import is_nan, levels_of, numbers_of
+from gpuml.data import Absent
 from gpuml.extending import AffineStep
-from gpuml.resampling.multifit import step_words
+from gpuml.resampling.multifit import STEPS, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
 # Hyper-parameters of steps that may differ within one call.
@@ -21,6 +23,8 @@ VARYING = {
     OneHotEncoder: ("drop", "handle_unknown", "min_frequency", "max_categories"),
     OrdinalEncoder: ("handle_unknown", "unknown_value", "encoded_missing_value"),
 }
+# What affine steps are asked about.
+ANY_ROWS = Absent((2, 1), np.dtype(np.float64))
 STRATEGIES = {
     "numbers": ("mean", "median", "most_frequent", "constant"),
     "levels": ("most_frequent", "constant"),
@@ -66,6 +70,15 @@ class Layout:
         return make_table(numbers, coded, X.shape[0])
 
 
+def as_ours(step: Any) -> Any:
+    """Gpuml's class with the parameters of a step of scikit-learn, where sums over rows fit it."""
+    kind = type(step)
+    if kind.__module__.partition(".")[0] != "sklearn" or kind.__name__ not in STEPS:
+        return step
+    ours = getattr(import_module(STEPS[kind.__name__]), kind.__name__)
+    return ours(**step.get_params(deep=False))
+
+
 def column_of(X: Any, j: int) -> Any:
     """A column of an array or DataFrame."""
     return X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
@@ -77,8 +90,9 @@ def varying_params(transformer: Any) -> list[str]:
     for name, each, _ in transformer.transformers:
         for prefix, step in steps_of(name, each):
             kind = kind_of(step)
+            own = as_ours(step)
             params: Sequence[str] = (
-                getattr(step, "affine_params", ()) if kind is None else VARYING[kind]
+                getattr(own, "affine_params", ()) if kind is None else VARYING[kind]
             )
             names += [f"{prefix}__{param}" for param in params]
     return names
@@ -199,9 +213,17 @@ def _step_obstacle(step, steps):
             return f"{name} with drop=[...]"
         rare = kind is OrdinalEncoder and (step.min_frequency or step.max_categories)
         return f"{name} with min_frequency= or max_categories=" if rare else None
-    if not isinstance(step, AffineStep):
-        return step_words(step) or f"{name} is none of the steps that join the pass"
-    return step_words(step) or (f"{name} needs extrema" if step.affine_needs_extrema else None)
+    own = as_ours(step)
+    if not isinstance(own, AffineStep) or step_words(own) is not None:
+        return f"{name} is none of the steps that join the pass"
+    if not own.affine_needs_extrema:
+        return own.affine_obstacle(ANY_ROWS)
+    before = [as_ours(s) for _, s in steps[: [s for _, s in steps].index(step)]]
+    mixing = [s for s in before if isinstance(s, AffineStep) and not s.affine_is_diagonal]
+    if mixing or is_coded(steps):
+        behind = type(mixing[0]).__name__ if mixing else "an encoder"
+        return f"{name} needs extrema of features behind {behind}"
+    return own.affine_obstacle(ANY_ROWS)
 
 
 def sparse_encoder(transformer: Any) -> str | None:

@@ -13,7 +13,6 @@ from gpuml.preprocessing._column_extrema import (
     of_both,
     range_map,
 )
-from gpuml.preprocessing._places import host_dtype
 from gpuml.preprocessing._scaler import Scaler, beside, diagonal_step
 from gpuml.solvers.affine import Parts
 
@@ -54,7 +53,7 @@ class _ByExtrema(Scaler):
             raise ValueError("Extrema of features are not known after a step that mixes features.")
         low, high = parts.extrema()
         xp = namespace(low)
-        dtype = getattr(xp, host_dtype(parts.batch.X).name)
+        dtype = getattr(xp, str(parts.batch.dtype).rpartition(".")[2])
         return xp.astype(low, dtype), xp.astype(high, dtype)
 
     def _step(self, parts, low, high):

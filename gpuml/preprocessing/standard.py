@@ -217,7 +217,9 @@ class StandardScaler(Scaler, sk.StandardScaler):
         shrink = 1.0 / scale if self.with_std else xp.ones_like(scale)
         offset = -mean * shrink if self.with_mean else xp.zeros_like(mean)
         if not (self.with_mean or self.with_std):
-            row_dtype = host_dtype(parts.batch.X) if parts.weighted else np.dtype(np.int64)
+            row_dtype = np.dtype(np.int64)
+            if parts.weighted:
+                row_dtype = np.dtype(str(parts.batch.dtype).rpartition(".")[2])
             count = np.asarray(parts.n_rows, row_dtype)
         return diagonal_step(parts, shrink, offset, self._asked(mean, var, scale), count)
 

@@ -10,6 +10,7 @@ from sklearn import config_context
 from sklearn import impute as sk_impute
 from sklearn import linear_model as sk_linear
 from sklearn import preprocessing as sk_preprocessing
+from sklearn.decomposition import PCA as SkPCA
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
@@ -21,7 +22,7 @@ from gpuml.decomposition import PCA
 from gpuml.impute import SimpleImputer
 from gpuml.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV
-from gpuml.preprocessing import StandardScaler
+from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 NUMBERS, CATEGORIES = ["x", "holes", "large"], ["kind", "place", "code"]
 OneHot, Ordinal = sk_preprocessing.OneHotEncoder, sk_preprocessing.OrdinalEncoder
@@ -81,6 +82,9 @@ CASES = {
     "ordinal": (SCALED, Ordinal(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2), ALPHAS),
     "scaled levels": (SCALED, imputed(OneHot(handle_unknown="ignore", sparse_output=False), StandardScaler(), strategy="most_frequent"), ALPHAS),
     "components": (imputed(PCA(2)), FILLED, {"columns__numbers__s0__n_components": [1, 2], **ALPHAS}),
+    "ranges": (imputed(MinMaxScaler((-1, 2))), FILLED, {"columns__numbers__impute__strategy": ["mean", "constant"], "columns__numbers__s0__feature_range": [(0, 1), (-1, 3)], **ALPHAS}),
+    "ranges and flags": (imputed(StandardScaler(), MaxAbsScaler(), add_indicator=True), FILLED, ALPHAS),
+    "scikit-learn's steps": (Pipeline([("i", sk_impute.SimpleImputer()), ("s", sk_preprocessing.MinMaxScaler()), ("p", SkPCA(2))]), Pipeline([("i", sk_impute.SimpleImputer(strategy="most_frequent")), ("o", OneHot(handle_unknown="ignore"))]), ALPHAS),
     "passed": (imputed(strategy="mean"), "drop", ALPHAS),
     "only levels": ("drop", FILLED, ALPHAS),
 }  # fmt: skip
