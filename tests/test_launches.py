@@ -141,11 +141,11 @@ def calls(function):
 
 
 @pytest.mark.parametrize("name", ["Ridge", "LinearRegression", "RidgeCV", "LogisticRegression"])
-def test_a_fit_of_few_rows_makes_no_more_calls_than_that_of_scikit_learn(name):
+def test_a_fit_of_few_rows_makes_fewer_calls_than_that_of_scikit_learn(name):
     X, y = problem(300)
     y = y > 0 if name == "LogisticRegression" else y
     ours, theirs = globals()[name](), getattr(sk, name)()
-    assert calls(lambda: ours.fit(X, y)) < calls(lambda: theirs.fit(X, y))
+    assert calls(lambda: ours.fit(X, y)) < 0.8 * calls(lambda: theirs.fit(X, y))
 
 
 ESTIMATORS = {
@@ -249,3 +249,14 @@ def test_exact_steps_of_few_rows_lead_where_others_lead(
     (scores, coef), (expected, others) = found
     np.testing.assert_allclose(scores, expected, rtol=1e-7)
     np.testing.assert_allclose(coef, others, rtol=1e-6, atol=1e-7)
+
+
+def test_where_memory_runs_out_few_rows_are_read_block_by_block(monkeypatch):
+    def full(*args, **kwargs):
+        raise MemoryError
+
+    X, y = problem()
+    model = LogisticRegression(tol=1e-9)
+    expected = model.fit(X, y > 0).coef_
+    monkeypatch.setattr(few_rows._Models, "of", full)
+    np.testing.assert_allclose(model.fit(X, y > 0).coef_, expected, rtol=1e-7)

@@ -8,7 +8,7 @@ from gpuml._arrays import Array, device_of, is_array, namespace, place_of
 from gpuml.data import Batch, Rows, count_rows, row_indices, take
 
 # Copies of the rows, one for each atom, of so many bytes take less than a launch.
-COPY_BYTES = 2**25
+COPY_BYTES = 2**23
 
 
 def are_few(batch: Batch, atoms: tuple[Rows, ...], block_bytes: int | None = None) -> bool:

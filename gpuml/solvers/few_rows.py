@@ -23,8 +23,8 @@ from gpuml.solvers.lbfgs import ENOUGH, FORESEEN, GAIN, PATIENCE, SURE_OVERSHOOT
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import RIDGE, check_squares, grams, same_for_all
 
-# Products of columns take so many bytes at most, and a pass so many multiplications: about what
-# its calls take.
+# Products of columns, and curvatures, take so many bytes at most, and a pass so many
+# multiplications: about what its calls take.
 PRODUCT_BYTES = {"cpu": 2**22, "gpu": 2**28}
 MOST_PRODUCTS = {"cpu": 2**22, "gpu": 2**30}
 # Steps of all models that take so few multiplications are taken in CPU memory.
@@ -37,7 +37,7 @@ def are_few(data: LossRows, shape: tuple[int, ...]) -> bool:
     q = data.n_features + 1
     n_matrices = n_candidates * n_splits * k**2
     device = "cpu" if data.place.is_host else "gpu"
-    fit = 8 * data.n_rows * q * min(q, n_matrices) <= PRODUCT_BYTES[device]
+    fit = 8 * data.n_rows * max(n_matrices, q * min(q, n_matrices)) <= PRODUCT_BYTES[device]
     return fit and n_matrices * (data.n_rows * q**2 + k * q**3) <= MOST_PRODUCTS[device]
 
 

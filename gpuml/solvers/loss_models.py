@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuml._arrays import Array, namespace
+from gpuml._arrays import Array, free_memory, is_out_of_memory, namespace
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows
@@ -239,7 +239,12 @@ def _sample_size(data):
 def _solve(data, penalty, start, options):
     if few_rows.are_few(data, start.shape):
         bounds = options.tol, options.max_iter, _precision(data)
-        return few_rows.minimise(data, data.total_weights(), penalty, start, *bounds)
+        try:
+            return few_rows.minimise(data, data.total_weights(), penalty, start, *bounds)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            free_memory(data.place)  # rows are read block by block then
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
     sample = data.every(max(1, data.n_rows // few))
     inverse = sample.ask(diagonal_inverse, penalty)
