@@ -245,9 +245,10 @@ def _solve(data, penalty, start, options):
             if not is_out_of_memory(error):
                 raise
             free_memory(data.place)  # rows are read block by block then
-    few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (data.n_features + 1)))
+    entries = data.design.stored.n_entries // max(1, data.n_rows)  # of a row
+    few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
     sample = data.every(max(1, data.n_rows // few))
-    inverse = sample.ask(diagonal_inverse, penalty)
+    inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
     problem = SmoothProblem(data, data.total_weights(), penalty, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
     return minimise(

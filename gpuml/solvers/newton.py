@@ -110,7 +110,7 @@ class Diagonal:
         return Diagonal(*(xp.take(a, index, axis=0) for a in (self.inverse, self.centre)))
 
 
-def diagonal_inverse(sample: LossRows, penalty: Penalty) -> Diagonal:
+def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagonal:
     """Preconditioner from the variances of the features alone.
 
     Parameters
@@ -119,6 +119,8 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty) -> Diagonal:
         Some of the rows.
     penalty : Penalty
         Of coefficients (C, S, k, q).
+    n_rows : int
+        How many rows there are in all.
     """
     xp = sample.place.xp
     with quiet():
@@ -128,10 +130,10 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty) -> Diagonal:
     fitted = penalty.used[:, :, 0, -1:]
     # Without an intercept it is the squares that count, not the variances.
     size = variance + (1.0 - fitted) * mean**2  # (C, S, p)
-    if sample.n_rows < sample.design.shape[1]:
+    if n_rows < sample.design.shape[1]:
         # Steps that do not leave the space of the rows: outside of it the curvature is the
         # penalty's alone, which no variance shows.
-        size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / sample.n_rows
+        size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / n_rows
     h = penalty.l2[:, :, 0, :-1] + curved * size
     h = xp.where(h > 0, h, xp.ones_like(h))
     last = fitted / curved * xp.ones_like(h[..., :1])

@@ -239,6 +239,14 @@ def models(rng, n):
     ]
 
 
+def test_units_of_features_do_no_harm_where_a_sample_has_fewer_rows_than_features(rng):
+    X = rows(rng, (2100, 1500), density=0.01, empty=False)
+    y = (X @ rng.normal(size=1500) + rng.normal(size=2100) > 0).astype(int)
+    X = sparse.csr_array(X * np.logspace(-1, 2, 1500))
+    model = LogisticRegression(C=0.01).fit(X, y)  # would warn if it had not converged
+    assert model.n_iter_[0] < 40
+
+
 def test_passes_over_sparse_rows_do_not_pay_for_hessians_of_dense_ones(rng, monkeypatch):
     taken = []
     hessians = loss_models.inverse_curvature
