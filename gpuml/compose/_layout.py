@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from gpuml._sklearn import _get_column_indices
 from gpuml.compose._coding import is_nan, levels_of, numbers_of
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
-from gpuml.resampling.multifit import STEPS, step_words
+from gpuml.resampling.multifit import STEPS, ours_of, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
 # Hyper-parameters of steps that may differ within one call.
@@ -71,12 +70,8 @@ class Layout:
 
 
 def as_ours(step: Any) -> Any:
-    """Gpuml's class with the parameters of a step of scikit-learn, where sums over rows fit it."""
-    kind = type(step)
-    if kind.__module__.partition(".")[0] != "sklearn" or kind.__name__ not in STEPS:
-        return step
-    ours = getattr(import_module(STEPS[kind.__name__]), kind.__name__)
-    return ours(**step.get_params(deep=False))
+    """The class of gpuml for a step of scikit-learn that sums over rows fit; else the step."""
+    return ours_of(step, STEPS)
 
 
 def column_of(X: Any, j: int) -> Any:

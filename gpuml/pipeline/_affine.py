@@ -27,11 +27,13 @@ from gpuml.pipeline._stacks import (
     RegressionPipelineStack,
 )
 from gpuml.resampling.multifit import (
+    TABLES,
     data_obstacle,
     hint,
     model_words,
     offers_affine,
     offers_multifit,
+    ours_of,
     step_words,
 )
 from gpuml.solvers.described import Described, describe, unweighted
@@ -58,7 +60,7 @@ class AffinePipeline(MultifitEstimator):
         self.weight = weight
         self.weighted = weighted
         *before, (self.last_name, self.last) = pipeline.steps
-        self.before = [(n, t) for n, t in before if not _is_left_out(t)]
+        self.before = _with_table([(n, t) for n, t in before if not _is_left_out(t)])
         first = self.before[0][1] if self.before else None
         self.table = first if isinstance(first, TableStep) else None
 
@@ -275,7 +277,7 @@ def pipeline_obstacle(estimator: Any, fit_params: Mapping[str, Any]) -> str | No
     if getattr(estimator, "transform_input", None) is not None:
         return "the pipeline has transform_input="
     *before, (_, last) = estimator.steps
-    steps = [step for _, step in before if not _is_left_out(step)]
+    steps = [step for _, step in _with_table([s for s in before if not _is_left_out(s[1])])]
     why = next(filter(None, map(step_words, steps)), None) or model_words(last)
     if why is None and not last.multifit_in_frames:
         why = f"{type(last).__name__} reads rows as they are, without steps before it"
@@ -302,6 +304,11 @@ def affine_tail(pipeline: Pipeline) -> int:
             break
         n_last = n_steps
     return n_last
+
+
+def _with_table(steps):
+    """Steps with their names, the first one as gpuml's if it is scikit-learn's and reads a table."""
+    return [(name, ours_of(step, TABLES)) for name, step in steps[:1]] + list(steps[1:])
 
 
 def _is_left_out(step):

@@ -1,6 +1,8 @@
 """Whether an estimator is fitted at once, and if not why, in words for the user."""
 
 import re
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -36,6 +38,8 @@ STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),
 }
+# Those that read tables. scikit-learn's own do as well, and so do the steps inside.
+TABLES = {"ColumnTransformer": "gpuml.compose"}
 LONGEST_NAME = 60
 
 
@@ -108,6 +112,15 @@ def _named(estimator):
 def _listed(names):
     *first, last = names
     return f"{', '.join(first)} and {last}"
+
+
+def ours_of(step: Any, table: Mapping[str, str]) -> Any:
+    """The class of gpuml, where a table has one for a step of scikit-learn; else the step itself."""
+    kind = type(step)
+    module = table.get(kind.__name__)
+    if module is None or kind.__module__.partition(".")[0] != "sklearn":
+        return step
+    return getattr(import_module(module), kind.__name__)(**step.get_params(deep=False))
 
 
 def model_words(estimator: Any) -> str | None:

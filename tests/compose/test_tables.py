@@ -25,6 +25,7 @@ from gpuml.model_selection import GridSearchCV
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 NUMBERS, CATEGORIES = ["x", "holes", "large"], ["kind", "place", "code"]
+SkScaler = sk_preprocessing.StandardScaler
 OneHot, Ordinal = sk_preprocessing.OneHotEncoder, sk_preprocessing.OrdinalEncoder
 
 
@@ -160,6 +161,25 @@ def test_scorers_that_need_predictions_and_models_of_splits():
         np.testing.assert_allclose(mine[name], other[name], rtol=1e-5)
     for one, two in zip(mine["estimator"], other["estimator"], strict=True):
         np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-3, atol=1e-4)
+
+
+def test_columns_and_steps_of_scikit_learn_join_as_they_are():
+    """Of its pipelines only the model and the search are changed."""
+    X, y = table()
+    entries = [
+        ("numbers", Pipeline([("i", sk_impute.SimpleImputer()), ("s", SkScaler())]), NUMBERS),
+        ("levels", OneHot(handle_unknown="ignore"), CATEGORIES),
+    ]
+    columns = sk_compose.ColumnTransformer(entries, sparse_threshold=0)
+    grid = {"columns__numbers__i__strategy": ["mean", "median"], **ALPHAS}
+    mine = GridSearchCV(Pipeline([("columns", columns), ("model", Ridge())]), grid).fit(X, y)
+    theirs = Pipeline([("columns", columns), ("model", sk_linear.Ridge())])
+    other = SkGridSearchCV(theirs, grid).fit(X, y)
+    assert mine.plan_.n_passes == 1
+    assert_same(mine, other)
+    assert type(mine.best_estimator_[0]) is sk_compose.ColumnTransformer
+    assert type(mine.best_estimator_[0].named_transformers_["numbers"]["s"]) is SkScaler
+    np.testing.assert_allclose(mine.predict(X), other.predict(X))
 
 
 def test_steps_behind_the_columns():
