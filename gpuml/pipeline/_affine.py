@@ -307,7 +307,7 @@ def affine_tail(pipeline: Pipeline) -> int:
 
 
 def _with_table(steps):
-    """Steps with their names, the first one as gpuml's if it is scikit-learn's and reads a table."""
+    """Steps with their names, the first one of gpuml if it is of scikit-learn and reads a table."""
     return [(name, ours_of(step, TABLES)) for name, step in steps[:1]] + list(steps[1:])
 
 

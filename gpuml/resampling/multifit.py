@@ -115,7 +115,7 @@ def _listed(names):
 
 
 def ours_of(step: Any, table: Mapping[str, str]) -> Any:
-    """The class of gpuml, where a table has one for a step of scikit-learn; else the step itself."""
+    """The class of gpuml that a table has for a step of scikit-learn; else the step itself."""
     kind = type(step)
     module = table.get(kind.__name__)
     if module is None or kind.__module__.partition(".")[0] != "sklearn":
