@@ -18,6 +18,7 @@ EXAMPLE = ROOT / "examples" / "grid_search_ridge.py"
 CLASSIFICATION = ROOT / "examples" / "classification_search.py"
 PIPELINES = ROOT / "examples" / "pipeline_search.py"
 CLUSTER = ROOT / "examples" / "cluster_search.py"
+TABLES = ROOT / "examples" / "table_search.py"
 TEXTS = ROOT / "examples" / "text_search.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
@@ -79,6 +80,14 @@ def test_classification_search_says_that_it_left_the_rival_out(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "not run" in done.stdout
     assert "flights" not in done.stdout
+
+
+@needs_examples
+def test_table_search_goes_in_the_same_passes_and_agrees():
+    done = run(TABLES, "--rows", 3000, "--rival-rows", 1000)
+    assert done.returncode == 0, done.stderr
+    for text in ("3,000 rows", "3 categories", "12 x 5", "1,000 rows", "all candidates together"):
+        assert text in done.stdout
 
 
 @needs_examples

@@ -31,6 +31,13 @@ def _series_numbers(column):
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
+def count_levels(column: Any) -> int:
+    """How many levels a column has, but for those of missing values."""
+    if isinstance(column, np.ndarray):
+        return len(set(column.tolist()))
+    return int(column.nunique())
+
+
 def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Codes (n,) of a column and its levels, in the order of scikit-learn's encoders.
 

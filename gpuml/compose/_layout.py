@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from gpuml._sklearn import _get_column_indices
-from gpuml.compose._coding import is_nan, levels_of, numbers_of
+from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
 from gpuml.resampling.multifit import STEPS, ours_of, step_words
@@ -22,6 +22,8 @@ VARYING = {
     OneHotEncoder: ("drop", "handle_unknown", "min_frequency", "max_categories"),
     OrdinalEncoder: ("handle_unknown", "unknown_value", "encoded_missing_value"),
 }
+# Sums over pairs of more levels than this take longer than they save.
+MOST_LEVELS = 1024
 # What affine steps are asked about.
 ANY_ROWS = Absent((2, 1), np.dtype(np.float64))
 STRATEGIES = {
@@ -181,6 +183,10 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
         return str(error)
     if not layout.entries:
         return "no column is left"
+    n_levels = sum(count_levels(column_of(X, j)) for j in layout.coded)
+    if n_levels > MOST_LEVELS:
+        pay = f"sums over pairs pay up to {MOST_LEVELS:,}"
+        return f"its categories have {n_levels:,} levels, and {pay}"
     return None
 
 
