@@ -31,8 +31,9 @@ SURE_OVERSHOOT = 0.05
 # A gradient has become smaller if its largest component is below this share of the smallest so far.
 GAIN = 0.8
 PATIENCE = 6
-# The decrease that the next step promises is at most so many squares of `tol`.
-ENOUGH = 10.0
+# The decrease that the next step promises is at most so many squares of `tol`: then gaps to the
+# optimum are those that scikit-learn leaves at its defaults, or smaller.
+ENOUGH = 1.0
 # A last step that is not looked at follows one whose slope at the end is no more of the first one.
 FORESEEN = 0.5
 HOST_TABLES = (
