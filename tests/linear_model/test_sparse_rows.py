@@ -253,8 +253,8 @@ def test_passes_over_sparse_rows_do_not_pay_for_hessians_of_dense_ones(rng, monk
     monkeypatch.setattr(
         loss_models, "inverse_curvature", lambda *a, **b: taken.append(1) or hessians(*a, **b)
     )
-    X = rows(rng, (4000, 200), density=0.01, empty=False)
-    y = (X @ rng.normal(size=200) + rng.normal(size=4000) > 0).astype(int)
+    X = rows(rng, (4000, 400), density=0.01, empty=False)
+    y = (X @ rng.normal(size=400) + rng.normal(size=4000) > 0).astype(int)
     for each, expected in ((X.toarray(), True), (X, False)):
         GridSearchCV(LogisticRegression(), {"C": [0.1, 0.3, 1, 3]}, cv=3, refit=False).fit(each, y)
         assert bool(taken) == expected
