@@ -127,7 +127,8 @@ def _sampled_sums(folds, atoms):
     """Sums (A, q) of ``w [X, y, 1]`` over the rows of each atom, as some of them have it."""
     batch, atoms = folds.batch, atoms_here(folds, atoms)
     if _few_rows.are_few(batch, atoms):
-        return _few_rows.sums(batch, atoms)
+        with quiet():
+            return _few_rows.sums(batch, atoms)
     xp, place = namespace(batch.X), batch.work
     size = max(FEWEST_SHIFT_ROWS, SHIFT_ROWS // len(atoms))
     sums = []
@@ -208,7 +209,8 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single):
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
     if _few_rows.are_few(batch, atoms, block_bytes):
         blocks.done(sum(count_rows(atom) for atom in atoms))
-        return _few_rows.grams(batch, atoms, shifts)
+        with quiet():
+            return _few_rows.grams(batch, atoms, shifts)
 
     def add(total, atom, X, y, weight):
         if single:
