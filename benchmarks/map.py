@@ -12,9 +12,11 @@ penalties. README.md beside this file says which rivals there are, and how to in
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import _harness as harness
@@ -63,6 +65,7 @@ def in_child(limit, function, *args):
     here, there = forked.Pipe(duplex=False)
 
     def work():
+        os.setsid()  # so that its workers can be ended with it
         there.send(harness.attempt({}, lambda: function(*args)))
 
     process = forked.Process(target=work)
@@ -79,6 +82,9 @@ def in_child(limit, function, *args):
     finally:
         process.kill()
         process.join()
+        # Workers outlive who was killed, or died, before they had an answer, and take its cores.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def problem_of(cell):

@@ -8,6 +8,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -350,6 +351,27 @@ def test_cells_of_the_map_are_all_different_and_their_rows_can_be_made():
             assert X.shape == (cell.n, cell.d)
             assert getattr(X, "dtype", cell.dtype) == cell.dtype  # a table has several
             assert y is None or len(y) == cell.n
+
+
+def linger(path):
+    """Start a process of its own, note its number, and go on."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    path.write_text(str(child.pid))
+    time.sleep(60)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_what_a_contender_started_ends_with_it(tmp_path):
+    """Or it would take cores from those that come after."""
+    found = module("map").in_child(3, linger, tmp_path / "pid")
+    assert "more than 3 s" in found["failed"]
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(50):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"process {pid} is still there")
 
 
 @pytest.fixture
