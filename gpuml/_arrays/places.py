@@ -40,6 +40,10 @@ class Place(NamedTuple):
         """Name of the array library: "numpy", "cupy", "torch" or "array_api_strict"."""
         return _library_name(self.xp.__name__)
 
+    def __hash__(self):
+        # Devices of CuPy know when they are equal, but have no hash.
+        return hash((self.xp.__name__, str(self.device)))
+
     def __str__(self):
         if self.kind == "cupy":
             return f"cupy:cuda:{self.device.id}"

@@ -188,7 +188,8 @@ def test_transfers_on_a_gpu(rng):
     X, y = (a.astype(np.float32) for a in data(rng, n=200_000, p=50))
     X_dev, y_dev = cupy.asarray(X), cupy.asarray(y)
     GridSearchCV(Ridge(), GRID).fit(X_dev, y_dev)
-    with count_transfers(max_to_host=64 * 1024) as moved:
+    small = 2**16 + 5 * 8 * 52**2  # moments of each fold, which come to CPU memory
+    with count_transfers(max_to_host=small) as moved:
         GridSearchCV(Ridge(), GRID, scoring="r2").fit(X_dev, y_dev)
     assert moved.counts_everyone
     free, total = cupy.cuda.runtime.memGetInfo()
@@ -197,7 +198,7 @@ def test_transfers_on_a_gpu(rng):
     with gpuml.config_context(device="cuda"), count_transfers() as moved:
         search = GridSearchCV(Ridge(), GRID, scoring=["r2", "neg_max_error"], refit="r2").fit(X, y)
     assert moved.to_device < 1.01 * (X.nbytes + y.nbytes) + 2**16
-    assert moved.to_host < 2**16
+    assert moved.to_host < small
     assert "cupy" in search.plan_.place
     assert isinstance(search.best_estimator_.coef_, np.ndarray)
 
