@@ -12,6 +12,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gpuml._arrays import Array, free_memory, is_out_of_memory, namespace
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.penalties import Penalty
@@ -29,8 +31,11 @@ from gpuml.solvers.newton import (
 from gpuml.solvers.prox_newton import SparseProblem, minimise_by_gradients
 from gpuml.solvers.prox_newton import minimise as minimise_sparse
 
-# A sample has at least so many rows per coefficient of a vector, and so many of its rarest class.
+# A sample has so many rows per coefficient of a model, of coupled vectors fewer where that were a
+# large part of the rows; and so many of its rarest class.
 SAMPLE_ROWS = 32
+SAMPLE_ROWS_OF_COUPLED = 8
+SAMPLE_PART = 8
 SMALLEST_SAMPLE = 1024
 SAMPLE_OF_CLASS = 10
 # Below this ratio of rows to sample the sample is not worth its own passes.
@@ -48,6 +53,10 @@ VECTORS_PER_MODEL = 48
 PATIENCE = 5
 # Passes from which on each earns more than it costs, by its number divided by this.
 LINGERING = 5
+# Passes that Hessians of a sample save in any case, and the logarithm of the factor by which models
+# are to come nearer to their minimum with the first ones.
+SAVED_PASSES = 3
+WAY_TO_GO = 7.0
 # How often Hessians of all rows are shared between splits before each has its own.
 SHARED_TIMES = 4
 
@@ -233,7 +242,9 @@ def solve_sparse(
 
 
 def _sample_size(data):
-    return max(SMALLEST_SAMPLE, SAMPLE_ROWS * (data.n_features + 1))
+    q, k = data.n_features + 1, data.n_vectors if data.loss.coupled else 1
+    fewest = max(SAMPLE_ROWS, SAMPLE_ROWS_OF_COUPLED * k) * q
+    return max(SMALLEST_SAMPLE, fewest, min(SAMPLE_ROWS * k * q, data.n_rows // SAMPLE_PART))
 
 
 def _solve(data, penalty, start, options):
@@ -275,9 +286,10 @@ def every_pass(problem: Any, W: Array, n_iter: int) -> Any:
 class Refresh:
     """When to take Hessians anew, from how many rows, and for whom.
 
-    First from a sample of rows, and for all splits of a candidate together; later, where steps have
-    not led to the minimum by then, from as many rows as half of the passes since have paid for; and
-    from all rows, for each model by itself, as soon as that costs no more than those passes.
+    First from a sample of rows, as large as makes the Hessians and the passes with them cheapest,
+    and for all splits of a candidate together; later, where steps have not led to the minimum by
+    then, from as many rows as half of the passes since have paid for; and from all rows, for each
+    model by itself, as soon as that costs no more than those passes.
     """
 
     def __init__(
@@ -321,8 +333,9 @@ class Refresh:
         """Number of rows, and whether each model gets its own; None for not now."""
         n_rows = self.data.n_rows
         if self.times == 0:
-            pays = self.at_once or self.earned >= self._cost(n_candidates, self.fewest_rows)
-            return (self.fewest_rows, self.n_splits == 1) if pays else None
+            saved = self.earned + SAVED_PASSES * self._pass_cost(n_candidates)
+            pays = self.at_once or saved >= self._cost(n_candidates, self.fewest_rows)
+            return (self._first_rows(n_candidates), self.n_splits == 1) if pays else None
         n_models = n_candidates * self.n_splits
         if n_models <= self.most_matrices and self.earned >= self._cost(n_models, n_rows):
             return n_rows, True
@@ -335,6 +348,18 @@ class Refresh:
         per_row = (self._cost(n_candidates, n_rows) - fixed) / n_rows
         paid = int((self.earned / 2 - fixed) / per_row)
         return (min(paid, n_rows), False) if paid > self.fewest_rows else None
+
+    def _first_rows(self, n_candidates):
+        """Number of rows whose Hessians, with the passes that they need, cost the least.
+
+        Hessians of h rows differ from those of all by about sqrt(order / h), and each pass leaves
+        about that part of the distance to the minimum.
+        """
+        one_pass, n_rows = self._pass_cost(n_candidates), self.data.n_rows
+        sizes = np.minimum(self.fewest_rows * 2.0 ** np.arange(32), n_rows)
+        left = np.minimum(np.sqrt(self.order / sizes), 0.9)
+        costs = [self._cost(n_candidates, size) for size in sizes]
+        return int(sizes[np.argmin(costs - one_pass * WAY_TO_GO / np.log(left))])
 
     def _pass_cost(self, n_candidates):
         design = self.data.design.stored
