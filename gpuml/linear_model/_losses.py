@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, move, namespace, to_host
-from gpuml._arrays.ops import constant
+from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
 from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
@@ -314,22 +313,21 @@ def penalty_of(
     UnfittableSplits
         If rows weigh nothing, or so little that penalties overflow.
     """
-    xp = namespace(total)
-    intercept = constant([float(s.fit_intercept) for s in strengths], like=total, xp=xp)
-    weighs = (total > 0) & xp.isfinite(total)
+    like, total, units = total, to_host(total), to_host(units)
+    used = np.asarray([float(s.fit_intercept) for s in strengths])[:, None, None, None]
+    weighs = (total > 0) & np.isfinite(total)
     with quiet():
-        per_unit = 1.0 / xp.where(weighs, units, xp.ones_like(units))[None, :]
+        per_unit = 1.0 / np.where(weighs, units, 1.0)[None, :]
         l2, l1 = (
-            constant([[getattr(s, name)] for s in strengths], like=total, xp=xp) * per_unit
+            np.asarray([[getattr(s, name)] for s in strengths], dtype=float) * per_unit
             for name in ("l2", "l1")
         )
-    fine = weighs & xp.all(xp.isfinite(l2 + l1), axis=0)
-    unfit = np.flatnonzero(~to_host(fine)).tolist()
-    refuse({s: _why_unfit(float(total[s]), weightless) for s in unfit}, total.shape[0])
-    numbers = xp.arange(n_features + 1, device=device_of(total))
-    ends = xp.astype(numbers == n_features, xp.float64)  # 1 for the intercept
+    fine = weighs & np.isfinite(l2 + l1).all(axis=0)
+    unfit = np.flatnonzero(~fine).tolist()
+    refuse({s: _why_unfit(float(total[s]), weightless) for s in unfit}, len(total))
+    ends = np.append(np.zeros(n_features), 1.0)  # 1 for the intercept
     l1, l2 = (a[..., None, None] * (1.0 - ends) for a in (l1, l2))
-    return Penalty(l1, l2, 1.0 - (1.0 - intercept[:, None, None, None]) * ends)
+    return Penalty(*(move(a, place_of(like)) for a in (l1, l2, 1.0 - (1.0 - used) * ends)))
 
 
 def _why_unfit(total, weightless):

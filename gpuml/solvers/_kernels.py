@@ -25,33 +25,60 @@ def _one_vector(name: str, slope: str) -> Any:
     )
 
 
+# Classes up to which a thread keeps the margins of a row in its registers.
+MOST_IN_REGISTERS = 32
+# One thread per model and row; classes are `stride` apart. Margins are read once and written once.
+_FEW_CLASSES = """
+    T e[{k}];
+    #pragma unroll
+    for (int j = 0; j < {k}; ++j) {{
+        e[j] = z[i + j * stride] + offset[model + j * models];
+    }}
+    T top = e[0];
+    #pragma unroll
+    for (int j = 1; j < {k}; ++j) {{
+        top = max(top, e[j]);
+    }}
+    T total = 0;
+    #pragma unroll
+    for (int j = 0; j < {k}; ++j) {{
+        e[j] = exp(e[j] - top);
+        total += e[j];
+    }}
+    const T scale = T(w) / total;
+    #pragma unroll
+    for (int j = 0; j < {k}; ++j) {{
+        z[i + j * stride] = e[j] * scale - (j == (int)y ? T(w) : T(0));
+    }}
+"""
+# Margins are read twice: an exponential more costs less than to write it down and to read it again.
+_MANY_CLASSES = """
+    T top = z[i] + offset[model];
+    T total = 1;
+    for (long long j = 1; j < k; ++j) {
+        const T v = z[i + j * stride] + offset[model + j * models];
+        total = v > top ? total * exp(top - v) + T(1) : total + exp(v - top);
+        top = max(top, v);
+    }
+    const T scale = T(w) / total;
+    for (long long j = 0; j < k; ++j) {
+        const T v = z[i + j * stride] + offset[model + j * models];
+        z[i + j * stride] = exp(v - top) * scale - (j == (long long)y ? T(w) : T(0));
+    }
+"""
+
+
 @cache
-def _softmax() -> Any:
+def _softmax(k: int | None) -> Any:
+    """The kernel of k classes; None for any number."""
     import cupy
 
-    # One thread per model and row; classes are `stride` apart.
+    body = _MANY_CLASSES if k is None else _FEW_CLASSES.format(k=k)
     return cupy.ElementwiseKernel(
         "raw T offset, Y y, W w, int64 k, int64 stride, int64 n_rows",
         "raw T z",
-        """
-        const long long model = i / n_rows;
-        const long long models = stride / n_rows;
-        T top = z[i] + offset[model];
-        for (long long j = 1; j < k; ++j) {
-            top = max(top, z[i + j * stride] + offset[model + j * models]);
-        }
-        T total = 0;
-        for (long long j = 0; j < k; ++j) {
-            const T e = exp(z[i + j * stride] + offset[model + j * models] - top);
-            z[i + j * stride] = e;
-            total += e;
-        }
-        const T scale = T(w) / total;
-        for (long long j = 0; j < k; ++j) {
-            z[i + j * stride] = z[i + j * stride] * scale - (j == (long long)y ? T(w) : T(0));
-        }
-        """,
-        "gpuml_softmax_slope",
+        f"const long long model = i / n_rows, models = stride / n_rows; {body}",
+        "gpuml_softmax_slope" if k is None else f"gpuml_softmax_slope_{k}",
     )
 
 
@@ -83,5 +110,5 @@ def weighted_slope(
         return z
     stride = n_candidates * n_splits * n_rows
     y, w = (cupy.broadcast_to(a, (n_candidates, n_splits, n_rows)) for a in (target, weights))
-    _softmax()(offset, y, w, k, stride, n_rows, z)
+    _softmax(k if k <= MOST_IN_REGISTERS else None)(offset, y, w, k, stride, n_rows, z)
     return z

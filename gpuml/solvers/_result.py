@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace
+from gpuml._arrays import Array, Place, device_of, move, namespace
 
 
 class Status(IntEnum):
@@ -76,6 +76,11 @@ def joined(parts: Sequence[Models], axis: int) -> Models:
 
     names = [field.name for field in fields(parts[0])]
     return replace(parts[0], **{n: join([getattr(part, n) for part in parts]) for n in names})
+
+
+def moved(record: Models, place: Place) -> Models:
+    """A record of nothing but arrays, in the memory of a place."""
+    return replace(record, **{f.name: move(getattr(record, f.name), place) for f in fields(record)})
 
 
 def taken(models: Models, order: np.ndarray) -> Models:

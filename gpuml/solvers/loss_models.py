@@ -8,17 +8,19 @@ many rows Hessians are taken from, and when they are taken again, follows from w
 costs in units of passes: not much more than the passes since the last time did.
 """
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, free_memory, is_out_of_memory, namespace
+from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, namespace, place_of
 from gpuml._arrays.threads import one_blas_thread
+from gpuml.designs import Divided
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows
-from gpuml.solvers._result import joined
+from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
 from gpuml.solvers.newton import (
@@ -44,6 +46,9 @@ SAMPLE_NOISE = 0.2
 SAMPLE_MAX_ITER = 20
 # Coefficients of a model from which models with l1 penalties do without Hessians.
 MOST_COEFFICIENTS = 2048
+# Coefficients of all models up to which their vectors are in CPU memory: on a GPU each of dozens of
+# operations of a pass on them is a launch, however few they are.
+FEW_COEFFICIENTS = 2**14
 # Bytes of the rows that variances are taken from.
 VARIANCE_BYTES = 2**23
 # Copies of Hessians while they are inverted, and of coefficients while steps are taken.
@@ -102,7 +107,8 @@ class SmoothProblem(Objective):
 
     def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SmoothProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
-        return replace(self, inverse=rows.ask(_inverse_at, W, self.penalty, shared))
+        inverse = rows.ask(_inverse_at, W, self.penalty, shared)
+        return replace(self, inverse=moved(inverse, place_of(W)))
 
     def _selected(self, index, xp):
         return {"inverse": self.inverse.select(index)}
@@ -179,6 +185,7 @@ def solve(
 
 
 def _inverse_at(rows, W, penalty, shared):
+    penalty = moved(penalty, rows.place)
     return inverse_curvature(rows, W, penalty, rows.total_weights(), shared=shared)
 
 
@@ -231,8 +238,11 @@ def solve_sparse(
     if many and data.loss.bound is not None:
         solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
     else:
-        precision = _precision(data)
+        home, precision = _home_of(start, data), _precision(data)
+        problem = SparseProblem(data, move(problem.total, home), moved(penalty, home))
+        start = move(start, home)
         solved = minimise_sparse(problem, start, options.tol, options.max_iter, precision, refresh)
+        solved = replace(solved, W=move(solved.W, data.place))
     if not data.loss.coupled:
         return solved
     # The same added to all intercepts changes nothing: let their sum be zero.
@@ -259,18 +269,28 @@ def _solve(data, penalty, start, options):
     entries = data.design.stored.n_entries // max(1, data.n_rows)  # of a row
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
     sample = data.every(max(1, data.n_rows // few))
+    home = _home_of(start, data)
+    penalty = moved(penalty, home)
     inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
-    problem = SmoothProblem(data, data.total_weights(), penalty, inverse)
+    problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
     refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
-    return minimise(
+    solved = minimise(
         problem,
-        start,
+        move(start, home),
         options.tol,
         options.max_iter,
         precision=_precision(data),
-        drops_at_once=1 if data.place.is_host else 2,
+        drops_at_once=1 if home.is_host else 2,
         refresh=refresh,
     )
+    return replace(solved, W=move(solved.W, data.place))
+
+
+def _home_of(start, data):
+    """Where models are while they are solved: few of them in CPU memory, wherever the rows are."""
+    if data.place.is_host or isinstance(data.design.stored, Divided):
+        return data.place
+    return HOST if math.prod(start.shape) <= FEW_COEFFICIENTS else data.place
 
 
 def _precision(data):

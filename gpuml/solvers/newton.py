@@ -7,13 +7,12 @@ and curvature c. Where it has k margins that are coupled, with curvatures c_j, t
 
 from collections import deque
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lapack
 
-from gpuml._arrays import Array, device_of, is_numpy, move, namespace
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut
@@ -42,6 +41,8 @@ class Objective:
         Sums of the weights.
     penalty : Penalty
         Of coefficients (C, S, k, q).
+
+    The sums and penalties are where the models are, which need not be where rows are read.
     """
 
     data: LossRows
@@ -49,9 +50,9 @@ class Objective:
     penalty: Penalty
 
     def gradient(self, W: Array) -> Array:
-        """Gradients (C, S, k, q) of all but the l1 part at models W."""
-        G = gradients(self.data, W) / self.total[:, None, None] + self.penalty.l2 * W
-        return G * self.penalty.used
+        """Gradients (C, S, k, q) of all but the l1 part at models W, where these are."""
+        sums = move(gradients(self.data, W), place_of(W))
+        return (sums / self.total[:, None, None] + self.penalty.l2 * W) * self.penalty.used
 
     def select(self, candidates: np.ndarray) -> Self:
         """The problem of some candidates."""
@@ -121,12 +122,18 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
         Of coefficients (C, S, k, q).
     n_rows : int
         How many rows there are in all.
+
+    Returns
+    -------
+    Diagonal
+        Where the penalty is.
     """
-    xp = sample.place.xp
+    home = place_of(penalty.l2)
+    xp = home.xp
     with quiet():
-        mean, variance = sample.design.spread()  # (1 or S, p)
+        mean, variance = (move(a, home) for a in sample.design.spread())  # (1 or S, p)
         check_squares(variance + mean**2, xp)
-    curved = sample.loss.typical(sample.n_vectors, partial(_mean_target, sample))
+    curved = sample.loss.typical(sample.n_vectors, lambda: move(_mean_target(sample), home))
     fitted = penalty.used[:, :, 0, -1:]
     # Without an intercept it is the squares that count, not the variances.
     size = variance + (1.0 - fitted) * mean**2  # (C, S, p)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_numpy, move, namespace, to_host
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lbfgs import Solved
@@ -55,7 +55,7 @@ class SparseProblem(Objective):
     def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SparseProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
         xp = namespace(W)
-        H = rows.ask(_second_derivatives, W, shared)
+        H = move(rows.ask(_second_derivatives, W, shared), place_of(W))
         used = xp.tile(self.penalty.used[:, :, 0, :], (1, 1, W.shape[2]))
         H = H * used[..., :, None] * used[..., None, :]
         eye = xp.eye(H.shape[-1], dtype=xp.float64, device=device_of(H))
