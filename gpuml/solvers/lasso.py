@@ -5,7 +5,8 @@ For each split and each (alpha, l1_ratio), with W the sum of the training weight
     1/(2 W) sum_i w_i (y_i - x_i' v - b)^2 + alpha ( l1_ratio |v|_1 + (1 - l1_ratio) |v|^2 / 2 ) .
 
 Centred moments H = sum w (x - m)(x - m)' / W and g = sum w (x - m)(y - n) / W hold all that the
-problem needs. `solvers.sparse_paths` solves it on a CPU, `solvers.prox` elsewhere. Where moments of
+problem needs. `solvers.sparse_paths` solves it on a CPU, where moments of no more than 2,048
+features are brought from a GPU, too, `solvers.prox` elsewhere. Where moments of
 all features would be too many, `solvers.working_set` keeps those of some, or has them made of rows.
 
 References
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
+from gpuml._arrays import HOST, Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS, constant
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds
@@ -38,6 +39,9 @@ from gpuml.solvers.sparse_paths import Path, follow
 
 # Workspace for the matrices of several splits at once.
 MATRIX_BYTES = {True: 2**28, False: 2**32}
+# Features up to which paths from moments on a GPU are followed in CPU memory: a path is one change
+# of signs after the other, each of which is dozens of launches there and a few vectors here.
+MOST_FEATURES_HERE = 2048
 # What the solvers are asked for: systems on the signs of a model are exact, so it costs little.
 VIOLATION = 1e-12
 
@@ -153,9 +157,20 @@ def solve_described(
         for i in range(0, len(parts), step):
             some = described.combined(parts.parts(i, i + step))
             place = slice(first, first + some.gram.shape[0])
-            found.append(_solve_parts(some, penalties, max_iter, start, place))
+            found.append(_solve_nearby(some, penalties, max_iter, start, place))
             first = place.stop
     return joined(found, axis=1)
+
+
+def _solve_nearby(total, penalties, max_iter, start, splits):
+    """As `_solve_parts`, in CPU memory where that is sooner; models are where the moments are."""
+    place = place_of(total.gram)
+    if place.is_host or total.n_features > MOST_FEATURES_HERE:
+        return _solve_parts(total, penalties, max_iter, start, splits)
+    start = None if start is None else to_host(start)
+    models = _solve_parts(total.to(HOST), penalties, max_iter, start, splits)
+    arrays = ("coef", "intercept", "gap", "y_square", "violation")
+    return replace(models, **{name: move(getattr(models, name), place) for name in arrays})
 
 
 def _splits_at_once(described):
