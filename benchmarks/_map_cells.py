@@ -42,12 +42,14 @@ class Cell:
     splitter: str = "K-fold"
     dtype: str = "float64"
     filled: float | None = None
+    classes: int = 2
 
     @property
     def name(self) -> str:
         """Model and what is unusual of it; with the shape it names the cell."""
         unusual = [self.splitter] if self.splitter != "K-fold" else []
         unusual += ["sparse"] if self.filled else []
+        unusual += [f"{self.classes} classes"] if self.classes > 2 else []
         return ", ".join([self.model, *unusual])
 
     @property
@@ -114,6 +116,12 @@ MODELS = {
     "Ridge": Model(_search("Ridge", {"alpha": TEN}), "numbers", 10),
     "LogisticRegression": Model(
         _search("LogisticRegression", {"C": TEN}), "classes", 10, "logistic"
+    ),
+    "l1 LogisticRegression": Model(
+        _search("LogisticRegression", {"C": TEN}, solver="saga", l1_ratio=1.0),
+        "classes",
+        10,
+        "logistic",
     ),
     "PoissonRegressor": Model(_search("PoissonRegressor", {"alpha": TEN}), "counts", 10, "poisson"),
     "Lasso": Model(_search("Lasso", PENALTIES), "numbers", 8, "l1"),
@@ -185,7 +193,68 @@ def cells(scale: float = 1.0) -> list[Cell]:
     return list(dict.fromkeys(found))
 
 
+# On a GPU, the most important first, for a run may end before the last.
+ON_GPU = (
+    Cell("Ridge", 20_000, 5_000, dtype="float32"),
+    Cell("Ridge", 1_000_000, 100, dtype="float32"),
+    Cell("Ridge", 50_000, 1_000, dtype="float32"),
+    Cell("LogisticRegression", 1_000_000, 100, dtype="float32"),
+    Cell("LogisticRegression", 1_000_000, 100, dtype="float32", classes=10),
+    Cell("one PCA", 1_000_000, 500, dtype="float32"),
+    Cell("LogisticRegression", 100_000, 100, dtype="float32"),
+    Cell("Ridge", 2_000, 20_000, dtype="float32"),
+    Cell("Ridge", 353, 10),
+    Cell("Ridge", 1_000, 100),
+    Cell("Ridge", 1_000_000, 100, "repeated", "float32"),
+    Cell("Ridge", 1_000_000, 100, "shuffle split", "float32"),
+    Cell("Ridge", 7_000_000, 100, dtype="float32"),
+    Cell("scaler-PCA-Ridge", 200_000, 100, dtype="float32"),
+    Cell("l1 LogisticRegression", 1_000_000, 100, dtype="float32"),
+    Cell("Lasso", 100_000, 100, dtype="float32"),
+    Cell("LogisticRegression", 500_000, 50, dtype="float32", classes=100),
+    Cell("Ridge", 20_000, 3_000, dtype="float32"),
+    Cell("Ridge", 1_000_000, 100),
+    Cell("LogisticRegression", 1_000_000, 100),
+    Cell("LogisticRegression", 1_000_000, 100, "shuffle split", "float32"),
+    Cell("one LogisticRegression", 1_000_000, 100, dtype="float32"),
+    Cell("one Ridge", 1_000_000, 100, dtype="float32"),
+    Cell("one Lasso", 1_000_000, 100, dtype="float32"),
+    Cell("Lasso", 300, 2_000),
+    Cell("ElasticNet", 100_000, 100, dtype="float32"),
+    Cell("GaussianNB", 1_000_000, 50, dtype="float32"),
+    Cell("one PCA", 100_000, 100),
+)
+
+
+def cells_on_gpu(scale: float = 1.0) -> list[Cell]:
+    """Those whose rows are in GPU memory."""
+    if scale == 1.0:
+        return list(ON_GPU)
+    return [replace(cell, n=max(FEWEST_ROWS, int(scale * cell.n))) for cell in ON_GPU]
+
+
 # ---------------------------------------------------------------- rows
+
+
+def rows_made_on(xp: Any, cell: Cell) -> tuple[Any, Any]:
+    """X and y of dense cells, made by CuPy (or whatever has its `random`) where its memory is."""
+    random = xp.random.default_rng(SEED)
+    kind = np.dtype(cell.dtype).type
+    X = random.standard_normal((cell.n, cell.d), dtype=kind)
+    # Few and small: from the CPU, so that they are the same with any library.
+    few = np.random.default_rng(SEED)
+    kinds = cell.classes if cell.classes > 2 else 1
+    slopes = few.standard_normal((cell.d, kinds))
+    slopes *= few.random((cell.d, 1)) < max(0.1, 10 / cell.d)
+    signal = X @ xp.asarray(slopes, dtype=cell.dtype)
+    signal = (signal - signal.mean(axis=0)) / signal.std(axis=0)
+    noisy = signal + random.standard_normal(signal.shape, dtype=kind)
+    target = MODELS[cell.model].target
+    if target is None:
+        return X, None
+    if target == "numbers":
+        return X, noisy[:, 0]
+    return X, noisy.argmax(axis=1) if kinds > 1 else (noisy[:, 0] > 0).astype(np.int64)
 
 
 def rows_of(cell: Cell) -> tuple[Any, Any]:
