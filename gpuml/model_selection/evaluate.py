@@ -217,6 +217,11 @@ class Evaluator:
         self.steps.append(Step(n_fits, stack.n_passes, place, TOGETHER))
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
         alone = {split: self._fit_refused(split, why, group) for split, why in refused.items()}
+        for split, why in refused.items():
+            alike = [other for other, reason in refused.items() if reason == why]
+            refusal = Refusal(f"{_on(alike)}: {why}")
+            for result in alone[split]:
+                result["made"] = result.get("made", Made()).after(refusal)
         failures = [r for each in alone.values() for r in each]
         self.steps += steps_of(failures, place, _on(alone), error_score=job.task.error_score)
         return self._results(group, stack, estimator, scored, times, alone)

@@ -446,3 +446,17 @@ def test_the_error_of_splits_travels():
     error = pickle.loads(pickle.dumps(UnfittableSplits({3: "it is empty."}, together=True)))
     assert (error.reasons, error.together) == ({3: "it is empty."}, True)
     assert str(error) == "The training part of split 3 cannot be fitted: it is empty."
+
+
+def test_the_plan_says_why_splits_are_fitted_by_themselves():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), (np.arange(60) >= 40).astype(int)
+    some, all_rows = np.arange(30), np.arange(60)
+    cv = [(some, all_rows[30:]), (all_rows, some), (some, all_rows[40:])]
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0, 10.0]}, cv=cv).fit(X, y)
+    together, alone = search.plan_.steps
+    assert together.reasons == ()
+    assert alone.why.endswith("on splits 0, 2")
+    assert [r.partition(".")[0] for r in alone.reasons] == [
+        "on splits 0, 2: it has no row of class 1"
+    ]
