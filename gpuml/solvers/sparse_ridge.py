@@ -29,9 +29,10 @@ from gpuml.designs.sparse import column_sums, float64_matrix, squared
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.sparse_rows import SparseBatch
 
-# Gradients are to become smaller by this factor: it leaves coefficients about nine digits.
-TOL = 1e-10
-# Where rounding stops them earlier, this is what counts as a solution.
+# Gradients are to become smaller by this factor: it leaves coefficients about eight digits.
+TOL = 1e-9
+# The same of models of several splits, which are to be scored: it leaves scores ten digits. Where
+# rounding stops gradients earlier, this is what counts as a solution.
 GOOD_ENOUGH = 1e-8
 # Iterations without any progress after which it was rounding.
 PATIENCE = 200
@@ -153,6 +154,7 @@ def solve_by_iterations(
         for a in (np.arange(n_splits)[:, None, None], np.arange(t)[:, None])
     )
     limit = max_iter or max(LEAST_MAX_ITER, 10 * min(n, u))
+    tol = TOL if n_splits == 1 else GOOD_ENOUGH
     per_model = 8 * (MODEL_VECTORS * u + ROW_VECTORS * n)
     size = max(1, memory // per_model)
     size = max(1, size // n_candidates) * n_candidates if size >= n_candidates else size
@@ -163,10 +165,10 @@ def solve_by_iterations(
         n_alphas = n_candidates if len(alpha[some]) % n_candidates == 0 else 1
         start, left = None, limit
         if n_alphas > 1 and models.alike:
-            start = _share(models, n_alphas, limit)
+            start = _share(models, n_alphas, limit, tol)
             left -= int(start[1].max())
             models = replace(models, inverse=xp.ones_like(models.inverse))
-        parts.append(_solve_models(models, left, start))
+        parts.append(_solve_models(models, left, tol, start))
     coef = xp.concat([part[0] for part in parts], axis=0)
     n_iter, ratio = (
         np.concatenate([part[i] for part in parts]).reshape(shape[1:] + shape[:1]) for i in (1, 2)
@@ -270,7 +272,7 @@ def _entries(table, rows, columns):
     return constant(to_host(table)[rows, columns], like=table, xp=xp)
 
 
-def _share(models, n_alphas, max_iter):
+def _share(models, n_alphas, max_iter, tol):
     """Coefficients (M, u) of models, as many of which in turn differ in alpha alone.
 
     And the iterations (M,) they took. The gradient at a model of ``alpha = least + shift`` is that
@@ -296,6 +298,8 @@ def _share(models, n_alphas, max_iter):
     old_step, old_turn = np.ones_like(gamma), np.zeros_like(gamma)
     n_iter = np.zeros(shift.shape, dtype=np.int32)
     live = np.broadcast_to(first > 0, shift.shape)
+    # Models without a shift are the seeds.
+    shifted = shift.any(axis=1)
     for _ in range(max_iter):
         if not live.any():
             break
@@ -315,7 +319,7 @@ def _share(models, n_alphas, max_iter):
         s = seeds.backward(seeds.weighted(r)) - seeds.alpha * x
         squares = to_host(_squares(s, s))
         turn = np.where(gamma > 0, squares / np.where(gamma > 0, gamma, 1.0), 0.0)
-        for a in np.flatnonzero(live.any(axis=1)):
+        for a in np.flatnonzero(shifted & live.any(axis=1)):
             taken, weight = np.where(live[a], steps[a], 0.0), np.where(live[a], after[a], 0.0)
             found[a] = found[a] + scaled(taken, directions[a])
             back = np.where(live[a], turn * (after[a] / factor[a]) ** 2, 0.0)
@@ -324,12 +328,13 @@ def _share(models, n_alphas, max_iter):
         p = s + scaled(turn, p)
         before, factor = factor, np.where(live, after, factor)
         old_step, old_turn, gamma = step, turn, squares
-        live = live & (np.abs(factor) * np.sqrt(gamma / np.where(first > 0, first, 1.0)) > TOL)
+        live = live & (np.abs(factor) * np.sqrt(gamma / np.where(first > 0, first, 1.0)) > tol)
+    found = [own if moved else x for own, moved in zip(found, shifted, strict=True)]
     models_of_group = xp.stack(found, axis=1)  # (G, A, u)
     return xp.reshape(models_of_group, models.x_mean.shape), n_iter.T.ravel()
 
 
-def _solve_models(models, max_iter, start=None):
+def _solve_models(models, max_iter, tol, start=None):
     """Coefficients (M, u); iterations and last relative size of the gradient, (M,) on the host.
 
     They begin at `start`, coefficients (M, u) and the iterations (M,) before, or at 0.
@@ -339,7 +344,7 @@ def _solve_models(models, max_iter, start=None):
     found = [None] * n_models
     n_iter, ratio = np.zeros(n_models, dtype=np.int32), np.ones(n_models)
     alive = np.arange(n_models)
-    state = _Iteration(models, start)
+    state = _Iteration(models, tol, start)
     for _ in range(max_iter):
         going = state.going
         if not going.any():
@@ -367,8 +372,8 @@ class _Iteration:
     Sizes of gradients are looked at on the host once an iteration.
     """
 
-    def __init__(self, models, start):
-        self.models = models
+    def __init__(self, models, tol, start):
+        self.models, self.tol = models, tol
         xp = self.xp = namespace(models.target)
         self.r = models.target
         s = models.backward(models.weighted(self.r))
@@ -391,7 +396,7 @@ class _Iteration:
 
     @property
     def going(self):
-        return (self.best > TOL) & (self.waited < PATIENCE)
+        return (self.best > self.tol) & (self.waited < PATIENCE)
 
     def select(self, kept):
         """Go on with some of the models."""
