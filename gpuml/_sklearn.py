@@ -33,6 +33,7 @@ PARAMETERS = {
     "InvalidParameterError": "sklearn.utils._param_validation",
     "StrOptions": "sklearn.utils._param_validation",
     "_fit_context": "sklearn.base",
+    "make_constraint": "sklearn.utils._param_validation",
     "validate_parameter_constraints": "sklearn.utils._param_validation",
     "validate_params": "sklearn.utils._param_validation",
 }

@@ -36,10 +36,7 @@ class RidgeEstimator(OnePass):
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
-        n_targets = folds.batch.y.shape[1]
-        each = [_alphas(alpha, n_targets) for alpha in self._values(candidates, "alpha")]
-        width = max(len(alpha) for alpha in each)
-        alphas = np.stack([np.broadcast_to(alpha, (width,)) for alpha in each])
+        alphas = _table_of(self._values(candidates, "alpha"), folds.batch.y.shape[1])
         fit_intercept = self._values(candidates, "fit_intercept")
         return solve_candidates(
             described=describe_rows(self, folds, advance, careful=self.solver == "svd"),
@@ -170,6 +167,15 @@ def _ridge_attributes(models: Models, candidate: int, split: int) -> dict[str, A
     n_iter = models.iterations_of(candidate, split)
     n_iter = int(n_iter[0]) if models.flat else n_iter.astype(np.int32)
     return {"n_iter_": n_iter, "solver_": "sparse_cg", "status_": status}
+
+
+def _table_of(values: list, n_targets: int) -> np.ndarray:
+    """Penalties of candidates, (C, 1) or (C, n_targets)."""
+    if all(isinstance(value, float) for value in values):
+        return _alphas(values, len(values))[:, None]
+    each = [_alphas(alpha, n_targets) for alpha in values]
+    width = max(len(alpha) for alpha in each)
+    return np.stack([np.broadcast_to(alpha, (width,)) for alpha in each])
 
 
 def _alphas(alpha: Any, n_targets: int) -> np.ndarray:

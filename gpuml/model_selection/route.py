@@ -16,6 +16,7 @@ from gpuml._sklearn import (
     _MultimetricScorer,
     _PassthroughScorer,
     _routing_enabled,
+    make_constraint,
     validate_parameter_constraints,
 )
 from gpuml.extending import MultifitEstimator
@@ -201,8 +202,7 @@ def fits_group(
     fits, why = together(with_params(estimator, group.shared), task)
     if fits is None:
         return None, why
-    for varying in group.varying:
-        check_values(fits, varying)
+    check_values(fits, group.varying)
     obstacle = None if X is None else data_obstacle(fits, X)
     return (fits, "") if obstacle is None else (None, obstacle)
 
@@ -290,11 +290,18 @@ def with_params(estimator: Any, params: Mapping[str, Any]) -> Any:
     return out
 
 
-def check_values(estimator: Any, params: Mapping[str, Any]) -> None:
+def check_values(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
     """Check values of parameters against an estimator's constraints, if it has any."""
     if isinstance(estimator, AffinePipeline | AffineAlone):
-        estimator.check(params)
+        for params in candidates:
+            estimator.check(params)
         return
     constraints = getattr(estimator, "_parameter_constraints", {})
-    known = {name: constraints[name] for name in params if name in constraints}
-    validate_parameter_constraints(known, {n: params[n] for n in known}, type(estimator).__name__)
+    names = {n for params in candidates for n in params if n in constraints}
+    names = {n for n in names if constraints[n] != "no_validation"}
+    known = {n: [make_constraint(c) for c in constraints[n]] for n in names}
+    for params in candidates:
+        for name in names & params.keys():
+            if not any(c.is_satisfied_by(params[name]) for c in known[name]):
+                own = {name: constraints[name]}
+                validate_parameter_constraints(own, params, type(estimator).__name__)

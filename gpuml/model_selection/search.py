@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
@@ -213,7 +214,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         scorers, refit_metric, X, y, task, routed = self._prepared(X, y, params)
         rounds = _Rounds(self, X, y, task, routed.splitter.split)
         root = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
-        if "callback_ctx" in signature(self._run_search).parameters:
+        if "callback_ctx" in _parameters(type(self)._run_search):
             self._run_search(rounds.evaluate, callback_ctx=root)
         else:
             self._run_search(rounds.evaluate)
@@ -246,6 +247,12 @@ class OnePassSearch(Travels, BaseSearchCV):
         self.refit_time_ = time.perf_counter() - started
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
+
+
+@cache
+def _parameters(function):
+    """Names of the parameters of a function of a class."""
+    return frozenset(signature(function).parameters)
 
 
 class _Rounds:

@@ -64,6 +64,8 @@ def stack_scores(
             left = _unknown(tables, part, splits, batched)
             summed = divided_scores(stack, folds, part, left, weighted=weighted)
             tables.update({(part, name): table for name, table in summed.items()})
+        if not any(np.isnan(table[:, splits]).any() for table in tables.values()):
+            return {part: {name: tables[part, name] for name in scorers} for part in parts}
         for part, split in product(parts, splits):
             left = _unknown(tables, part, [split], batched)
             columns = _from_responses(stack, folds, split, part, left, weighted, score_model)

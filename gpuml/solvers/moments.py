@@ -70,8 +70,8 @@ class Moments:
 
         Where atoms have shifts of their own, that of a sum is their weighted mean.
         """
-        if self.shift.ndim == 2 and counts.shape == (1, 1) and counts[0, 0] == 1:
-            return self  # all rows of a fit
+        if len(counts) == self.gram.shape[0] and self.shift.ndim == 2 and _are_atoms(counts):
+            return self
         xp = namespace(self.gram)
         n_atoms, q = self.gram.shape[:2]
         counts = constant(counts, like=self.gram, xp=xp)
@@ -107,6 +107,11 @@ class Normal:
     x_mean: Array
     y_mean: Array
     noise: Array
+
+
+def _are_atoms(counts):
+    """Whether sums are of one atom each, in order: held-out parts, or all rows of a fit."""
+    return bool((counts == np.eye(len(counts))).all())
 
 
 def mean_shift(weights: Array, shifts: Array, xp: Any) -> Array:

@@ -40,7 +40,7 @@ from gpuml.solvers.described import (
 from gpuml.solvers.factors import centred_rows, solve_rows
 from gpuml.solvers.kernel import centred_kernel, coefficients, far_splits, row_kernel
 from gpuml.solvers.moments import LEAST_SQUARE, Normal, cancelled, normal_equations
-from gpuml.solvers.shifted import TRIDIAGONAL_FROM, solve_by_tridiagonal
+from gpuml.solvers.shifted import TRIDIAGONAL_FROM, TRIDIAGONAL_FROM_ORDER, solve_by_tridiagonal
 from gpuml.solvers.sparse_ridge import solve_by_iterations
 
 # One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
@@ -158,7 +158,8 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     moments = described.combined(parts)
     normal = normal_equations(moments, fit_intercept)
     by_eigen = rcond is not None or _one_form_will_do(normal, alphas)
-    if rcond is None and by_eigen and is_numpy(normal.xx):
+    tridiagonal = is_numpy(normal.xx) and normal.xx.shape[-1] >= TRIDIAGONAL_FROM_ORDER
+    if rcond is None and by_eigen and tridiagonal:
         coef, error = _solve_tridiagonal(normal, alphas)
     elif by_eigen:
         coef, error = _solve_eigen(normal, alphas, rcond)

@@ -20,6 +20,8 @@ from gpuml._arrays.threads import threads_for_order
 
 # From so many shifts on a tridiagonal form costs less than a Cholesky factorisation for each.
 TRIDIAGONAL_FROM = 8
+# Smaller matrices are decomposed in the time of the calls that a tridiagonal form takes.
+TRIDIAGONAL_FROM_ORDER = 20
 # The same of inverses from Cholesky factors, next to an eigendecomposition.
 EIGEN_FROM = 7
 

@@ -48,6 +48,16 @@ def test_moments_of_two_halves_add_up_to_those_of_the_whole(library, rng):
         np.testing.assert_allclose(summed, count * expected, rtol=1e-12, atol=1e-10)
 
 
+def test_sums_of_one_atom_each_are_the_atoms(library, rng):
+    batch, *_ = make_batch(library, rng)
+    moments = atom_moments(batch, ATOMS)
+    assert moments.combine(np.eye(4)) is moments
+    turned = moments.combine(np.eye(4)[[3, 2, 1, 0]])
+    for name in ("gram", "shift"):
+        found, own = (library.to_numpy(getattr(each, name)) for each in (turned, moments))
+        np.testing.assert_allclose(found, own[::-1], rtol=1e-13, atol=1e-13)
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_factors_describe_the_same_normal_equations(library, rng, fit_intercept):
     batch, *_ = make_batch(library, rng, mean=3.0)

@@ -6,7 +6,7 @@ import pytest
 from gpuml.data import resident, whole
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
-from gpuml.solvers import ridge, shifted
+from gpuml.solvers import ridge
 from gpuml.solvers.described import describe
 from gpuml.solvers.shifted import inverses_applied, solve_by_tridiagonal
 
@@ -30,12 +30,13 @@ def test_systems_of_all_shifts_are_solved(rng, p, n_shifts):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e7])
-def test_many_penalties_have_the_scores_that_each_has_alone(rng, monkeypatch, scale):
+@pytest.mark.parametrize(("order", "form"), [(6, "_solve_eigen"), (24, "_solve_tridiagonal")])
+def test_many_penalties_have_the_scores_that_each_has_alone(rng, monkeypatch, order, form, scale):
     """By one form of each matrix; with units that differ, as each by itself."""
     calls = []
-    solve = shifted.solve_by_tridiagonal
-    monkeypatch.setattr(ridge, "solve_by_tridiagonal", lambda *a: calls.append(1) or solve(*a))
-    X = rng.normal(size=(80, 6)) * np.asarray([scale, 1, 1, 1, 1, 1])
+    solve = getattr(ridge, form)
+    monkeypatch.setattr(ridge, form, lambda *a: calls.append(1) or solve(*a))
+    X = rng.normal(size=(80, order)) * np.asarray([scale] + [1] * (order - 1))
     X[:, 1] = X[:, 2] + 1e-5 * X[:, 1]  # the smallest penalties are solved with more care
     y = X[:, 2] + rng.normal(size=80)
     alphas = np.logspace(-9, 3, 12)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.model_selection import KFold
 
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
@@ -60,3 +61,17 @@ def test_targets_with_alphas_of_their_own_have_the_models_of_dense_rows():
     model = Ridge(alpha=[0.5, 20.0]).fit(X, Y)
     dense = Ridge(alpha=[0.5, 20.0]).fit(X.toarray(), Y)
     np.testing.assert_allclose(model.coef_, dense.coef_, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("alphas", [[1.0], [1.0, 10.0]])
+def test_models_that_are_only_scored_stop_where_no_score_shows_more(alphas):
+    X, y, _ = rows(600, 1200)
+    splits = list(KFold(3).split(X))
+    search = GridSearchCV(Ridge(), {"alpha": alphas}, cv=splits, refit=False).fit(X, y)
+    dense = GridSearchCV(Ridge(), {"alpha": alphas}, cv=splits, refit=False).fit(X.toarray(), y)
+    fitted = [Ridge(alpha=1.0).fit(X[train], y[train]).n_iter_ for train, _ in splits]
+    (step,) = search.plan_.steps
+    assert step.n_passes < 2 * max(fitted)
+    for s in range(3):
+        name = f"split{s}_test_score"
+        np.testing.assert_allclose(search.cv_results_[name], dense.cv_results_[name], atol=1e-9)
