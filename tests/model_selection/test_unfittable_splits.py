@@ -453,7 +453,8 @@ def test_the_plan_says_why_splits_are_fitted_by_themselves():
     X, y = rng.normal(size=(60, 3)), (np.arange(60) >= 40).astype(int)
     some, all_rows = np.arange(30), np.arange(60)
     cv = [(some, all_rows[30:]), (all_rows, some), (some, all_rows[40:])]
-    search = GridSearchCV(LogisticRegression(), {"C": [1.0, 10.0]}, cv=cv, refit=False)
+    grid = {"C": [1.0, 10.0]}
+    search = GridSearchCV(LogisticRegression(), grid, cv=cv, refit=False, error_score=FAILED)
     with pytest.warns(FitFailedWarning):
         search.fit(X, y)
     together, alone = search.plan_.steps
