@@ -12,10 +12,14 @@ MOST_COLUMNS = 4096
 
 
 class Source(Protocol):
-    """What a path has to know of H and g; `scale` (p,) has the roots of the diagonal of H."""
+    """What a path has to know of H and g; `scale` (p,) has the roots of the diagonal of H.
+
+    No more than `rank` columns of H can be independent.
+    """
 
     g: np.ndarray
     scale: np.ndarray
+    rank: int
 
     def join(self, new: np.ndarray) -> np.ndarray:
         """Take coordinates into the working set; their rows of H, on all of the set, (m, k)."""
@@ -37,6 +41,7 @@ class OfMatrix:
         self.H, self.g = H, g
         diagonal = np.diagonal(H)
         self.scale = np.sqrt(np.where(diagonal > 0, diagonal, 0.0))
+        self.rank = len(g)
         self._set = np.empty(0, dtype=int)
 
     def join(self, new: np.ndarray) -> np.ndarray:
@@ -68,11 +73,16 @@ class OfRows:
     W : float
     scale : ndarray (p,)
         Roots of the diagonal of H; zero where nothing but rounding is left of a column.
+    rank : int, optional
+        A bound on the rank of X; else there are n rows.
     """
 
-    def __init__(self, X: np.ndarray, y: np.ndarray, W: float, scale: np.ndarray):
+    def __init__(
+        self, X: np.ndarray, y: np.ndarray, W: float, scale: np.ndarray, rank: int | None = None
+    ):
         self._X, self._y, self._W, self.scale = X, y, W, scale
         self.g = y @ X / W
+        self.rank = len(y) if rank is None else rank
         self._taken, self._k = np.empty((0, len(y))), 0
 
     def join(self, new: np.ndarray) -> np.ndarray:

@@ -98,7 +98,7 @@ class _Centred:
     """Rows (n, p) and targets (n, t) about their means, times the roots of their weights.
 
     `scale` (p,) has the roots of the mean squares of what is left of features: zero where that is
-    rounding.
+    rounding. No more than `rank` features are independent.
     """
 
     X: np.ndarray
@@ -107,6 +107,7 @@ class _Centred:
     y_mean: np.ndarray
     scale: np.ndarray
     weight: float
+    rank: int
 
 
 def _centred(batch: Batch, rows: Rows, fit_intercept: bool) -> _Centred | None:
@@ -119,7 +120,10 @@ def _centred(batch: Batch, rows: Rows, fit_intercept: bool) -> _Centred | None:
         y, y_mean, y_scale, _ = _about_mean(y, weight, fit_intercept)
         is_finite = np.isfinite(sum(a.sum() for a in (x_mean, y_mean, x_scale, y_scale)))
     # What is wrong with them is for those to say who know what they are called.
-    return _Centred(X, y, x_mean, y_mean, x_scale, total) if is_finite and total > 0 else None
+    if not is_finite or not total > 0:
+        return None
+    used = len(X) if weight is None else int(np.count_nonzero(weight))
+    return _Centred(X, y, x_mean, y_mean, x_scale, total, used - int(fit_intercept))
 
 
 def _about_mean(a, weight, fit_intercept):
@@ -157,7 +161,8 @@ def _solve_path(rows, penalties, max_iter, start):
     l1, l2 = penalties.parts()
     paths = []
     for t in range(rows.y.shape[1]):
-        source = OfRows(rows.X, np.ascontiguousarray(rows.y[:, t]), rows.weight, rows.scale)
+        y = np.ascontiguousarray(rows.y[:, t])
+        source = OfRows(rows.X, y, rows.weight, rows.scale, rows.rank)
         begin = None if start is None else np.broadcast_to(start[t], (len(l1), len(start[t])))
         paths.append(follow(source, l1, l2, begin, tol=VIOLATION, max_iter=max_iter))
     g = rows.y.T @ rows.X / rows.weight

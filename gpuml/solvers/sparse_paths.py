@@ -43,9 +43,9 @@ FIRST_SWEEPS, MOST_LATE = 40, 3
 SWEPT = 1e-14
 # Sweeps between two systems.
 SWEEPS = 20
-# So many coordinates, or twice as many as are not zero, join at a time; and none whose slope is a
-# smaller share of l1.
-FEW_JOIN, LEAST_SHARE = 64, 0.85
+# So many coordinates, or such a share of those that are not zero, join at a time: all slopes cost
+# less than products with many that stay at zero. And none whose slope is a smaller share of l1.
+FEW_JOIN, SHARE_JOIN, LEAST_SHARE = 64, 0.5, 0.85
 # Where room is short, coordinates leave that are at zero and have slopes below such a share of l1,
 # if they are a large share of all.
 IDLE_BELOW, IDLE_SHARE = 0.92, 0.1
@@ -55,14 +55,17 @@ ROOM = 32
 # away than such a share of its l1. Else signs are guessed for penalties with such steps from that
 # one to this, with so many systems in a row that have no fewer contradictions than one before.
 SWEEPS_SOLVE, FAR, NEXT, PATIENT = 1e-2, 0.3, 0.7, 3
+# How often a penalty halfway there is put in between where signs do not settle, if those on either
+# side are further apart than such a share.
+MOST_SPLITS, LEAST_SPLIT = 8, 0.9999
 # A slope that exceeds l1 by such a share may do so by rounding.
 TIED = 1e-10
 # A system is worth its cost where so many signs are going to change, or such a share of them.
 FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
 # A slope along columns that depend on each other that is rounding.
 FLAT = 1e-9
-# After so many systems it is the turn of sweeps.
-MOST_STEPS = 12
+# After so many systems it is the turn of sweeps, and after them of twice as many systems.
+FEW_STEPS = 3
 # Share of the violation outside the working set that may be left in it.
 ENOUGH = 0.1
 # Violations so small, and how often one may be looked at without being halved: what is left is
@@ -249,7 +252,7 @@ class _Working:
         before = self._last or slopes.max(initial=0.0)
         slopes[self._is_in] = 0.0
         near = np.flatnonzero(slopes >= max(2 * l1 - before, LEAST_SHARE * l1))
-        room = max(FEW_JOIN, 2 * int(np.count_nonzero(self.v)))
+        room = max(FEW_JOIN, int(SHARE_JOIN * np.count_nonzero(self.v)))
         if len(near) > room:
             near = near[np.argpartition(-slopes[near], room)[:room]]
         return near
@@ -300,7 +303,8 @@ class _Working:
             n_iter, slopes = self._guess(H, l1, l2, n_iter, slopes, self._last)
         # How many signs are going to change, for all that is known.
         unsettled = np.count_nonzero((self.v == 0) & (np.abs(slopes) > l1))
-        n_steps, barred, may_guess = 0, np.zeros(k, dtype=bool), self._last == l1
+        n_steps, most_steps = 0, FEW_STEPS
+        barred, may_guess = np.zeros(k, dtype=bool), self._last == l1
         best, idle, is_solved = np.inf, 0, True
         swept_from = 0.0
         while n_iter < self.max_iter:
@@ -315,7 +319,7 @@ class _Working:
             if few and may_guess:
                 n_iter, slopes = self._guess(H, l1, l2, n_iter, slopes, l1)
                 may_guess = False
-            elif few and n_steps < MOST_STEPS:
+            elif few and n_steps < most_steps:
                 wants = np.where(barred | (found <= allowed), 0.0, np.sign(slopes))
                 crossed, slopes, is_solved = self._step(H, slopes, wants, l1, l2)
                 # Who came to rest at zero stays there until there is a solution on the signs.
@@ -326,42 +330,78 @@ class _Working:
                 swept_from = worst
                 self._v, count = self._swept(self._v, l1, l2, most)
                 unsettled = np.count_nonzero(np.sign(self.v) != signs)
-                n_iter, n_steps, barred = n_iter + count, 0, np.zeros(k, dtype=bool)
+                n_iter, barred = n_iter + count, np.zeros(k, dtype=bool)
+                n_steps, most_steps = 0, 2 * most_steps if n_steps else most_steps
                 slopes, may_guess = self._g[:k] - H @ self.v, True
         return n_iter
 
     def _guess(self, H, l1, l2, n_iter, slopes, last):
         """From penalty to penalty along guessed signs, as far as they lead.
 
-        Contradictions are exchanged: who has the wrong sign goes, whose slope is too large comes.
-        Next to the penalty before, that takes a few systems. A model is left for another only where
-        that is a solution; iterations so far, and slopes (k,), are returned.
+        Next to the penalty before, that takes a few systems; where it does not end, one between
+        the two is nearer. A model is left for another only where that is a solution; iterations so
+        far, and slopes (k,), are returned.
         """
-        g, stops = self._g[: len(slopes)], max(1, math.ceil(math.log(l1 / last) / math.log(NEXT)))
-        for l1_here in l1 * (last / l1) ** (np.arange(stops)[::-1] / stops):
-            signs = np.sign(self.v)
-            least, patience = len(slopes) + 1, PATIENT
-            while patience >= 0 and n_iter < self.max_iter:
-                mask = signs != 0
-                side = np.where(mask, g - l1_here * signs, 0.0)
-                v, dependent = self._systems.solve(H, l2, mask, side)
-                n_iter += 1
-                if dependent is not None:
-                    # Others can do what these do.
-                    signs[dependent], patience = 0.0, patience - 1
-                    continue
-                bend = g - H @ v
-                goes = mask & (v * signs <= 0)
-                comes = ~mask & (np.abs(bend) > (1 + TIED) * l1_here)
-                wrong = int(np.count_nonzero(goes | comes))
-                if wrong == 0:
-                    self.v[:], slopes = v, bend
-                    break
-                least, patience = (wrong, PATIENT) if wrong < least else (least, patience - 1)
-                signs = np.where(goes, 0.0, np.where(comes, np.sign(bend), signs))
-            else:
+        g, here, splits = self._g[: len(slopes)], last, MOST_SPLITS
+        stops = max(1, math.ceil(math.log(l1 / last) / math.log(NEXT)))
+        ahead = (l1 * (last / l1) ** (np.arange(stops) / stops)).tolist()
+        while ahead and n_iter < self.max_iter:
+            found, n_iter = self._exchange(H, g, ahead[-1], l2, n_iter)
+            if found is not None:
+                (self.v[:], slopes), here = found, ahead.pop()
+            elif splits == 0 or not here * LEAST_SPLIT > ahead[-1]:
                 break
+            else:
+                splits -= 1
+                ahead.append(math.sqrt(here * ahead[-1]))
         return n_iter, slopes
+
+    def _exchange(self, H, g, l1, l2, n_iter):
+        """The solution (k,) next to the one that is there, and its slopes, or None; iterations.
+
+        Contradictions are exchanged: who has the wrong sign goes, whose slope is too large comes.
+        """
+        signs = np.sign(self.v)
+        least, patience = len(g) + 1, PATIENT
+        while patience >= 0 and n_iter < self.max_iter:
+            mask = signs != 0
+            v, dependent = self._systems.solve(H, l2, mask, np.where(mask, g - l1 * signs, 0.0))
+            n_iter += 1
+            if dependent is not None:
+                # Others can do what these do.
+                signs[dependent], patience = 0.0, patience - 1
+                continue
+            bend = g - H @ v
+            goes = mask & (v * signs <= 0)
+            comes = ~mask & (np.abs(bend) > (1 + TIED) * l1)
+            wrong = int(np.count_nonzero(goes | comes))
+            if wrong == 0:
+                return (v, bend), n_iter
+            least, patience = (wrong, PATIENT) if wrong < least else (least, patience - 1)
+            if l2 == 0:
+                self._make_room(H, mask, goes, comes, v, bend)
+            signs = np.where(goes, 0.0, np.where(comes, np.sign(bend), signs))
+        return None, n_iter
+
+    def _make_room(self, H, mask, goes, comes, v, bend):
+        """Let no more come than there can be without dependence, the steepest first.
+
+        Where as many as that are there already, and none goes, one takes the place of that which
+        it brings to zero first.
+        """
+        room = self.source.rank - np.count_nonzero(mask & ~goes)
+        if np.count_nonzero(comes) <= room:
+            return
+        found = np.flatnonzero(comes)
+        found = found[np.argsort(-np.abs(bend[found]))]
+        comes[found[max(room, 1) :]] = False
+        if room < 1:
+            j = found[0]
+            step, dependent = self._systems.solve(H, 0.0, mask, np.where(mask, H[j], 0.0))
+            if dependent is None:
+                step *= np.sign(bend[j])
+                shares = np.where(v * step > 0, v / np.where(step == 0, 1.0, step), np.inf)
+                goes[np.argmin(shares)] = np.isfinite(shares.min())
 
     def _step(self, H, slopes, wants, l1, l2):
         """Towards the solution on the signs of v, and on those that others want to have.

@@ -121,6 +121,22 @@ def test_features_that_move_as_one_take_a_few_systems_a_model(rng):
         assert path.n_iter.mean() < 10
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_as_many_features_as_rows_take_a_few_systems_a_model(monkeypatch, seed):
+    """Who comes then takes another's place: sets of more than there can be are not tried."""
+    factored, factor = [], Bordered._factor
+    monkeypatch.setattr(Bordered, "_factor", lambda *args: factored.append(1) or factor(*args))
+    X, y = centred(np.random.default_rng(seed), 100, 1000)
+    l1, l2 = penalties(X, y, 1.0, count=100, smallest=1e-4)
+    source = OfRows(X, y, len(y), np.sqrt((X**2).mean(axis=0)), rank=len(y) - 1)
+    path = follow(source, l1, l2, tol=1e-12, max_iter=10_000)
+    assert violations(X, y, path, l1, l2).max() < 1e-11
+    full = np.count_nonzero(path.v, axis=1) >= len(y) - 3
+    assert full.sum() > 30
+    assert path.n_iter[full].mean() < 4
+    assert len(factored) < 25
+
+
 def test_more_features_than_a_working_set_may_have(rng, monkeypatch):
     monkeypatch.setattr(_path_sources, "MOST_COLUMNS", 50)
     X, y = centred(rng, 100, 400)
