@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+import joblib
 import numpy as np
 from _map_cells import MODELS, SPLITTERS, TEN, Cell
 from sklearn.model_selection import GridSearchCV
@@ -111,6 +112,22 @@ PACKAGE = {
     "cuml-array-api": "cuml",
     "sklearn-array-api": "sklearn",
 }
+
+
+# Those whose searches start processes.
+WITH_PROCESSES = {"sklearn", "glum"}
+
+
+def start_processes(name: str) -> None:
+    """Start them if they are not there, and have them import what they will need."""
+    names = (*SCIKIT_LEARN, PACKAGE.get(name, name))
+    some = 4 * joblib.cpu_count()  # so that each process gets one
+    joblib.Parallel(n_jobs=-1)(joblib.delayed(_import_all)(names) for _ in range(some))
+
+
+def _import_all(names):
+    for name in names:
+        import_module(name)
 
 
 def rivals_on_gpu(cell: Cell) -> Iterator[tuple[str, Callable[[float | None], Any]]]:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import contextmanager, suppress
+from importlib import import_module
 
 import _harness as harness
 
@@ -54,6 +55,9 @@ def in_time(limit, function, *args):
         with _alarm(limit):
             return harness.attempt({}, lambda: function(*args))
     except OutOfTime:
+        if "joblib" in sys.modules:  # its processes would go on with what they were given
+            executor = import_module("joblib.externals.loky").get_reusable_executor()
+            executor.shutdown(wait=True, kill_workers=True)
         return {"failed": too_long(limit)}
     finally:
         free()
@@ -138,7 +142,7 @@ class Worker:
         except (EOFError, BrokenPipeError, ConnectionResetError):
             self._process.join(END_SECONDS)
             found = {"failed": f"its process ended with {self._process.exitcode}"}
-        self._process.kill()
+        self._kill()
         self._start()
         return found
 
@@ -147,12 +151,20 @@ class Worker:
         with suppress(BrokenPipeError, ConnectionResetError):
             self._here.send(None)
         self._process.join(0 if self._ready is None else END_SECONDS)
+        self._kill()
+
+    def _kill(self):
+        """End the process, and what it has started: its group is its own."""
         self._process.kill()
+        self._process.join()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def _serve(there, run, prepare, args):
     """The loop of a worker's process."""
     parent = os.getppid()
+    os.setsid()
     there.send(harness.attempt({}, lambda: prepare(*args) or {}))
     while True:
         while not there.poll(1.0):

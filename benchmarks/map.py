@@ -34,7 +34,7 @@ ENOUGH_SECONDS = {"cpu": 8.0, "gpu": 2.0}
 # some for its start, its rows and its objective.
 FAR, FAR_SECONDS = 20, {"cpu": 20.0, "gpu": 4.0}
 # What takes longer than this has no use for a run that warms it up.
-COLD_SECONDS = 2.0
+COLD_SECONDS = {"cpu": 6.0, "gpu": 2.0}
 DEFAULT_LIMIT, DEFAULT_BUDGET = {"cpu": 60, "gpu": 20}, {"cpu": 3600, "gpu": 400}
 # Relative difference of objectives that are as good as each other.
 EQUAL = 1e-6
@@ -77,7 +77,9 @@ class Map:
             if self.on == "gpu":
                 made = Worker(in_time, prepare_gpu, name, self.args.library)
             else:
-                made = Worker(in_child, prepare_cpu, name)
+                # Processes of a search live on for the next, as they do in a session.
+                lives = name in map_rivals.WITH_PROCESSES
+                made = Worker(in_time if lives else in_child, prepare_cpu, name)
             self._workers[name] = made
         return self._workers[name]
 
@@ -207,11 +209,13 @@ def rival_on(name, own_seconds, cell, repeats, on, library):
     Who is far behind at a looser one is run no more: a tighter tolerance takes longer still.
     """
     X, y, params = rows_on(cell, on, library)
+    if name in map_rivals.WITH_PROCESSES:
+        map_rivals.start_processes(name)
     make, kind = map_rivals.rival_of(cell, name, on == "gpu"), map_cells.MODELS[cell.model].kind
     tol = None
     for n_tols in range(MOST_TOLS[on]):
         made = warmed_up(lambda tol=tol: make(tol), X, y, on)
-        record, seconds = first_seconds(lambda made=made: made.fit(X, y, **params))
+        record, seconds = first_seconds(lambda made=made: made.fit(X, y, **params), on)
         far = own_seconds is not None and seconds > FAR * own_seconds
         above = above_ours(kind, made, X, y)
         if above is None or above <= EQUAL or far or n_tols + 1 == MOST_TOLS[on]:
@@ -227,13 +231,13 @@ def rival_on(name, own_seconds, cell, repeats, on, library):
     return record
 
 
-def first_seconds(fit):
+def first_seconds(fit, on):
     """Memory of the first run, and seconds of it, or of the next if that is short."""
     if "rmm" in sys.modules:
         record = rmm_run(fit)
     else:
         record = harness.first_run(fit)
-    if record["first_seconds"] > COLD_SECONDS:
+    if record["first_seconds"] > COLD_SECONDS[on]:
         return record, record["first_seconds"]
     return record, harness.seconds_of(fit)
 
