@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, move, namespace, to_host
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, to_host
 from gpuml._arrays.ops import constant
 from gpuml.data import Batch
 from gpuml.solvers._blocks import quiet
@@ -19,6 +19,8 @@ from gpuml.solvers._blocks import quiet
 # How much larger than the variance of a feature the square of its distance from the shift may be:
 # it takes so much of the precision of squares.
 MOST_LOST = 1e3
+# Rows of so many bytes, squared, stay in a cache.
+CACHE_BYTES = 2**19
 # A variance of less than this share of that square is rounding.
 ROUNDING = 1e-13
 
@@ -88,7 +90,7 @@ def far_splits(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> n
     share = weight / xp.where(total > 0, total, xp.ones_like(total))
     far = xp.zeros_like(total[:, 0], dtype=xp.bool)
     for values, shift in ((kernel.X, kernel.shift[:p]), (kernel.y, kernel.shift[p:])):
-        mean, squares = share @ values, share @ values**2
+        mean, squares = _means(share, values, xp)
         if fit_intercept:
             distance, spread = mean**2, squares - mean**2
         else:
@@ -98,6 +100,16 @@ def far_splits(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> n
         spread = xp.where(spread > ROUNDING * distance, spread, most)
         far = far | xp.any(distance > MOST_LOST * spread, axis=1)
     return to_host(far)
+
+
+def _means(share, values, xp):
+    """Means (S, p) of values (n, p) and of their squares; NumPy squares what a cache holds."""
+    n, p = values.shape
+    step = max(1, CACHE_BYTES // (8 * n)) if is_numpy(values) else max(1, p)
+    runs = [values[:, start : start + step] for start in range(0, max(1, p), step)]
+    found = [(share @ run, share @ run**2) for run in runs]
+    mean, squares = zip(*found, strict=True)
+    return xp.concat(mean, axis=1), xp.concat(squares, axis=1)
 
 
 def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) -> Dual:
