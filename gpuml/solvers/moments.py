@@ -90,7 +90,9 @@ class Moments:
         sums = counts[:, :, None] * sums
         # One product of (S, q, 2 A) and (S, 2 A, q), for what a sum of two would read and write.
         left, right = xp.concat([sums, apart], axis=1), xp.concat([apart, sums], axis=1)
-        return replace(total, gram=total.gram + xp.matrix_transpose(left) @ right, shift=shift)
+        gram = total.gram
+        gram += xp.matrix_transpose(left) @ right
+        return replace(total, shift=shift)
 
 
 @dataclass(frozen=True)
@@ -271,7 +273,8 @@ def normal_equations(moments: Moments, fit_intercept: bool) -> Normal:
         weight = gram[..., -1, -1]
         sums = gram[..., :-1, -1]
         means = sums / weight[..., None]
-        centred = gram[..., :-1, :-1] - sums[..., :, None] * means[..., None, :]
+        centred = sums[..., :, None] * -means[..., None, :]
+        centred += gram[..., :-1, :-1]
         mean = moments.shift + means
         noise = _noise(weight, sums[..., :p], means[..., :p], mean[..., :p])
     else:
