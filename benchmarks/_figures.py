@@ -1,5 +1,7 @@
 """What the figures of the page show, taken from reports; `_plots` draws it."""
 
+import math
+import statistics
 from dataclasses import dataclass
 
 import _results
@@ -128,6 +130,16 @@ def curve(report, model, factor, ours):
         and getattr(record, factor) is not None
     ]
     return sorted(same, key=lambda record: getattr(record, factor))
+
+
+def exponent(records, factor):
+    """The power of a factor that medians follow in the upper half; None for less than two."""
+    upper = records[len(records) // 2 :] if len(records) > 2 else records
+    if len(upper) < 2:
+        return None
+    levels = [math.log(getattr(record, factor)) for record in upper]
+    times = [math.log(record.seconds["median"]) for record in upper]
+    return statistics.linear_regression(levels, times).slope
 
 
 # ---------------------------------------------------------------- several devices

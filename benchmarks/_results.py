@@ -5,6 +5,7 @@ A ratio that a report lacks is computed from its medians.
 """
 
 import json
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def command_of(raw, benchmark):
     if "--note" in words:
         words = words[: words.index("--note")] + words[words.index("--note") + 2 :]
     before = [f"{name}={value}" for name, value in environment.items()]
-    return " ".join([*before, "python", f"benchmarks/{benchmark}.py", *words])
+    return " ".join([*before, "python", f"benchmarks/{benchmark}.py", *map(shlex.quote, words)])
 
 
 def _old_command(raw, benchmark):

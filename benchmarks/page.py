@@ -9,17 +9,16 @@ run it again.
 """
 
 import argparse
-import statistics
 import sys
-import textwrap
-import tomllib
 from pathlib import Path
 
 import _figures as figures
 import _results
+from _markdown import FOLDER, image, paragraph, seconds, table
+from _page_map import page_of_losses, the_map
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE, FOLDER = "benchmarks.md", "benchmarks"
+PAGE, LOSSES = "benchmarks.md", "where-it-does-not-help.md"
 
 HEAD = """\
 <!-- Written by `make bench-page` (benchmarks/page.py) from benchmarks/results. Do not edit. -->
@@ -71,10 +70,6 @@ def plan_of(reports):
     if figures.at_limits(reports):
         plan.append(("limits", "limits", reports))
     return plan
-
-
-def image(name, words):
-    return f"![{words}]({FOLDER}/{name}.svg)\n"
 
 
 # ---------------------------------------------------------------- sections
@@ -132,48 +127,6 @@ def glance(name, reports):
     return "\n".join(text)
 
 
-def the_map(name, report):
-    """Every cell of a map as a dot, and those where a rival is faster with the reason."""
-    found = figures.cells(report)
-    slower = [one for one in found if one.rival.ratio < 1]
-    reasons = reasons_of(report.name)
-    rows = [
-        (
-            figures.cell_of(one.rival),
-            one.rival.contender,
-            f"{one.rival.ratio:.2f}",
-            reasons.get(figures.cell_of(one.rival), "No reason is known."),
-        )
-        for one in slower
-    ]
-    note = [f"Remark on this run: {report.raw['note']}."] if report.raw.get("note") else []
-    ratios = [one.rival.ratio for one in found]
-    text = [
-        paragraph(
-            "Each dot is a model on rows of one shape and in one kind of splits: gpuml against the",
-            "best of scikit-learn (all cores), scikit-learn-intelex, himalaya, skglm, celer,",
-            f"adelie and glum, on {report.machine_name}. {len(found)} cells, ratios from",
-            f"{min(ratios):.2f} to {max(ratios):.0f}, half of them above",
-            f"{statistics.median(ratios):.1f}. A rival that stops at a tolerance has the loosest",
-            "at which its objective is as good as gpuml's.",
-            *note,
-        ),
-        image(name, "Time of the fastest rival divided by time of gpuml, for every cell"),
-    ]
-    if rows:
-        text += [
-            "Where a rival is faster, and why:\n",
-            table(("cell", "rival", "ratio", "reason"), rows, 4),
-        ]
-    return "\n".join(text)
-
-
-def reasons_of(name):
-    """Sentences of `map_reasons.toml` for a report, by cell."""
-    path = Path(__file__).parent / "map_reasons.toml"
-    return tomllib.loads(path.read_text()).get(name, {})
-
-
 def growth(name, report):
     """One factor at a time."""
     where = report.machine_name
@@ -189,6 +142,11 @@ def growth(name, report):
         ),
         image(name, f"Time of searches by rows, features, candidates, folds, classes: {where}"),
         ends_of(report),
+        paragraph(
+            "A time that grows as a power of a factor is a straight line above. Powers, fitted to",
+            "the upper half of the levels:",
+        ),
+        exponents_of(report),
         f"    {report.command}\n",
     ]
     return "\n".join(text)
@@ -208,6 +166,44 @@ def ends_of(report):
                 ratio = f"{theirs[-1].ratio:.1f}"
                 rows.append((model, f"{words}: {low:,} to {high:,}", *grown, ratio))
     heading = ("model", "factor", "gpuml grows", "scikit-learn grows", "ratio at the end")
+    return table(heading, rows, 2)
+
+
+# Why time grows with a factor as it does. Exponents are of the upper half of the levels.
+MODELS_OF_GROWTH = {
+    ("Ridge", "n"): "one pass sums X'X and X'y of all folds; 1 once rows outweigh the start",
+    (
+        "Ridge",
+        "d",
+    ): "X'X takes n p^2, its decomposition p^3 for a fold; 1 while reading X is longer",
+    ("Ridge", "candidates"): "one decomposition of a fold serves all alphas: near 0",
+    ("Ridge", "folds"): "sums of folds are read once and added; a decomposition for each: below 1",
+    ("LogisticRegression", "n"): "each pass reads all rows once, the passes stay as many: 1",
+    (
+        "LogisticRegression",
+        "d",
+    ): "products of n p, or for Newton's steps of n p^2 and p^3: 1 to 2",
+    ("LogisticRegression", "candidates"): "all share each pass, with a column each: below 1",
+    ("LogisticRegression", "folds"): "as candidates: a column for each fold: below 1",
+    (
+        "LogisticRegression",
+        "classes",
+    ): "a column for each class; Hessians grow as their square",
+}
+
+
+def exponents_of(report):
+    """A table: the power of each factor that times follow, and what explains it."""
+    rows = []
+    for (model, factor), why in MODELS_OF_GROWTH.items():
+        powers = [
+            figures.exponent(figures.curve(report, model, factor, own), factor)
+            for own in (True, False)
+        ]
+        if powers[0] is not None:
+            shown = ("" if power is None else f"{power:.2f}" for power in powers)
+            rows.append((model, figures.FACTORS[factor], *shown, why))
+    heading = ("model", "factor", "gpuml's power", "scikit-learn's", "what explains gpuml's")
     return table(heading, rows, 2)
 
 
@@ -322,33 +318,6 @@ def row_of(record):
     )
 
 
-# ---------------------------------------------------------------- Markdown
-
-
-def paragraph(*sentences):
-    """Lines of at most 100 characters."""
-    # A hyphen or a long word is no place to break a command or a name.
-    options = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(" ".join(sentences), 100, **options) + "\n"
-
-
-def seconds(value):
-    """A time with a unit that suits it."""
-    for unit, size in (("s", 1), ("ms", 1e-3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e-6:.3g} µs"
-
-
-def table(heading, rows, numbers_from):
-    """A table without the columns that no row has anything for."""
-    kept = [i for i in range(len(heading)) if any(row[i] is not None for row in rows)]
-    ends = ["---" if i < numbers_from else "---:" for i in kept]
-    lines = [[heading[i] for i in kept], ends]
-    lines += [["" if row[i] is None else str(row[i]) for i in kept] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
-
-
 def text_of(reports):
     """The page."""
     return "\n".join(part for part in sections(reports) if part)
@@ -363,11 +332,16 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     reports = _results.read_all(options.results)
     page, text = options.docs / PAGE, text_of(reports)
+    pages = {page: text}
+    other = options.docs / LOSSES
+    if other.exists():
+        pages[other] = page_of_losses(other.read_text(), reports)
     if options.check:
-        same = page.exists() and page.read_text() == text
+        same = all(path.exists() and path.read_text() == pages[path] for path in pages)
         print(f"{page} is {'' if same else 'not '}what benchmarks/results make.")
         return 0 if same else 1
-    page.write_text(text)
+    for path, written in pages.items():
+        path.write_text(written)
     if not options.text:
         import _plots
 

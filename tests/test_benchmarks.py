@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -340,6 +341,83 @@ def test_each_cell_of_the_map_that_a_rival_wins_has_a_reason(path, results, page
     figures = module("_figures")
     won = {figures.cell_of(c.rival) for c in figures.cells(results.read(path)) if c.rival.ratio < 1}
     assert won == page.reasons_of(path.stem).keys()
+
+
+def small_map():
+    """A map of two cells: one that a rival wins, one that nobody has measured."""
+
+    def problem(rows):
+        facts = {"rows": rows, "features": 10, "dtype": "float64", "bytes": 80 * rows}
+        return facts | {"library": "cupy", "candidates": 10}
+
+    own = {"name": "gpuml", "seconds": {"median": 2.0, "runs": [2.0]}, "extra_pool_bytes": 10**9}
+    rival = {"name": "cuml-array-api", "seconds": {"median": 1.0, "runs": [1.0]}, "ratio": 0.5}
+    lost = {"scenario": "Ridge", "problem": problem(300), "contenders": [own, rival]}
+    no_time = [{"name": name, "failed": "no time"} for name in ("gpuml", "himalaya")]
+    missing = {"scenario": "Lasso", "problem": problem(400), "contenders": no_time}
+    machine = {"cpu": "chip", "cores": 2, "gpu": None, "python": "3", "versions": {}}
+    about = {"benchmark": "map", "command": [], "gpuml": "1", "device": "gpu", "machine": machine}
+    return about | {"scenarios": [lost, missing]}
+
+
+def test_pages_say_where_a_rival_is_faster_what_is_not_measured_and_what_takes_memory(
+    page, results
+):
+    report = results.report_of(small_map(), "map_other")
+    text = page.text_of([report])
+    lost = "| Ridge, 300 x 10 float64 | cuml-array-api | 0.50 | No reason is known. |"
+    assert lost in text
+    assert "| Lasso, 400 x 10 float64 | gpuml: no time; himalaya: no time |" in text
+    assert "| Ridge, 300 x 10 float64 | 0.0 MB | 1,000.0 MB |" in text
+    losses = (ROOT / "docs" / page.LOSSES).read_text()
+    written = page.page_of_losses(losses, [report])
+    assert lost in written
+    # Only what stands between the marks is written.
+    assert page.page_of_losses(written, results.read_all()) == losses
+
+
+@pytest.mark.parametrize(("power", "levels"), [(0.5, (1, 2, 4, 8)), (2.0, (10, 20)), (None, (3,))])
+def test_the_power_of_a_growth_is_that_of_its_upper_half(power, levels, results):
+    first = 7.0  # below the start, times say nothing
+    times = [n ** (power or 1) for n in levels]
+    if len(times) > 2:
+        times[0] = first
+    records = [
+        results.Record("sweep", "Ridge", "gpuml", n=n, seconds={"median": t})
+        for n, t in zip(levels, times, strict=True)
+    ]
+    found = module("_figures").exponent(records, "n")
+    assert found == (None if power is None else pytest.approx(power))
+
+
+def answer(value):
+    return {"value": value}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_worker_of_the_map_outlives_what_fails_or_takes_too_long():
+    workers = module("_map_workers")
+    worker = workers.Worker(workers.in_child, time.sleep, 0)
+    try:
+        assert "TypeError" in worker.ask(9, answer)["failed"]
+        assert "more than 0.1 s" in worker.ask(0.1, time.sleep, 5)["failed"]
+        assert worker.ask(9, answer, 1) == {"value": 1}
+    finally:
+        worker.end()
+    assert workers.in_time(9, answer, 1) == {"value": 1}
+    assert "more than 0.1 s" in workers.in_time(0.1, time.sleep, 5)["failed"]
+    assert "TypeError" in workers.in_time(9, answer)["failed"]
+
+
+def test_rows_of_the_map_on_a_gpu_are_the_same_for_all_who_make_them():
+    cells = module("_map_cells")
+    assert len({cell.key for cell in cells.ON_GPU}) == len(cells.ON_GPU)
+    for cell in cells.cells_on_gpu(1e-4):
+        (X, y), (again, _) = (cells.rows_made_on(np, cell) for _ in range(2))
+        assert X.shape == (cell.n, cell.d)
+        assert X.dtype == cell.dtype
+        assert (again == X).all()
+        assert y is None or len(y) == cell.n
 
 
 def test_cells_of_the_map_are_all_different_and_their_rows_can_be_made():
