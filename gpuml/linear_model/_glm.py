@@ -59,8 +59,13 @@ class LossEstimator(LinearEstimator):
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """Margins and gradients of all models in every step, of which some ten are needed."""
-        return None, USUAL_STEPS * 4.0 * n_rows * n_features * n_models
+        """Margins and gradients of all models in every step, of which some ten are needed.
+
+        In the space of few rows, if it takes less to go there and back.
+        """
+        steps = USUAL_STEPS * 4.0 * n_rows * n_models
+        there_and_back = float(n_rows) * n_features * (n_rows + 2.0 * n_models)
+        return None, min(steps * n_features, there_and_back + steps * n_rows)
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""

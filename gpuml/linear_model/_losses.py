@@ -116,12 +116,13 @@ class Problem:
             warn(solved)
         # A model that needed no step has been looked at once; scikit-learn counts that as one too.
         n_iter = np.minimum(np.maximum(1, solved.n_iter), self.options.max_iter)
+        n_read = solved.n_iter if solved.n_read is None else solved.n_read
         return self.kind(
             folds=folds,
             coef=solved.W[..., :-1],
             intercept=solved.W[..., -1],
             fit_intercept=[strength.fit_intercept for strength in strengths],
-            n_passes=int(solved.n_iter.max()) + 1,
+            n_passes=int(n_read.max()) + 1,
             refit=refit,
             attributes=self.attributes,
             n_iter=n_iter,

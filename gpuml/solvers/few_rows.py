@@ -31,10 +31,13 @@ MOST_PRODUCTS = {"cpu": 2**22, "gpu": 2**30}
 MOST_STEPS_HERE = 2**21
 
 
-def are_few(data: LossRows, shape: tuple[int, ...]) -> bool:
-    """Whether Hessians of models (C, S, k, q) at every pass cost no more than its calls."""
+def are_few(data: LossRows, shape: tuple[int, ...], n_features: int | None = None) -> bool:
+    """Whether Hessians of models (C, S, k, q) at every pass cost no more than its calls.
+
+    Of rows with so many features, if they had others than they have.
+    """
     n_candidates, n_splits, k, _ = shape
-    q = data.n_features + 1
+    q = (data.n_features if n_features is None else n_features) + 1
     n_matrices = n_candidates * n_splits * k**2
     device = "cpu" if data.place.is_host else "gpu"
     fit = 8 * data.n_rows * max(n_matrices, q * min(q, n_matrices)) <= PRODUCT_BYTES[device]

@@ -67,12 +67,15 @@ class Solved:
     n_iter : int ndarray (C, S)
     stalled : bool ndarray (C, S)
         Whether steps had come down to rounding before the gradient was small enough.
+    n_read : int ndarray (C, S), or None
+        How often the rows were read after the first time; None for once in every iteration.
     """
 
     W: Array
     violation: np.ndarray
     n_iter: np.ndarray
     stalled: np.ndarray
+    n_read: np.ndarray | None = None
 
 
 def minimise(

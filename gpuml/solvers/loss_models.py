@@ -11,6 +11,7 @@ costs in units of passes: not much more than the passes since the last time did.
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, name
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Divided
 from gpuml.penalties import Penalty
-from gpuml.solvers import few_rows
+from gpuml.solvers import few_rows, row_space
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -169,6 +170,30 @@ def solve(
     -------
     Solved
     """
+    by_rows = partial(_solve_in_parts, data, penalty, has_l1=has_l1, rarest=rarest)
+    n_first = options.max_iter
+    if not has_l1 and not row_space.has_none(data, penalty, options.memory):
+        costs = CPU_COSTS if data.place.is_host else GPU_COSTS
+        n_first = row_space.passes_before(data, start.shape, costs, newton=options.newton)
+    if n_first >= options.max_iter:
+        return by_rows(start, options)
+    first = np.zeros(start.shape[:2], dtype=np.int32)
+    if n_first:
+        solved = by_rows(start, replace(options, max_iter=n_first))
+        if not ((solved.n_iter >= n_first) & ~solved.stalled).any():
+            return solved
+        start, first = solved.W, solved.n_iter
+        options = replace(options, max_iter=options.max_iter - n_first)
+    space = row_space.RowSpace.of(data)
+    if space is None:
+        found = by_rows(start, options)
+    else:
+        found = _solve_in(space, data, penalty, start, options)
+    n_read = None if found.n_read is None else found.n_read + first
+    return replace(found, n_iter=found.n_iter + first, n_read=n_read)
+
+
+def _solve_in_parts(data, penalty, start, options, *, has_l1, rarest):
     size = max(1, options.memory // _bytes_per_candidate(start, options))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
@@ -182,6 +207,15 @@ def solve(
             own = Penalty(*(a[some, ...] for a in (penalty.l1, penalty.l2, penalty.used)))
             parts.append(method(data, own, start[some, ...], options, rarest))
     return joined(parts, axis=0)
+
+
+def _solve_in(space, data, penalty, start, options):
+    """`solve` in the space of the rows."""
+    found = solve(space.rows(data), space.penalty(penalty), space.inward(start), options)
+    n_read = np.ones_like(found.n_iter)  # once for inner products, and once here
+    if data.advance is not None:
+        data.advance(2 * data.n_rows)
+    return replace(found, W=space.outward(found.W), n_read=n_read)
 
 
 def _inverse_at(rows, W, penalty, shared):
@@ -329,6 +363,10 @@ class Refresh:
         # Proximal steps need Hessians from the first on; on a CPU nobody inverts them.
         self.at_once = proximal
         self.inverse = 0.0 if proximal and data.place.is_host else self.costs.one_inverse
+        # Of no more rows than coefficients each has directions to itself, which are flat in a split
+        # that holds it out: there Hessians of all splits together lead astray.
+        few = self.n_splits > 1 and data.n_rows <= data.n_features + 1
+        self.shares = proximal or not few
         self.fewest_rows = min(data.n_rows, _sample_size(data))
         self.earned = 0.0
         self.passes = 0
@@ -352,13 +390,15 @@ class Refresh:
     def _choose(self, n_candidates):
         """Number of rows, and whether each model gets its own; None for not now."""
         n_rows = self.data.n_rows
-        if self.times == 0:
+        if self.times == 0 and self.shares:
             saved = self.earned + SAVED_PASSES * self._pass_cost(n_candidates)
             pays = self.at_once or saved >= self._cost(n_candidates, self.fewest_rows)
             return (self._first_rows(n_candidates), self.n_splits == 1) if pays else None
         n_models = n_candidates * self.n_splits
         if n_models <= self.most_matrices and self.earned >= self._cost(n_models, n_rows):
             return n_rows, True
+        if not self.shares:
+            return None
         if n_rows < WORTH_SAMPLING * self.fewest_rows:
             pays = self.times < SHARED_TIMES and self.earned >= self._cost(n_candidates, n_rows)
             return (n_rows, False) if pays else None

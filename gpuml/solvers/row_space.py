@@ -1,0 +1,152 @@
+"""Losses with l2 penalties of fewer rows than features, in the space of the rows.
+
+Whatever rows weigh in a split, coefficients at the minimum are sums of rows: where ``X = Z Q`` with
+orthonormal rows of Q, they are ``v Q``, and v is the minimum of the same loss and penalty of the
+rows Z, which have no more columns than there are rows. X is read for its inner products
+``X X' = U diag(d) U'``, which give ``Z = U diag(d)^1/2`` for all candidates and splits, and once
+more for the coefficients. Columns of Z are orthogonal, so that variances alone make good steps.
+
+Squares cost digits where values of d differ much. Directions without rows are left out; where
+others are so small that they would not be accurate, there is no such space, and X is read instead.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpuml._arrays import Array, namespace, place_of, to_host
+from gpuml._arrays.ops import all_finite
+from gpuml.designs import Dense
+from gpuml.penalties import Penalty
+from gpuml.solvers import few_rows
+from gpuml.solvers._blocks import quiet
+from gpuml.solvers.loss_rows import LossRows
+
+# Values of d from this share of the largest are accurate enough; others have to be 0: what the
+# rows have in those directions is at most this share of them.
+LEAST_SHARE = 1e-8
+ROUNDING = 1e-11
+
+
+# Passes over X that models are expected to take, under losses of bounded curvature and others.
+EXPECTED_PASSES = 10
+EXPECTED_UNBOUNDED = 40
+# What reading X takes, in products with vectors; the eigendecomposition, in inverses of its order;
+# and how many of its steps take as long as a pass, however small they are.
+READING = 4
+SPECTRUM = 2.0
+STEPS_OF_SPECTRUM = 30
+
+
+def has_none(data: LossRows, penalty: Penalty, memory: int) -> bool:
+    """Whether rows are no array of more features than rows where work is done, or none that fits.
+
+    Rows of float32 are copied in float64. Without a penalty there are other minima, or none.
+    """
+    design = data.design
+    if not isinstance(design, Dense) or design.shape[0] >= design.shape[1]:
+        return True
+    if place_of(design.X) != data.place:
+        return True
+    if design.itemsize < 8 and 8 * design.n_entries > memory:
+        return True
+    return float(namespace(penalty.l2).min(penalty.l2[..., 0])) <= 0
+
+
+def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton: bool) -> int:
+    """After how many passes over X models (C, S, k, q) go on in the space of the rows.
+
+    At once, where that costs no more than the passes which are expected; else where as many have
+    been taken as it costs, since those who took so many are going to take more.
+
+    Parameters
+    ----------
+    data : LossRows
+    shape : tuple of int
+    costs : Costs
+        As of `solvers.loss_models`.
+    newton : bool
+        Whether every pass takes Hessians.
+    """
+    n_rows, p = (float(size) for size in data.design.shape)
+    n_candidates, n_splits, k, _ = shape
+    n_models = n_candidates * n_splits
+    n_vectors = n_models * k + READING
+    saved = 4.0 * n_rows * (p - n_rows) * n_vectors
+    if few_rows.are_few(data, shape, data.n_rows):
+        saved += costs.one_pass / 2  # Newton's method takes half of the steps
+    if newton:
+        saved += n_models * (n_rows * p**2 + costs.one_inverse * p**3)
+    made = n_rows**2 * p / 2 + 2.0 * n_rows * p * n_vectors
+    made += SPECTRUM * costs.one_inverse * n_rows**3 + n_rows * costs.one_pass / STEPS_OF_SPECTRUM
+    expected = EXPECTED_UNBOUNDED if data.loss.bound is None else EXPECTED_PASSES
+    n_first = int(made / saved)
+    return n_first if n_first > expected else 0
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """Rows ``X = Z Q`` with ``Q = turn X``.
+
+    Attributes
+    ----------
+    X : array (n, p), float64
+    Z : array (n, r), float64
+    turn : array (r, n), float64
+    """
+
+    X: Array
+    Z: Array
+    turn: Array
+
+    @classmethod
+    def of(cls, data: LossRows) -> "RowSpace | None":
+        """The space of the rows, where squares are accurate enough for it."""
+        xp = data.place.xp
+        X = data.design.block(slice(0, data.n_rows)).dense()
+        with quiet():
+            K = X @ X.T
+        if not all_finite(K, xp):
+            return None
+        d, U = xp.linalg.eigh(K)
+        values = to_host(d)
+        largest = float(values[-1])
+        empty = int((values <= LEAST_SHARE * largest).sum())
+        if empty:
+            left = U[:, :empty].T @ X
+            if float(xp.max(xp.sum(left**2, axis=1))) > ROUNDING**2 * largest:
+                return None
+        if empty == len(values):
+            return None
+        root, U = xp.sqrt(d[empty:]), U[:, empty:]
+        return cls(X, U * root, (U / root).T)
+
+    def rows(self, data: LossRows) -> LossRows:
+        """The rows Z in the place of X."""
+        design = Dense(self.Z, data.place, block_bytes=data.design.block_bytes)
+        return replace(data, design=design, advance=None)
+
+    def penalty(self, penalty: Penalty) -> Penalty:
+        """The penalty of v: that of all coefficients of a model is the same."""
+        return Penalty(*(self._ends(a) for a in (penalty.l1, penalty.l2, penalty.used)))
+
+    def _ends(self, values):
+        """The first r values of (..., q), and the last."""
+        xp, r = namespace(values), self.Z.shape[1]
+        return xp.concat([values[..., :r], values[..., -1:]], axis=-1)
+
+    def inward(self, W: Array) -> Array:
+        """Models (C, S, k, p + 1) as models (C, S, k, r + 1) of the rows Z."""
+        if not bool(namespace(W).any(W[..., :-1] != 0)):
+            return self._ends(W)
+        return _times(W, self.X.T, self.turn.T)
+
+    def outward(self, V: Array) -> Array:
+        """Models (C, S, k, r + 1) of the rows Z as models (C, S, k, p + 1)."""
+        return _times(V, self.turn, self.X)
+
+
+def _times(W, one, other):
+    """Models ``[w one other, b]`` of models [w, b], all of them in one product of matrices."""
+    xp, grid = namespace(W), W.shape[:-1]
+    flat = xp.reshape(W[..., :-1], (-1, one.shape[0])) @ one @ other
+    return xp.concat([xp.reshape(flat, (*grid, -1)), W[..., -1:]], axis=-1)
