@@ -337,10 +337,10 @@ def test_a_sweep_varies_one_factor_at_a_time():
 
 
 @pytest.mark.parametrize("path", [p for p in RESULTS if p.stem.startswith("map")], ids=str)
-def test_each_cell_of_the_map_that_a_rival_wins_has_a_reason(path, results, page):
+def test_each_cell_of_the_map_that_a_rival_wins_has_a_reason(path, results):
     figures = module("_figures")
     won = {figures.cell_of(c.rival) for c in figures.cells(results.read(path)) if c.rival.ratio < 1}
-    assert won == page.reasons_of(path.stem).keys()
+    assert won == module("_page_map").reasons_of(path.stem).keys()
 
 
 def small_map():
