@@ -20,7 +20,7 @@ from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, name
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Divided
 from gpuml.penalties import Penalty
-from gpuml.solvers import few_rows, row_space
+from gpuml.solvers import few_rows, row_space, wide_losses
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -265,6 +265,8 @@ def solve_sparse(
     data: LossRows, penalty: Penalty, start: Array, options: Options, rarest: int
 ) -> Solved:
     """`solve` where some penalties have an l1 part."""
+    if wide_losses.is_wide(data, penalty):
+        return wide_losses.minimise(data, penalty, start, options.tol, options.max_iter)
     xp = data.place.xp
     problem = SparseProblem(data, data.total_weights(), penalty)
     refresh = Refresh(data, start.shape, options.memory, proximal=True)
