@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import process_routing
 
+from gpuml._arrays import is_foreign
 from gpuml._inputs.validation import check_rows_finite
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import (
@@ -27,6 +29,7 @@ from gpuml.pipeline._stacks import (
     RegressionPipelineStack,
 )
 from gpuml.resampling.multifit import (
+    BY_ROW,
     TABLES,
     data_obstacle,
     hint,
@@ -60,14 +63,18 @@ class AffinePipeline(MultifitEstimator):
         self.weight = weight
         self.weighted = weighted
         *before, (self.last_name, self.last) = pipeline.steps
-        self.before = _with_table([(n, t) for n, t in before if not _is_left_out(t)])
+        self.by_row, self.before = _in_front(before)
+        self.by_row_in_: list[dict[str, Any]] = []  # what they are like once they have seen rows
         first = self.before[0][1] if self.before else None
         self.table = first if isinstance(first, TableStep) else None
 
     @property
     def batch_kind(self) -> Any:
         """Pipelines of one kind share a batch."""
-        kind = type(self.last)
+        kind: Any = type(self.last)
+        if self.by_row:
+            own = [(type(step), sorted(step.get_params().items())) for _, step in self.by_row]
+            kind = kind, repr(own)
         return kind if self.table is None else (kind, self.table.table_key())
 
     @property
@@ -80,20 +87,40 @@ class AffinePipeline(MultifitEstimator):
     @property
     def multifit_divided(self) -> bool:  # type: ignore[override]
         """Whether rows may stay divided: the steps read sums, and what about the model?"""
-        return self.table is None and self.last.multifit_divided
+        return self.table is None and not self.by_row and self.last.multifit_divided
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why not all steps can be fitted from second moments of this kind of data."""
         steps = [step for _, step in self.before]
-        for step in [*steps, self.last]:
+        for step in [*(step for _, step in self.by_row), *steps, self.last]:
             if hasattr(step, "_parameter_constraints"):
                 step._validate_params()
-        why = not_described(X) or _unknown_extrema(steps)
+        why = not_described(X)
+        if why is None and self.by_row:
+            why = self._not_by_row(X)
+            n_features = 0 if why else self._n_features_behind(X.shape[1])
+            X = Absent((X.shape[0], n_features), np.dtype(np.float64))
+        why = why or not_described(X) or _unknown_extrema(steps)
         if why is None and self.table is not None:
             why = step_obstacle(self.table, X) or self._around_table(steps[1:])
             X, steps = Absent((X.shape[0], 1), np.dtype(np.float64)), steps[1:]
         of_steps = (step_obstacle(step, X) for step in steps)
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
+
+    def _not_by_row(self, X):
+        """Why steps in front do not make of all rows at once what models behind them read."""
+        weighted = [step for name, step in self.by_row if name in self.weighted]
+        if weighted:
+            return f"sample weights are routed to {type(weighted[0]).__name__}"
+        names = ", ".join(type(step).__name__ for _, step in self.by_row)
+        return f"X is sparse, and {names} leaves it so" if hasattr(X, "tocsr") else None
+
+    def _n_features_behind(self, n_features):
+        """How many features steps in front make of so many."""
+        row = np.zeros((1, n_features))
+        for _, step in self.by_row:
+            row = clone(step).fit_transform(row)
+        return row.shape[1]
 
     def _around_table(self, behind):
         """Why what stands around a `TableStep` keeps it out of the pass."""
@@ -111,8 +138,15 @@ class AffinePipeline(MultifitEstimator):
         if self.table is not None:
             batch = last.multifit_batch(np.zeros((_num_samples(X), 1)), y, sample_weight)
             return self.table.table_batch(batch, X)
+        fitted = []
+        for _, step in self.by_row:
+            own = ours_of(step, BY_ROW) if is_foreign(X) else clone(step)
+            X = own.fit_transform(X)
+            params = own.get_params(deep=False)
+            fitted.append({n: v for n, v in vars(own).items() if n not in params})
         batch = last.multifit_batch(X, y, sample_weight)
         vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
+        self.by_row_in_ = fitted
         return batch
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
@@ -134,6 +168,7 @@ class AffinePipeline(MultifitEstimator):
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float] | None:
         """As of the model; where that is not from second moments, those are read for the steps."""
+        n_features = self._n_features_behind(n_features)
         work = self.last.multifit_work(n_rows, n_features, n_targets, n_models)
         if work is None or work[0] == 1:
             return work
@@ -172,7 +207,7 @@ class AffinePipeline(MultifitEstimator):
 
     def check(self, candidate: Mapping[str, Any]) -> None:
         """Raise scikit-learn's error for a parameter of a step that it does not take."""
-        for name, step in [*self.before, (self.last_name, self.last)]:
+        for name, step in [*self.by_row, *self.before, (self.last_name, self.last)]:
             params = _of_step(candidate, name)
             constraints = getattr(step, "_parameter_constraints", {})
             known = {param: constraints[param] for param in params if param in constraints}
@@ -181,12 +216,12 @@ class AffinePipeline(MultifitEstimator):
     def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Pipeline:
         """A fitted pipeline of attributes that a stack gave."""
         model = clone(self.pipeline).set_params(**clone(dict(params), safe=False))
-        seen = {n: v for n, v in vars(self).items() if n.endswith("_in_")}
-        fitted = iter(attributes["steps"])
-        for _, step in model.steps[:-1]:
-            if _is_left_out(step):
-                continue
-            vars(step).update({**seen, **next(fitted)})
+        seen = {n: v for n, v in vars(self).items() if n in ("n_features_in_", "feature_names_in_")}
+        steps = [step for _, step in model.steps[:-1] if not _is_left_out(step)]
+        for step, found in zip(steps, self.by_row_in_, strict=False):
+            vars(step).update(found)
+        for step, found in zip(steps[len(self.by_row_in_) :], attributes["steps"], strict=True):
+            vars(step).update({**seen, **found})
             seen = _seen_after(step, seen)
         last = model.steps[-1][1]
         vars(last).update({**seen, **attributes["last"]})
@@ -277,7 +312,7 @@ def pipeline_obstacle(estimator: Any, fit_params: Mapping[str, Any]) -> str | No
     if getattr(estimator, "transform_input", None) is not None:
         return "the pipeline has transform_input="
     *before, (_, last) = estimator.steps
-    steps = [step for _, step in _with_table([s for s in before if not _is_left_out(s[1])])]
+    steps = [step for _, step in _in_front(before)[1]]
     why = next(filter(None, map(step_words, steps)), None) or model_words(last)
     if why is None and not last.multifit_in_frames:
         why = f"{type(last).__name__} reads rows as they are, without steps before it"
@@ -306,9 +341,22 @@ def affine_tail(pipeline: Pipeline) -> int:
     return n_last
 
 
-def _with_table(steps):
-    """Steps with their names, the first one of gpuml if it is of scikit-learn and reads a table."""
-    return [(name, ours_of(step, TABLES)) for name, step in steps[:1]] + list(steps[1:])
+def _in_front(steps):
+    """The first steps, that make of each row another one, and the rest, with their names.
+
+    The first of the rest is of gpuml if it reads a table, and stands in front of all.
+    """
+    steps = [(name, step) for name, step in steps if not _is_left_out(step)]
+    by_row = list(takewhile(lambda named: _is_by_row(named[1]), steps))
+    if by_row:
+        return by_row, steps[len(by_row) :]
+    return [], [(name, ours_of(step, TABLES)) for name, step in steps[:1]] + steps[1:]
+
+
+def _is_by_row(step):
+    """Whether a step makes of each row another one, and is no subclass with ways of its own."""
+    own = type(step).__module__.partition(".")[0] in ("gpuml", "sklearn")
+    return own and type(step).__name__ in BY_ROW
 
 
 def _is_left_out(step):

@@ -38,6 +38,8 @@ STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),
 }
+# Those that make of each row another one, whatever the other rows are.
+BY_ROW = dict.fromkeys(("Normalizer", "PolynomialFeatures"), "gpuml.preprocessing")
 # Those that read tables. scikit-learn's own do as well, and so do the steps inside.
 TABLES = {"ColumnTransformer": "gpuml.compose"}
 LONGEST_NAME = 60

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import SplineTransformer
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -74,8 +74,8 @@ CASES = {
     # Behind steps that are not affine, candidates of each fold are fitted together, so that units
     # must not part them.
     "common prefix": (
-        make_pipeline(PolynomialFeatures(), StandardScaler(), LogisticRegression()),
-        {"polynomialfeatures__degree": [1, 2], "logisticregression__C": [0.01, 0.1, 1.0, 10.0]},
+        make_pipeline(SplineTransformer(), StandardScaler(), LogisticRegression()),
+        {"splinetransformer__degree": [1, 2], "logisticregression__C": [0.01, 0.1, 1.0, 10.0]},
         classification,
     ),
     "a step as candidate": (
@@ -334,7 +334,11 @@ class RaisesAsAClusterDoes(RaisesTogether):
             for kind in (RuntimeError, OSError, AttributeError, TimeoutError)
         ),
         (Ridge(), {"alpha": [1.0, 10**400]}, "OverflowError: int too large"),
-        (make_pipeline(PolynomialFeatures(2), Ridge()), {"ridge__alpha": [1.0, 10**400]}, "int"),
+        (
+            make_pipeline(SplineTransformer(degree=2), Ridge()),
+            {"ridge__alpha": [1.0, 10**400]},
+            "int",
+        ),
     ],
 )
 def test_any_error_becomes_the_error_score(client, rows, plan, estimator, grid, words):
@@ -425,7 +429,7 @@ def test_the_plan_of_fits_one_by_one(client, rows):
 
 def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, rows):
     X, y, _ = rows
-    pipeline = make_pipeline(PolynomialFeatures(), Ridge())
+    pipeline = make_pipeline(SplineTransformer(), Ridge())
     grid = [{"ridge__alpha": ALPHAS}, {"ridge__alpha": ALPHAS, "ridge__solver": ["sag"]}]
     plan = GridSearchCV(pipeline, grid, client=client).fit(X, y).plan_
     alone, together = sorted(plan.steps, key=lambda step: -step.n_passes)
@@ -440,9 +444,9 @@ REASONS = [
     (Ridge(), {"alpha": ALPHAS, "solver": ["auto", "sag"]}, "leave solver at the default"),
     (KNeighborsClassifier(), {"n_neighbors": [1, 2]}, "KNeighborsClassifier() share no pass"),
     (
-        make_pipeline(PolynomialFeatures(), Ridge()),
+        make_pipeline(SplineTransformer(), Ridge()),
         {"ridge__alpha": ALPHAS},
-        "PolynomialFeatures() is none of the linear steps",
+        "SplineTransformer() is none of the linear steps",
     ),
     (Ridge(), {"alpha": ALPHAS}, None),
 ]
@@ -645,11 +649,9 @@ def test_units_hold_every_candidate_once(n_threads):
 
 
 def test_candidates_fitted_together_on_a_fold_are_not_parted():
-    pipeline = make_pipeline(PolynomialFeatures(), StandardScaler(), LogisticRegression())
+    pipeline = make_pipeline(SplineTransformer(), StandardScaler(), LogisticRegression())
     params = [
-        {"polynomialfeatures__degree": d, "logisticregression__C": c}
-        for c in ALPHAS
-        for d in (1, 2)
+        {"splinetransformer__degree": d, "logisticregression__C": c} for c in ALPHAS for d in (1, 2)
     ]
     assert sorted(map(sorted, families(pipeline, params))) == [[0, 2, 4], [1, 3, 5]]
     trees = [{"n_estimators": n, "max_depth": d} for n in (5, 9) for d in (1, 2)]

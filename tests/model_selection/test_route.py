@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import check_scoring
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import SplineTransformer
 from sklearn.preprocessing import StandardScaler as TheirScaler
 
 from gpuml import linear_model
@@ -108,9 +108,9 @@ TABLE = {
         *(SharedSteps, "SimpleImputer(strategy='median') is none of the linear steps"),
     ),
     "different first steps": (
-        make_pipeline(PolynomialFeatures(), Ridge()),
-        [{"polynomialfeatures__degree": d} for d in (1, 2)],
-        *(dense(), {}, OneByOne, "PolynomialFeatures() is none of the linear steps"),
+        make_pipeline(SplineTransformer(), Ridge()),
+        [{"splinetransformer__degree": d} for d in (1, 2)],
+        *(dense(), {}, OneByOne, "SplineTransformer() is none of the linear steps"),
     ),
     "clip": (
         *(make_pipeline(MinMaxScaler(clip=True), Ridge()), BEHIND, dense(), {}),
@@ -369,9 +369,9 @@ def of_kind(error):
 ROUTES = {
     "at once": lambda model: model,
     "behind a step": lambda model: make_pipeline(StandardScaler(), model),
-    "on each fold": lambda model: make_pipeline(PolynomialFeatures(1), model),
+    "on each fold": lambda model: make_pipeline(SplineTransformer(degree=1), model),
     "last steps on each fold": lambda model: make_pipeline(
-        PolynomialFeatures(1, include_bias=False), StandardScaler(), model
+        SplineTransformer(degree=1, include_bias=False), StandardScaler(), model
     ),
 }
 
