@@ -93,13 +93,16 @@ def seconds_of(call):
     return time.perf_counter() - start
 
 
-def timing(call, repeats, at_most=None):
+def timing(call, repeats, at_most=None, at_least=0.0):
     """Median, extremes and all runs of a call, in seconds.
 
-    No run is begun after `at_most` seconds of runs.
+    No run is begun after `at_most` seconds of runs, and more than `repeats` are made until there
+    are `at_least` seconds of them: among a few short ones are collections of garbage, or none.
     """
     runs = [seconds_of(call)]
-    while len(runs) < repeats and (at_most is None or sum(runs) < at_most):
+    while (len(runs) < repeats or sum(runs) < at_least) and (
+        at_most is None or sum(runs) < at_most
+    ):
         runs.append(seconds_of(call))
     return spread(runs)
 
