@@ -143,8 +143,9 @@ def growth(name, report):
         image(name, f"Time of searches by rows, features, candidates, folds, classes: {where}"),
         ends_of(report),
         paragraph(
-            "A time that grows as a power of a factor is a straight line above. Powers, fitted to",
-            "the upper half of the levels:",
+            "A time that grows as a power of a factor is a straight line above. Powers are fitted",
+            "to the upper half of the levels. The last column says what they tend to as tasks",
+            "become large; where calls take longer than the work, as on a GPU, they are near 0.",
         ),
         exponents_of(report),
         f"    {report.command}\n",
@@ -203,7 +204,7 @@ def exponents_of(report):
         if powers[0] is not None:
             shown = ("" if power is None else f"{power:.2f}" for power in powers)
             rows.append((model, figures.FACTORS[factor], *shown, why))
-    heading = ("model", "factor", "gpuml's power", "scikit-learn's", "what explains gpuml's")
+    heading = ("model", "factor", "gpuml's power", "scikit-learn's", "what gpuml's tends to")
     return table(heading, rows, 2)
 
 
