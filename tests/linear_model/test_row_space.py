@@ -51,7 +51,7 @@ def close(found, expected, least=1e-8):
     np.testing.assert_allclose(found, expected, atol=least * np.abs(expected).max(), rtol=least)
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("name", MODELS)
