@@ -7,6 +7,7 @@ loss for what it needs and knows none by name: a new loss is an entry in this fi
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from gpuml._arrays import Array, device_of, is_numpy
 
 # Exponents beyond which rates stay as they are: no sum of a float32 or float64 overflows by them.
 LARGEST_EXPONENT = {"float32": 60.0, "float64": 600.0}
+# What losses, and their slopes downwards, are of margins that are no means: no step ends there, and
+# rows of weight 0 stay out of sums, as those of infinite slopes would not.
+BARRIER = 1e30
 # Of targets that are all 0, whose models have no minimum.
 SMALLEST_RATE = 1e-10
 
@@ -44,6 +48,9 @@ class Loss:
         losses without a bound.
     coupled : bool
         Whether a change of all margins alike changes nothing, so that vectors share their rows.
+    expected : bool
+        Whether the curvature is what it is expected to be at the mean: of a loss that is not convex
+        everywhere. It is no derivative then, and leads to the minimum as a preconditioner only.
     cuda : str or None
         The slope in CUDA, as an expression of ``z`` and ``y`` of type T, where vectors are not
         coupled; None takes plain operations of arrays.
@@ -58,6 +65,7 @@ class Loss:
     bound: float | None
     link: Callable[..., Array] | None = None
     coupled: bool = False
+    expected: bool = False
     cuda: str | None = None
 
 
@@ -153,32 +161,127 @@ def _equal_shares(k, mean):
     return 1.0 / k
 
 
-# ---------------------------------------------------------------- counts and rates: log link
+# ---------------------------------------------------------------- half deviances of Tweedie
 
 
-def _rate(z, xp):
+def _exp(z, xp):
     """``exp(z)``, which stays finite: what no model of the minimum comes near is cut off."""
     return xp.exp(xp.clip(z, max=LARGEST_EXPONENT[str(z.dtype).rpartition(".")[2]]))
 
 
-def _poisson_value(z, target, xp):
-    return (_rate(z, xp) - target * z)[0, ...]
-
-
-def _poisson_slope(z, target, xp):
-    return _rate(z, xp) - target
-
-
-def _poisson_curvature(z, target, xp):
-    return _rate(z, xp)
-
-
-def _of_mean(k, mean):
-    return mean()
-
-
 def _log(mean, xp):
     return xp.log(xp.clip(mean, min=SMALLEST_RATE))
+
+
+def _exponential(c, z, xp):
+    return xp.ones_like(z) if c == 0 else _exp(z if c == 1 else c * z, xp)
+
+
+def _log_value(power, z, target, xp):
+    first, second = (
+        z if c == 0 else _exponential(c, z, xp) / c for c in (2.0 - power, 1.0 - power)
+    )
+    return (first - target * second)[0, ...]
+
+
+def _log_slope(power, z, target, xp):
+    first = _exponential(2.0 - power, z, xp)
+    return first - (target if power == 1 else target * _exponential(1.0 - power, z, xp))
+
+
+def _log_curvature(power, z, target, xp):
+    first = _exponential(2.0 - power, z, xp)
+    if power == 1 or not 1 <= power <= 2:
+        return first
+    second = (power - 1.0) * target * _exponential(1.0 - power, z, xp)
+    return second if power == 2 else (2.0 - power) * first + second
+
+
+def _means(power, z, xp):
+    """Means z, and 1 in place of those that no distribution has."""
+    return z if power == 0 else xp.where(z > 0, z, xp.ones_like(z))
+
+
+def _or_barrier(power, found, z, xp, outside):
+    if power == 0:
+        return found
+    return xp.where(z > 0, found, xp.full_like(found, outside))
+
+
+def _identity_value(power, z, target, xp):
+    m = _means(power, z, xp)
+    first, second = (xp.log(m) if c == 0 else m**c / c for c in (2.0 - power, 1.0 - power))
+    return _or_barrier(power, first - target * second, z, xp, BARRIER)[0, ...]
+
+
+def _identity_slope(power, z, target, xp):
+    m = _means(power, z, xp)
+    found = z - target if power == 0 else (m - target) * m**-power
+    return _or_barrier(power, found, z, xp, -BARRIER)
+
+
+def _identity_curvature(power, z, target, xp):
+    m = _means(power, z, xp)
+    if 0 < power <= 1:
+        return ((1.0 - power) * m + power * target) * m ** (-power - 1)
+    return xp.ones_like(m) if power == 0 else m**-power
+
+
+def _identity(z, xp):
+    return z
+
+
+def _typical(exponent, k, mean):
+    return mean() ** exponent
+
+
+@cache
+def tweedie(power: float, link: str) -> Loss:
+    """Half the deviance of variances that grow with the mean to a power, less what y alone gives.
+
+    Means are ``exp(z)`` (link "log") or z itself ("identity": unless the power is 0, the loss has a
+    barrier where z is not above 0). It is convex for powers of 1 to 2 with logarithms, and of 0 to
+    1 without. Elsewhere the curvature is the one that is expected at the mean, which is never
+    negative.
+    """
+    by_log = link == "log"
+    value, slope, curvature = (
+        partial(function, power)
+        for function in (
+            (_log_value, _log_slope, _log_curvature)
+            if by_log
+            else (_identity_value, _identity_slope, _identity_curvature)
+        )
+    )
+    convex = 1 <= power <= 2 if by_log else 0 <= power <= 1
+    word = f"{float(power):g}".replace(".", "_").replace("-", "minus_").replace("+", "")
+    return Loss(
+        "poisson" if by_log and power == 1 else f"tweedie_{word}_{link}",
+        value,
+        slope,
+        curvature,
+        mean=_exp if by_log else _identity,
+        # Variances are mean ** power, and by logarithms the mean has the slope mean.
+        typical=partial(_typical, 2.0 - power if by_log else -power),
+        bound=1.0 if power == 0 and not by_log else None,
+        link=_log if by_log else _identity,
+        expected=not convex,
+        cuda=_cuda_log(power) if by_log else _cuda_identity(power),
+    )
+
+
+def _cuda_log(power):
+    first, second = (
+        "T(1)" if c == 0 else f"exp(min(T({c}) * z, sizeof(T) == 4 ? T(60) : T(600)))"
+        for c in (2.0 - power, 1.0 - power)
+    )
+    return f"{first} - y * {second}"
+
+
+def _cuda_identity(power):
+    if power == 0:
+        return "z - y"
+    return f"z > T(0) ? (z - y) * pow(z, T({-float(power)})) : T({-BARRIER})"
 
 
 BINOMIAL = Loss(
@@ -200,15 +303,4 @@ MULTINOMIAL = Loss(
     typical=_equal_shares,
     bound=0.5,
     coupled=True,
-)
-POISSON = Loss(
-    "poisson",
-    _poisson_value,
-    _poisson_slope,
-    _poisson_curvature,
-    _rate,
-    typical=_of_mean,
-    bound=None,
-    link=_log,
-    cuda="exp(min(z, sizeof(T) == 4 ? T(60) : T(600))) - y",
 )

@@ -64,6 +64,34 @@ class PoissonRegressor(Predicts, FitsTargets, one_device.PoissonRegressor):
 @documented(
     FROM_GRADIENTS,
     """\
+>>> y = 0.1 + X[:, 0]
+>>> with Client(processes=False, dashboard_address=":0") as client:
+...     model = GammaRegressor(alpha=0.01).fit(X, y)
+...     round(model.score(X, y), 1)
+0.9
+""",
+)
+class GammaRegressor(Predicts, FitsTargets, one_device.GammaRegressor):
+    """Positive targets whose logarithm is linear in the features, of rows here or on workers."""
+
+
+@documented(
+    FROM_GRADIENTS,
+    """\
+>>> y = (10 * X[:, 0]).astype(int)
+>>> with Client(processes=False, dashboard_address=":0") as client:
+...     model = TweedieRegressor(power=1.5, alpha=0.01).fit(X, y)
+...     round(model.score(X, y), 1)
+0.7
+""",
+)
+class TweedieRegressor(Predicts, FitsTargets, one_device.TweedieRegressor):
+    """Targets whose variance grows with a power of their mean, of rows here or on workers."""
+
+
+@documented(
+    FROM_GRADIENTS,
+    """\
 >>> y = (X[:, 0] > 0.5).astype(int)
 >>> with Client(processes=False, dashboard_address=":0") as client:
 ...     model = LogisticRegression(C=100).fit(X, y)

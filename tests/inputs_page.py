@@ -21,7 +21,8 @@ END = "<!-- end of table -->\n"
 GROUPS = {
     "linear models of numbers": (
         *("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression", "Ridge", "RidgeCV"),
-        *("GridSearchCV", "Pipeline", "PoissonRegressor"),
+        *("GridSearchCV", "Pipeline"),
+        *("GammaRegressor", "PoissonRegressor", "TweedieRegressor"),
     ),
     "classifiers": ("LogisticRegression", "LogisticRegressionCV", "RidgeClassifier"),
     "decompositions": ("PCA", "IncrementalPCA", "TruncatedSVD"),

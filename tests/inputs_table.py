@@ -36,7 +36,7 @@ def target() -> np.ndarray:
     """A target with one decimal, so that NumPy and other libraries read the same number."""
     noise = np.random.default_rng(1).normal(size=N_ROWS)
     y = np.round(numbers() @ np.array([1.0, -2.0, 0.5, 3.0]) + noise, 1)
-    return y - y.min()  # counts are not negative
+    return np.round(y - y.min() + 0.1, 1)  # of positive means
 
 
 def labels() -> np.ndarray:

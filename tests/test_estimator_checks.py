@@ -8,6 +8,7 @@ from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.linear_model import (
     ElasticNet,
     ElasticNetCV,
+    GammaRegressor,
     Lasso,
     LassoCV,
     LinearRegression,
@@ -17,6 +18,7 @@ from gpuml.linear_model import (
     Ridge,
     RidgeClassifier,
     RidgeCV,
+    TweedieRegressor,
 )
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml.pipeline import make_pipeline
@@ -47,6 +49,9 @@ REGRESSORS = [
     RidgeCV(cv=3),
     PoissonRegressor(),
     PoissonRegressor(solver="newton-cholesky", alpha=0.1),
+    GammaRegressor(l1_ratio=0.5),
+    TweedieRegressor(),
+    TweedieRegressor(power=1.5, alpha=0.1),
     GridSearchCV(PoissonRegressor(), GRID),
     GridSearchCV(Ridge(), GRID),
     GridSearchCV(Lasso(), GRID),

@@ -6,6 +6,7 @@ from gpuml._settings.first_use import at_first_use
 
 if TYPE_CHECKING:
     from gpuml.linear_model.elastic_net import ElasticNet, Lasso
+    from gpuml.linear_model.gamma import GammaRegressor
     from gpuml.linear_model.least_squares import LinearRegression
     from gpuml.linear_model.logistic import LogisticRegression
     from gpuml.linear_model.logistic_cv import LogisticRegressionCV
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     from gpuml.linear_model.ridge import Ridge
     from gpuml.linear_model.ridge_classifier import RidgeClassifier
     from gpuml.linear_model.ridge_cv import RidgeCV
+    from gpuml.linear_model.tweedie import TweedieRegressor
 
 __all__ = [
     "ElasticNet",
     "ElasticNetCV",
+    "GammaRegressor",
     "Lasso",
     "LassoCV",
     "LinearRegression",
@@ -27,12 +30,14 @@ __all__ = [
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
+    "TweedieRegressor",
 ]
 
 # A model brings its own solvers along, and no others.
 _LATER = {
     "ElasticNet": "gpuml.linear_model.elastic_net",
     "ElasticNetCV": "gpuml.linear_model.regression_cv",
+    "GammaRegressor": "gpuml.linear_model.gamma",
     "Lasso": "gpuml.linear_model.elastic_net",
     "LassoCV": "gpuml.linear_model.regression_cv",
     "LinearRegression": "gpuml.linear_model.least_squares",
@@ -42,5 +47,6 @@ _LATER = {
     "Ridge": "gpuml.linear_model.ridge",
     "RidgeCV": "gpuml.linear_model.ridge_cv",
     "RidgeClassifier": "gpuml.linear_model.ridge_classifier",
+    "TweedieRegressor": "gpuml.linear_model.tweedie",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER)

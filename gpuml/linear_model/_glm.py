@@ -4,19 +4,22 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
+from sklearn import linear_model as sk
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import Array, as_array, free_bytes, is_array, move, namespace
 from gpuml._inputs.validation import flat_target
 from gpuml._settings.config import current_settings
+from gpuml._sklearn import Interval
 from gpuml.data import Batch, Folds, split_weights
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model._input import multifit_batch
 from gpuml.linear_model._losses import Family, Problem, Strength
 from gpuml.linear_model._models import Models, RegressionModels
-from gpuml.losses import Loss
+from gpuml.losses import Loss, tweedie
 from gpuml.metrics.regression import d2_tweedie_score
 from gpuml.resampling.stand_ins import no_weight
 from gpuml.solvers.lbfgs import Solved
@@ -115,19 +118,47 @@ class LossEstimator(LinearEstimator):
 class GeneralizedLinear(LinearPredictor, LossEstimator):
     """`predict` and `score` of a model whose mean is a function of ``X w + b``.
 
-    A subclass says its `loss`, the `power` and the `least_target`, and takes its parameters from
-    scikit-learn's class of the same name.
+    A subclass says the `power` of the mean that variances grow with.
     """
 
-    loss: ClassVar[Loss]
     # Of the variance as a function of the mean, as deviances of Tweedie count them.
-    power: ClassVar[float]
-    least_target: ClassVar[float]
+    power: float
+
+    @property
+    def loss(self) -> Loss:
+        """What is minimised, of each row."""
+        return tweedie(float(self.power), "log")
+
+    _parameter_constraints: ClassVar[dict] = {
+        **sk.PoissonRegressor._parameter_constraints,
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+    }
+
+    def __init__(
+        self,
+        *,
+        alpha=1.0,
+        l1_ratio=0.0,
+        fit_intercept=True,
+        solver="lbfgs",
+        max_iter=100,
+        tol=1e-4,
+        warm_start=False,
+        verbose=0,
+    ):
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.verbose = verbose
 
     # What `score` returns, so that a search can score all models at once.
     multifit_score = "d2_tweedie"
     # Hyper-parameters that may differ between candidates of the same passes over the rows.
-    multifit_params = ("alpha", "fit_intercept")
+    multifit_params = ("alpha", "l1_ratio", "fit_intercept")
 
     def predict(self, X):
         """Predict the means of targets.
@@ -201,17 +232,22 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         }
 
     def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[Strength]:
-        alphas = self._values(candidates, "alpha")
-        flags = self._values(candidates, "fit_intercept")
-        return [Strength(float(a), 0.0, bool(f)) for a, f in zip(alphas, flags, strict=True)]
+        values = (self._values(candidates, name) for name in self.multifit_params)
+        return [
+            Strength(float(alpha) * (1.0 - ratio), float(alpha) * ratio, bool(flag))
+            for alpha, ratio, flag in zip(*values, strict=True)
+        ]
 
     def _check_range(self, y: Array) -> None:
         """Raise scikit-learn's ValueError for targets that the model cannot have."""
-        least = self.least_target
-        if y.shape[0] and bool(namespace(y).any(y < least)):
+        if self.power <= 0 or not y.shape[0]:
+            return
+        positive = self.power >= 2
+        if bool(namespace(y).any(y <= 0 if positive else y < 0)):
+            least = "above 0" if positive else "at least 0"
             raise ValueError(
                 f"Some value(s) of y are out of the valid range of the loss {self.loss.name!r}: "
-                f"they must be at least {least:g}."
+                f"they must be {least}."
             )
 
 

@@ -1,11 +1,8 @@
 """Poisson regression on the device of its data."""
 
-from typing import ClassVar
-
 from sklearn import linear_model as sk
 
 from gpuml.linear_model._glm import GeneralizedLinear
-from gpuml.losses import POISSON
 
 
 class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
@@ -14,35 +11,42 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
     Minimises, over w of shape (n_features,) and b, half the mean Poisson deviance and a penalty,
 
     .. math:: \frac{1}{\sum_i s_i} \sum_i s_i \left( \mu_i - y_i \log \mu_i \right)
-              + \frac{\alpha}{2} |w|_2^2, \qquad \mu_i = e^{w \cdot x_i + b}
+              + \alpha \rho \, |w|_1 + \frac{\alpha (1 - \rho)}{2} |w|_2^2,
+              \qquad \mu_i = e^{w \cdot x_i + b}
 
-    with weights s (1 if not given) and :math:`\alpha` = `alpha`. For counts over times or areas of
-    different size (exposure), pass the rate ``counts / exposure`` as y and `exposure` as
-    `sample_weight`.
+    with weights s (1 if not given), :math:`\alpha` = `alpha` and :math:`\rho` = `l1_ratio`.
+    For counts over times or areas of different size (exposure), pass the rate ``counts / exposure``
+    as y and `exposure` as `sample_weight`.
 
     NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
     CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
     and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are multiplied and
     never made dense.
 
-    In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
-    splits in the same passes over the rows.
+    In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
+    fitted on all splits in the same passes over the rows.
 
     Parameters
     ----------
     alpha : float >= 0, default=1
         Strength of the penalty, in units of the mean loss.
+    l1_ratio : float in [0, 1], default=0.0
+        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
+        parameter.
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
         - "lbfgs": quasi-Newton steps, preconditioned by the Hessian of a sample of rows
           wherever those are worth their cost.
         - "newton-cholesky": Newton steps with the Hessian of all rows; for few features.
+
+        With an l1 part both take proximal Newton steps.
     max_iter : int, default=100
         Bound on the passes over all rows.
     tol : float, default=1e-4
-        Iterations end when no component of the gradient of the objective above is larger, and the
-        next step promises to lower the objective by no more than ``10 tol^2``.
+        Iterations end when no component of the gradient (with an l1 part: of the least subgradient)
+        of the objective above is larger, and, without an l1 part, the next step promises to lower
+        the objective by no more than ``10 tol^2``.
     warm_start : bool, default=False
         Whether to begin at the coefficients of the last fit.
     verbose : int, default=0
@@ -62,6 +66,8 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
 
     See Also
     --------
+    GammaRegressor : Positive targets whose variance grows with the square of the mean.
+    TweedieRegressor : Variances that grow with any power of the mean.
     Ridge : Least squares, from one pass.
 
     References
@@ -79,6 +85,4 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
     0.99
     """
 
-    loss = POISSON
-    power: ClassVar[float] = 1
-    least_target: ClassVar[float] = 0
+    power = 1

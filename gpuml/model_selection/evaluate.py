@@ -43,10 +43,11 @@ from gpuml.model_selection.route import (
     kind_of,
     route,
     warn_of_unused,
+    with_params,
     words_of,
 )
 from gpuml.model_selection.row_subsets import used_rows
-from gpuml.model_selection.scores import Scored, score_stack
+from gpuml.model_selection.scores import Scored, score_stack, scored_as
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
@@ -201,7 +202,10 @@ class Evaluator:
             stack, folds, refused = self._fit_together(estimator, group)
             fitted = time.perf_counter()
             score_model = self._model_scores(estimator, group, stack)
-            scored = score_stack(stack, folds, score_model, job.task, without=refused)
+            task = job.task
+            if group.shared:
+                task = scored_as(task, with_params(job.estimator, group.shared))
+            scored = score_stack(stack, folds, score_model, task, without=refused)
         except Exception as error:
             if not self._may_refuse(error):
                 raise

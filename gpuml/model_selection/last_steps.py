@@ -45,7 +45,7 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
 from gpuml.model_selection.residence import configured
-from gpuml.model_selection.scores import score_stack
+from gpuml.model_selection.scores import score_stack, scored_as
 from gpuml.pipeline._affine import affine_pipeline
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.multifit import offers_multifit
@@ -363,7 +363,8 @@ class _Work:
             def score_one(c, _, part, scorer):
                 return self._score(members[c], model_of(c), part, replace(self.task, scorer=scorer))
 
-            scored = score_stack(stack, folds, score_one, self.task) if split else None
+            task = scored_as(self.task, members[0].model)
+            scored = score_stack(stack, folds, score_one, task) if split else None
         except Exception as error:
             self._refuse(error)
             return

@@ -1,10 +1,10 @@
 """Scores of all models of a stack, as results of a search hold them."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuml._sklearn import _MultimetricScorer
+from gpuml._sklearn import _MultimetricScorer, _PassthroughScorer
 from gpuml.data import Folds
 from gpuml.extending import Stack
 from gpuml.model_selection.one_by_one import Task
@@ -26,6 +26,14 @@ class Scored:
             scores = {name: table[candidate, split] for name, table in tables.items()}
             out[f"{part}_scores"] = scores if self.several else scores["score"]
         return out
+
+
+def scored_as(task: Task, estimator: Any) -> Task:
+    """A task whose models are scored as this estimator scores: parameters may decide how."""
+    scorer = task.scorer
+    if not isinstance(scorer, _PassthroughScorer):
+        return task
+    return replace(task, scorer=type(scorer)(estimator))
 
 
 def score_stack(

@@ -36,6 +36,8 @@ def are_few(data: LossRows, shape: tuple[int, ...], n_features: int | None = Non
 
     Of rows with so many features, if they had others than they have.
     """
+    if data.loss.expected:  # steps would not be Newton's
+        return False
     n_candidates, n_splits, k, _ = shape
     q = (data.n_features if n_features is None else n_features) + 1
     n_matrices = n_candidates * n_splits * k**2

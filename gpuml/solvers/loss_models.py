@@ -309,7 +309,8 @@ def _solve(data, penalty, start, options):
     penalty = moved(penalty, home)
     inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
     problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
-    refresh = every_pass if options.newton else Refresh(data, start.shape, options.memory)
+    exact = options.newton and not data.loss.expected
+    refresh = every_pass if exact else Refresh(data, start.shape, options.memory)
     solved = minimise(
         problem,
         move(start, home),
@@ -376,6 +377,9 @@ class Refresh:
 
     def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
         """The problem with new Hessians at W, or None to go on with the old ones."""
+        # What steps have taught is more than what expected curvatures tell once more.
+        if self.data.loss.expected and self.times:
+            return None
         n_candidates = W.shape[0]
         # Who has taken many passes is going to take as many more.
         self.earned += self._pass_cost(n_candidates) * max(1.0, n_iter / LINGERING)

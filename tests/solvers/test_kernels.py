@@ -17,7 +17,12 @@ def test_slopes_of_classes(k, dtype, weighted):
     check(losses.MULTINOMIAL, k, dtype, weighted)
 
 
-@pytest.mark.parametrize("loss", [losses.BINOMIAL, losses.POISSON], ids=lambda loss: loss.name)
+POWERS = [(1.0, "log"), (1.5, "log"), (2.0, "log"), (3.0, "log"), (0.0, "log")]
+IDENTITY = [(0.0, "identity"), (1.5, "identity")]
+TWEEDIE = [losses.tweedie(*each) for each in POWERS + IDENTITY]
+
+
+@pytest.mark.parametrize("loss", [losses.BINOMIAL, *TWEEDIE], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_slopes_of_one_vector(loss, dtype):
     check(loss, 1, dtype, weighted=True)
@@ -30,6 +35,8 @@ def check(loss, k, dtype, weighted):
     rng = np.random.default_rng(0)
     shape = (k, N_CANDIDATES, N_SPLITS)
     z = rng.normal(scale=20.0 if loss.coupled else 5.0, size=(*shape, N_ROWS)).astype(dtype)
+    if loss.name.endswith("identity"):
+        z = np.abs(z) + 5  # means, and not the barrier, which is all that would be seen
     offset = rng.normal(size=(*shape, 1)).astype(dtype)
     target = rng.integers(0, max(k, 2), N_ROWS)
     weights = rng.integers(0, 3, (N_SPLITS, N_ROWS)).astype(np.uint8) if weighted else None

@@ -1,4 +1,4 @@
-"""Laws of Poisson regression: agreement, optimality, and that a search fits what single fits do."""
+"""Laws of generalised linear models: agreement, optimality, a search fits what single fits do."""
 
 import warnings
 
@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
 from sklearn.model_selection import KFold
 
-from gpuml._arrays import to_host
+from gpuml._arrays import namespace, to_host
 from gpuml.decomposition import PCA
-from gpuml.linear_model import PoissonRegressor
+from gpuml.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -27,6 +27,21 @@ CASES = [
     {"alpha": 10.0, "fit_intercept": False},
     {"solver": "newton-cholesky"},
 ]
+# Models of a table, and the targets that each takes: those of the powers that are in use, and of
+# objectives that are not convex.
+MODELS = {
+    "poisson": (PoissonRegressor(), "counts"),
+    "gamma": (GammaRegressor(), "positive"),
+    "normal": (TweedieRegressor(power=0), "numbers"),
+    "compound": (TweedieRegressor(power=1.5), "sums"),
+    "inverse gaussian": (TweedieRegressor(power=3), "positive"),
+    "logarithm of normal": (TweedieRegressor(power=0, link="log"), "numbers"),
+}
+IDENTITY = {
+    "poisson": (TweedieRegressor(power=1, link="identity"), "positive"),
+    "compound": (TweedieRegressor(power=1.5, link="identity"), "positive"),
+    "gamma": (TweedieRegressor(power=2, link="identity"), "positive"),
+}
 
 
 def counts(rng, n=300, p=5, dtype="float64"):
@@ -35,23 +50,45 @@ def counts(rng, n=300, p=5, dtype="float64"):
     return X, y, (rng.integers(1, 4, n) / 2).astype(dtype)
 
 
+def rows(rng, kind, n=300, dtype="float64"):
+    """Rows, targets that a model of this kind takes, and weights."""
+    X, y, weight = counts(rng, n, dtype=dtype)
+    mean = np.exp(X[:, :3] @ [0.3, -0.2, 0.1] + 0.5)
+    y = {
+        "counts": lambda: y,
+        "positive": lambda: mean * rng.gamma(5.0, 0.2, n),
+        "sums": lambda: rng.poisson(mean) * rng.gamma(5.0, 0.2, n),
+        "numbers": lambda: mean + 0.3 * rng.normal(size=n),
+    }[kind]()
+    return X, y.astype(dtype), weight
+
+
+def pair(model, **params):
+    """A model, and scikit-learn's with the same parameters."""
+    ours = clone(model).set_params(**params)
+    same = {k: v for k, v in ours.get_params().items() if k != "l1_ratio"}
+    return ours, getattr(sk, type(model).__name__)(**same)
+
+
 def close(found, expected, tol=1e-7):
     np.testing.assert_allclose(to_host(found), expected, rtol=tol, atol=tol)
 
 
 @pytest.mark.pairwise
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("params", CASES, ids=str)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_agrees_with_sklearn(library, rng, params, weighted, dtype):
-    X, y, weight = counts(rng, dtype=dtype)
+def test_agrees_with_sklearn(library, rng, name, params, weighted, dtype):
+    model, kind = MODELS[name]
+    X, y, weight = rows(rng, kind, dtype=dtype)
     weight = weight if weighted else None
     exact = [a if a is None else a.astype(float) for a in (X, y, weight)]
-    theirs = sk.PoissonRegressor(**params, **TIGHT).fit(*exact)
+    theirs = pair(model, **params)[1].set_params(**TIGHT, solver="lbfgs").fit(*exact)
     there = [None if a is None else library.asarray(a) for a in (X, y, weight)]
     options = TIGHT if dtype == "float64" else {"tol": 1e-5}
-    ours = PoissonRegressor(**params, **options).fit(*there)
-    tol = 1e-7 if dtype == "float64" else 1e-3
+    ours = pair(model, **params, **options)[0].fit(*there)
+    tol = 1e-6 if dtype == "float64" else 1e-3
     close(ours.coef_, theirs.coef_, tol)
     assert float(ours.intercept_) == pytest.approx(float(theirs.intercept_), abs=tol)
     close(ours.predict(there[0]), theirs.predict(X), 10 * tol)
@@ -60,6 +97,67 @@ def test_agrees_with_sklearn(library, rng, params, weighted, dtype):
     assert str(ours.coef_.dtype) == str(there[0].dtype)
     if params.get("fit_intercept") is False:
         assert ours.intercept_ == 0.0
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", IDENTITY)
+def test_the_gradient_of_means_that_are_margins_is_zero(library, rng, name):
+    model, kind = IDENTITY[name]
+    X, y, weight = rows(rng, kind)
+    model = clone(model).set_params(alpha=0.1, tol=1e-8, max_iter=1000)
+    model.fit(*map(library.asarray, (X, y, weight)))
+    mean, coef = to_host(model.predict(library.asarray(X))), to_host(model.coef_)
+    assert (mean > 0).all()
+    slope = weight * (mean - y) * mean**-model.power / weight.sum()
+    assert np.abs(slope @ X + 0.1 * coef).max() < 2e-8
+    assert abs(slope.sum()) < 2e-8
+    with pytest.raises(ValueError, match="Use fit_intercept=True, or link='log'"):
+        clone(model).set_params(fit_intercept=False).fit(X, y)
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", ["poisson", "gamma", "inverse gaussian"])
+def test_an_l1_part_leaves_a_subgradient_of_zero(library, rng, name):
+    model, kind = MODELS[name]
+    X, y, weight = rows(rng, kind)
+    model = clone(model).set_params(alpha=0.2, l1_ratio=0.7, tol=1e-8, max_iter=1000)
+    model.fit(*map(library.asarray, (X, y, weight)))
+    mean, coef = to_host(model.predict(library.asarray(X))), to_host(model.coef_)
+    slope = (weight * (mean - y) * mean ** (1.0 - model.power) / weight.sum()) @ X
+    slope += 0.2 * 0.3 * coef
+    assert 0 < (coef == 0).sum() < len(coef)
+    assert (np.abs(slope[coef == 0]) <= 0.14 + 2e-8).all()
+    close(slope[coef != 0], -0.14 * np.sign(coef[coef != 0]))
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", MODELS)
+def test_slope_and_curvature_are_derivatives_of_the_value(library, rng, name):
+    model, kind = MODELS[name]
+    check_derivatives(library, model.loss, rng.normal(size=50), rows(rng, kind, 50)[1])
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("name", IDENTITY)
+def test_so_they_are_where_means_are_margins(library, rng, name):
+    model, kind = IDENTITY[name]
+    check_derivatives(library, model.loss, rng.uniform(0.5, 2, 50), rows(rng, kind, 50)[1])
+
+
+def check_derivatives(library, loss, z, y, step=1e-6):
+    y = library.asarray(y)
+    xp = namespace(y)
+
+    def at(function, shift):
+        found = to_host(function(library.asarray(z + shift)[None, :], y, xp))
+        return found.reshape(-1)
+
+    for function, derivative in (loss.value, loss.slope), (loss.slope, loss.curvature):
+        if derivative is loss.curvature and loss.expected:
+            assert (at(derivative, 0.0) > 0).all()
+            continue
+        change = (at(function, step) - at(function, -step)) / (2 * step)
+        np.testing.assert_allclose(at(derivative, 0.0), change, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("params", CASES, ids=str)
@@ -99,23 +197,41 @@ def test_a_row_twice_is_a_row_of_twice_the_weight(rng):
 
 
 @pytest.mark.pairwise
+@pytest.mark.parametrize("name", ["poisson", "gamma", "compound", "inverse gaussian"])
 @pytest.mark.parametrize("scoring", [None, "r2", "neg_mean_poisson_deviance"])
 @pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_search_fits_in_the_same_passes_what_single_fits_do(
-    library, rng, scoring, solver, weighted
+    library, rng, name, scoring, solver, weighted
 ):
-    X, y, weight = counts(rng)
+    model, kind = MODELS[name]
+    X, y, weight = rows(rng, kind)
     fit_params = {"sample_weight": library.asarray(weight)} if weighted else {}
-    search = GridSearchCV(PoissonRegressor(solver=solver, **TIGHT), GRID, scoring=scoring, cv=4)
+    ours, theirs = pair(model, solver=solver, **TIGHT)
+    search = GridSearchCV(ours, GRID, scoring=scoring, cv=4)
     search.fit(library.asarray(X), library.asarray(y), **fit_params)
-    theirs = SklearnGridSearchCV(
-        sk.PoissonRegressor(solver=solver, **TIGHT), GRID, scoring=scoring, cv=4
-    ).fit(X, y, **({"sample_weight": weight} if weighted else {}))
+    theirs = SklearnGridSearchCV(theirs.set_params(solver="lbfgs"), GRID, scoring=scoring, cv=4)
+    theirs.fit(X, y, **({"sample_weight": weight} if weighted else {}))
     close(search.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], 1e-6)
     assert search.best_params_ == theirs.best_params_
     close(search.best_estimator_.coef_, theirs.best_estimator_.coef_, 1e-6)
-    assert search.plan_.n_passes <= 20
+    assert search.plan_.n_passes <= 40
+
+
+@pytest.mark.parametrize("name", ["poisson", "compound"])
+def test_shares_of_l1_join_a_search_and_powers_are_searches_of_their_own(rng, name):
+    model, kind = MODELS[name]
+    X, y, _ = rows(rng, kind)
+    model = clone(model).set_params(tol=1e-9, max_iter=1000)
+    grid = {"alpha": [0.01, 0.1], "l1_ratio": [0.0, 0.5, 1.0]}
+    if "power" in model.get_params():
+        grid["power"] = [1.3, 1.7]
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    results = search.cv_results_
+    for params, score in zip(results["params"], results["mean_test_score"], strict=True):
+        one = clone(model).set_params(**params)
+        scores = [one.fit(X[a], y[a]).score(X[b], y[b]) for a, b in KFold(3).split(X)]
+        assert score == pytest.approx(np.mean(scores), abs=1e-6)
 
 
 @pytest.mark.parametrize("steps", [[StandardScaler()], [StandardScaler(), PCA(3)]], ids=str)
