@@ -138,13 +138,13 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         self,
         *,
         alpha=1.0,
-        l1_ratio=0.0,
         fit_intercept=True,
         solver="lbfgs",
         max_iter=100,
         tol=1e-4,
         warm_start=False,
         verbose=0,
+        l1_ratio=0.0,
     ):
         self.alpha = alpha
         self.l1_ratio = l1_ratio

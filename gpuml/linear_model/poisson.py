@@ -30,9 +30,6 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
     ----------
     alpha : float >= 0, default=1
         Strength of the penalty, in units of the mean loss.
-    l1_ratio : float in [0, 1], default=0.0
-        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
-        parameter.
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
@@ -51,6 +48,9 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
         Whether to begin at the coefficients of the last fit.
     verbose : int, default=0
         Without effect.
+    l1_ratio : float in [0, 1], default=0.0
+        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
+        parameter.
 
     Attributes
     ----------

@@ -40,9 +40,6 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
         for `GammaRegressor` (y above 0), 3 for inverse Gaussian targets (y above 0).
     alpha : float >= 0, default=1
         Strength of the penalty, in units of the mean loss.
-    l1_ratio : float in [0, 1], default=0.0
-        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
-        parameter.
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     link : {"auto", "identity", "log"}, default="auto"
@@ -64,6 +61,9 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
         Whether to begin at the coefficients of the last fit.
     verbose : int, default=0
         Without effect.
+    l1_ratio : float in [0, 1], default=0.0
+        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
+        parameter.
 
     Attributes
     ----------
@@ -109,7 +109,6 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
         *,
         power=0.0,
         alpha=1.0,
-        l1_ratio=0.0,
         fit_intercept=True,
         link="auto",
         solver="lbfgs",
@@ -117,16 +116,17 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
         tol=1e-4,
         warm_start=False,
         verbose=0,
+        l1_ratio=0.0,
     ):
         super().__init__(
             alpha=alpha,
-            l1_ratio=l1_ratio,
             fit_intercept=fit_intercept,
             solver=solver,
             max_iter=max_iter,
             tol=tol,
             warm_start=warm_start,
             verbose=verbose,
+            l1_ratio=l1_ratio,
         )
         self.power = power
         self.link = link

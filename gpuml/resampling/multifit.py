@@ -24,8 +24,8 @@ PAGE = "see the page on extending gpuml"
 # Classes of scikit-learn's names that are fitted at once where they are gpuml's.
 MODELS = dict.fromkeys(
     (
-        *("ElasticNet", "Lasso", "LinearRegression", "LogisticRegression", "PoissonRegressor"),
-        *("Ridge", "RidgeClassifier"),
+        *("ElasticNet", "GammaRegressor", "Lasso", "LinearRegression", "LogisticRegression"),
+        *("PoissonRegressor", "Ridge", "RidgeClassifier", "TweedieRegressor"),
     ),
     "gpuml.linear_model",
 )
