@@ -102,6 +102,10 @@ RULES = {
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
     "gpuml.preprocessing": MODELS,
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
+    "gpuml.feature_selection": (
+        *(*MODELS, "gpuml.linear_model", "gpuml.model_selection", "gpuml.preprocessing"),
+        "gpuml.resampling",
+    ),
     "gpuml.random_projection": MODELS,
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (*MODELS, "gpuml._cuml", "gpuml.exceptions"),

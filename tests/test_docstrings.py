@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unknown section")
 MODULES = (
     *("gpuml", "gpuml.cluster", "gpuml.compose", "gpuml.covariance", "gpuml.datasets"),
     *("gpuml.decomposition", "gpuml.encodings", "gpuml.ensemble", "gpuml.exceptions"),
+    "gpuml.feature_selection",
     *("gpuml.feature_extraction.text", "gpuml.impute", "gpuml.inspection", "gpuml.kernel_ridge"),
     *("gpuml.linalg", "gpuml.linear_model", "gpuml.manifold", "gpuml.metrics"),
     *("gpuml.model_selection", "gpuml.naive_bayes", "gpuml.neighbors", "gpuml.pipeline"),

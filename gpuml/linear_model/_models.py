@@ -222,7 +222,7 @@ class RegressionModels(Models, RegressionStack):
         if self.columns is not None:
             xp = namespace(coef)
             coef = xp.take(coef, xp.asarray(self.columns, device=device_of(coef)), axis=-1)
-        return _residual_moments(self.described, coef, intercept, part)
+        return sums_of_residuals(self.described, coef, intercept, part)
 
 
 class ClassModels(Models, ClassStack):
@@ -253,7 +253,9 @@ def at_home(values: Array, batch: Batch) -> Array:
 # ---------------------------------------------------------------- sums of residuals
 
 
-def _residual_moments(described, coef, intercept, part):
+def sums_of_residuals(
+    described: Described, coef: Array, intercept: Array, part: str
+) -> tuple[ResidualMoments, Array]:
     """Sums of residuals of models (C, S, t, p) and (C, S, t) over rows that moments describe."""
     found = []
     for partition, moments in zip(described.folds.partitions, described.moments or (), strict=True):

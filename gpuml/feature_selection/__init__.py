@@ -1,0 +1,7 @@
+"""Selection of features with scikit-learn's names, on the device of the data."""
+
+from gpuml.feature_selection.elimination import RFE, RFECV
+from gpuml.feature_selection.from_model import SelectFromModel
+from gpuml.feature_selection.sequential import SequentialFeatureSelector
+
+__all__ = ["RFE", "RFECV", "SelectFromModel", "SequentialFeatureSelector"]

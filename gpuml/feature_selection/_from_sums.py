@@ -1,0 +1,107 @@
+"""Models on subsets of the features, and their scores, from second moments of the rows."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import HOST, to_host
+from gpuml.data import Folds, whole
+from gpuml.linear_model._base import describe_rows
+from gpuml.linear_model._models import sums_of_residuals
+from gpuml.linear_model.least_squares import LinearRegression
+from gpuml.linear_model.ridge import Ridge
+from gpuml.metrics.scorer import BatchScorer, batch_scorer
+from gpuml.model_selection.candidates import ALONE, Plan, Step
+from gpuml.resampling.atoms import make_folds
+from gpuml.solvers.described import Described, all_rows, training_parts
+from gpuml.solvers.swept import Swept
+
+FROM_SUMS = "all subsets from the same sums"
+NEARLY_DEPENDENT = "features are nearly linear combinations of others"
+LOST = "sums of residuals lost their digits"
+# Numbers of the models that are scored at once.
+MODELS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What least squares needs to know of rows, in CPU memory.
+
+    Attributes
+    ----------
+    folds : Folds
+    described : Described
+    alpha : float
+    fit_intercept : bool
+    scorer : BatchScorer or None
+        Of what is made of residuals; None where nothing is scored.
+    """
+
+    folds: Folds
+    described: Described
+    alpha: float
+    fit_intercept: bool
+    scorer: BatchScorer | None
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, y: Any, splits: Any, scorer: Any) -> "Sums | str":
+        """Sums over the rows, read once; or why models are not made from them.
+
+        `splits` are pairs of training and held-out rows, or None for all rows.
+        """
+        name = type(estimator).__name__
+        if type(estimator) not in (Ridge, LinearRegression):
+            return f"{name} is not Ridge or LinearRegression of gpuml.linear_model"
+        if np.ndim(getattr(estimator, "alpha", 0.0)):
+            return f"{name} has a penalty for each target"
+        if getattr(estimator, "solver", "auto") == "svd":
+            return f"{name} has solver='svd'"
+        why = estimator.multifit_obstacle(X)
+        if why is not None:
+            return f"{name} has {why}"
+        batched: BatchScorer | None = None
+        if scorer is not None:
+            found = batch_scorer(scorer)
+            if not (isinstance(found, BatchScorer) and found.uses_moments):
+                return "the score is not made from sums of residuals"
+            batched = found
+        batch = estimator.multifit_batch(X, y)
+        if hasattr(batch, "columns"):
+            return "X is sparse"
+        folds = whole(batch) if splits is None else make_folds(batch, splits)
+        described = describe_rows(estimator, folds, by_features=True)
+        moments = tuple(each.to(HOST) for each in described.moments or ())
+        alpha = float(getattr(estimator, "alpha", 0.0))
+        described = replace(described, moments=moments)
+        return cls(folds, described, alpha, bool(estimator.fit_intercept), batched)
+
+    def swept(self, of_all_rows: bool = False) -> Swept:
+        """Models without features on the training part of every split, or on all rows."""
+        parts = [all_rows(self.folds)] if of_all_rows else training_parts(self.folds)
+        each = [
+            Swept.of(self.described.combined(part), self.alpha, fit_intercept=self.fit_intercept)
+            for part in parts
+        ]
+        return each[0] if len(each) == 1 else Swept.joined(each)
+
+    def scores(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+        """Scores (C, S) of models (C, S, t, p) and (C, S, t); nan where sums lost their digits."""
+        assert self.scorer is not None
+        size = max(1, MODELS_AT_ONCE // coef[0].size)
+        found = []
+        for first in range(0, len(coef), size):
+            some = slice(first, first + size)
+            of_some = coef[some], intercept[some]
+            moments, reliable = sums_of_residuals(self.described, *of_some, "test")
+            scores = to_host(self.scorer.from_moments(moments))
+            found.append(np.where(to_host(reliable), scores, np.nan))
+        return np.concatenate(found)
+
+    def plan(self, n_models: int, n_alone: int = 0, why: str = "") -> Plan:
+        """What was done: models from the sums, and models that were fitted by themselves."""
+        place, n_passes = str(self.folds.batch.work), self.described.n_passes
+        steps = [Step(n_models, n_passes, place, FROM_SUMS)]
+        if n_alone:
+            steps.append(Step(n_alone, n_alone, place, ALONE, (why or LOST,)))
+        return Plan(tuple(steps))

@@ -1,0 +1,356 @@
+"""Features eliminated by the size of their coefficients, on all rows or on those of each split."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn import feature_selection as sk
+from sklearn.base import clone, is_classifier
+
+from gpuml._arrays import is_foreign, place_of
+from gpuml._inputs.validation import unchanged_on_error
+from gpuml._sklearn import _fit_context
+from gpuml.feature_selection._comparison import cross_validated
+from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Sums
+from gpuml.feature_selection._selector import Selector, checked, columns
+from gpuml.model_selection.candidates import ALONE, Plan, Step
+from gpuml.preprocessing._transformer import Transformer
+from gpuml.resampling.split import check_splitter, split_rows
+from gpuml.solvers.swept import Swept
+
+
+@dataclass(frozen=True)
+class Eliminated:
+    """Steps of an elimination on S training parts, from all features to the fewest.
+
+    Attributes
+    ----------
+    sizes : list of K ints
+        Features of each step.
+    support, ranking : ndarrays (K, S, p)
+    coef, intercept : ndarrays (K, S, t, p) and (K, S, t)
+    """
+
+    sizes: list[int]
+    support: np.ndarray
+    ranking: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+
+def eliminate(swept: Swept, n_left: int, step: int, verbose: int = 0) -> Eliminated:
+    """Take features out of models of all of them, those of least coefficients first."""
+    n_parts, p = swept.used.shape
+    ranking = np.ones((n_parts, p), dtype=int)
+    sizes, found = [], []
+    while True:
+        n_features = int(swept.used[0].sum())
+        coef, intercept = swept.models()
+        sizes.append(n_features)
+        found.append((swept.used.copy(), ranking.copy(), coef, intercept))
+        if n_features <= n_left:
+            return Eliminated(sizes, *map(np.stack, zip(*found, strict=True)))
+        if verbose > 0:
+            print(f"Fitting estimator with {n_features} features.")  # noqa: T201
+        importance = np.where(swept.used, np.sum(coef**2, axis=1), np.inf)
+        least = np.argsort(importance, axis=1, kind="stable")
+        for k in range(min(step, n_features - n_left)):
+            swept.flip(least[:, k])
+        ranking[~swept.used] += 1
+
+
+class _Eliminating(Selector):
+    """Fitting of `RFE` and `RFECV`."""
+
+    def _begun(self, X: Any, y: Any, params: Any, splits: Any = None, scorer: Any = None) -> Any:
+        """Sums over checked rows and models of all features; or why there are none."""
+        if self.importance_getter != "auto":
+            return f"importance_getter={self.importance_getter!r}"
+        if params:
+            return f"fit is given {', '.join(sorted(params))}"
+        sums = Sums.of(clone(self.estimator), X, y, splits, scorer)
+        if isinstance(sums, str):
+            return sums
+        swept = sums.swept(splits is None)
+        return (sums, swept) if swept.use_all() else NEARLY_DEPENDENT
+
+    def _step_by_step(self, why: str, X: Any, y: Any, params: Any) -> Self:
+        """Fit as scikit-learn does."""
+        if is_foreign(X):
+            raise ValueError(
+                f"{type(self).__name__} of {type(self.estimator).__name__} fits step by step, "
+                f"because {why}. That needs data in CPU memory, and X is in {place_of(X)}: pass "
+                "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy()), or use Ridge or LinearRegression "
+                "of gpuml.linear_model."
+            )
+        theirs: Any = super(Transformer, self)
+        theirs.fit(X, y, **params)
+        tables = [
+            table for key, table in getattr(self, "cv_results_", {}).items() if "_rank" in key
+        ]
+        n_fits = int(self.ranking_.max()) + sum(len(table) for table in tables)
+        self.plan_ = Plan((Step(n_fits, n_fits, "numpy:cpu", ALONE, (why,)),))
+        return self
+
+    def _left(self, steps: "Eliminated", k: int, X: Any, y: Any) -> None:
+        """Set what `RFE` fits, from step k of an elimination on all rows."""
+        self.support_, self.ranking_ = steps.support[k, 0], steps.ranking[k, 0]
+        self.n_features_ = self.support_.sum()
+        self.estimator_ = clone(self.estimator)
+        self.estimator_.fit(columns(X, np.flatnonzero(self.support_)), y)
+
+
+class RFE(_Eliminating, sk.RFE):
+    r"""Eliminate the features of least coefficients, some at a time, until enough are left.
+
+    Each step fits the estimator on the features that are left, and eliminates the `step` features
+    j of least importance, which for linear models is :math:`\sum_k w_{kj}^2`.
+
+    For `Ridge` and `LinearRegression` of `gpuml.linear_model`, second moments of the rows are
+    summed once, and all steps follow from them: a feature less is a sweep of the sums [2]_. Other
+    estimators, sparse X and nearly dependent features are fitted step by step, as scikit-learn
+    does it, for data in CPU memory; `plan_` says so, and why.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `coef_` or `feature_importances_`; it is cloned.
+    n_features_to_select : int or float, default=None
+        How many features are left: a number, or a share of the features; None is half of them.
+    step : int or float, default=1
+        How many features a step eliminates: a number, or a share of all features.
+    verbose : int, default=0
+        Above 0, a line for each step is printed.
+    importance_getter : str or callable, default="auto"
+        Where importances are; other than "auto", scikit-learn does the work.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Fitted on the features that are left.
+    n_features_ : int
+        How many are left.
+    support_ : bool ndarray of shape (n_features_in_,)
+    ranking_ : int ndarray of shape (n_features_in_,)
+        1 for features that are left; those that were eliminated first have the largest.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+    plan_ : Plan
+        How many models were made from sums, how many were fitted, and why.
+
+    References
+    ----------
+    .. [1] I. Guyon, J. Weston, S. Barnhill, V. Vapnik, "Gene selection for cancer classification
+       using support vector machines", Machine Learning 46 (2002).
+    .. [2] J. H. Goodnight, "A tutorial on the SWEEP operator", The American Statistician 33 (1979).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.feature_selection import RFE
+    >>> from gpuml.linear_model import Ridge
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> RFE(Ridge(0.1), n_features_to_select=3).fit(X, y).get_feature_names_out()
+    array(['bmi', 'bp', 's5'], dtype=object)
+    """
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, **fit_params) -> Self:  # type: ignore[override]
+        """Eliminate features, and fit the estimator on those that are left.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        **fit_params
+            For the estimator's `fit`; with any, it is fitted step by step.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects, and for device data with an estimator that
+            is fitted step by step. A failed fit leaves the selector as it was.
+        """
+        with unchanged_on_error(self):
+            X = checked(self, X, allow_nan=True)  # the estimator says what it can fit
+            begun = self._begun(X, y, fit_params)
+            if isinstance(begun, str):
+                self._step_by_step(begun, X, y, fit_params)
+                return self
+            sums, swept = begun
+            n_left, step = self._n_left(X.shape[1]), _step(self.step, X.shape[1])
+            steps = eliminate(swept, n_left, step, self.verbose)
+            self._left(steps, -1, X, y)
+            self.plan_ = sums.plan(len(steps.sizes))
+        return self
+
+    def _n_left(self, n_features):
+        wanted = self.n_features_to_select
+        if wanted is None:
+            return n_features // 2
+        if not isinstance(wanted, Integral):
+            return int(n_features * wanted)
+        if wanted > n_features:
+            _warn_of_few("n_features_to_select", wanted, n_features)
+        return int(wanted)
+
+
+class RFECV(_Eliminating, sk.RFECV):
+    """Choose by cross-validation how many features `RFE` leaves.
+
+    On the training part of every split, features are eliminated as by `RFE`, and the model of each
+    step is scored on the rows that the split holds out. The number of features with the best mean
+    score (of several the smallest) is then left of all rows.
+
+    For `Ridge` and `LinearRegression` of `gpuml.linear_model`, and scores that are made of
+    residuals, second moments of the rows are summed once, and the steps of all splits, their scores
+    and the elimination on all rows follow from them. Others are fitted step by step, as
+    scikit-learn does it, for data in CPU memory; `plan_` says so, and why.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With `coef_` or `feature_importances_`; it is cloned.
+    step : int or float, default=1
+        How many features a step eliminates: a number, or a share of all features.
+    min_features_to_select : int, default=1
+        The smallest number of features that is scored.
+    cv : int, splitter or iterable, default=None
+        None is 5 folds.
+    scoring : str or callable, default=None
+        None is R^2, of classifiers accuracy.
+    verbose : int, default=0
+        Above 0, a line for each step is printed.
+    n_jobs : int, default=None
+        For splits that are fitted step by step.
+    importance_getter : str or callable, default="auto"
+        Where importances are; other than "auto", scikit-learn does the work.
+
+    Attributes
+    ----------
+    cv_results_ : dict of ndarrays
+        "n_features", "mean_test_score", "std_test_score" (n_steps,), and for each split
+        "split0_test_score", "split0_support" and "split0_ranking".
+    estimator_ : estimator
+        Fitted on the features that are left.
+    n_features_ : int
+        How many are left.
+    support_ : bool ndarray of shape (n_features_in_,)
+    ranking_ : int ndarray of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+    plan_ : Plan
+        How many models were made from sums, how many were fitted, and why.
+
+    See Also
+    --------
+    SequentialFeatureSelector : Compares scores instead of coefficients.
+
+    References
+    ----------
+    I. Guyon, J. Weston, S. Barnhill, V. Vapnik, "Gene selection for cancer classification using
+    support vector machines", Machine Learning 46 (2002).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.feature_selection import RFECV
+    >>> from gpuml.linear_model import Ridge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> selector = RFECV(Ridge(0.1)).fit(X, y)
+    >>> int(selector.n_features_)
+    5
+    """
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y, **params) -> Self:  # type: ignore[override]
+        """Choose the number of features, and fit the estimator on those that are left.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        **params
+            `groups` for the splitter; others where metadata routing is on. With any but groups,
+            the estimator is fitted step by step.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects, and for device data with an estimator that
+            is fitted step by step. A failed fit leaves the selector as it was.
+        """
+        with unchanged_on_error(self):
+            X = checked(self, X, allow_nan=True)  # the estimator says what it can fit
+            given = {name: value for name, value in params.items() if name != "groups"}
+            splits = () if given else self._splits(X, y, params)
+            begun = self._begun(X, y, given, splits, self._get_scorer())
+            if isinstance(begun, str):
+                self._step_by_step(begun, X, y, params)
+            else:
+                sums, swept = begun
+                self._choose(sums, swept, X, y)
+        return self
+
+    def _splits(self, X, y, params):
+        cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
+        given = {name: value for name, value in params.items() if value is not None}
+        return split_rows(cv, X, y, X.shape[0], **given)
+
+    def _choose(self, sums, swept, X, y):
+        n_features, fewest = X.shape[1], self.min_features_to_select
+        if fewest > n_features:
+            _warn_of_few("min_features_to_select", fewest, n_features)
+        fewest, step = min(fewest, n_features), _step(self.step, n_features)
+        steps = eliminate(swept, fewest, step, self.verbose)
+        scores = sums.scores(steps.coef, steps.intercept)  # (K, S)
+        lost = np.argwhere(np.isnan(scores)).tolist()
+        for k, s in lost:
+            split, used = sums.folds.splits[s : s + 1], steps.support[k, s]
+            scorer = self._get_scorer()
+            alone = cross_validated(self.estimator, X, y, used, split, scoring=scorer)
+            scores[k, s] = alone[0]
+        # Of equal sums the fewest features win, so the last step.
+        sizes = np.asarray(steps.sizes)[::-1]
+        scores, support, ranking = scores[::-1], steps.support[::-1], steps.ranking[::-1]
+        best = sizes[np.argmax(scores.sum(axis=1))]
+        of_all = sums.swept(of_all_rows=True)
+        of_all.use_all()
+        self._left(eliminate(of_all, int(best), step, self.verbose), -1, X, y)
+        splits = range(scores.shape[1])
+        self.cv_results_ = {
+            "mean_test_score": scores.mean(axis=1),
+            "std_test_score": scores.std(axis=1),
+            **{f"split{s}_test_score": scores[:, s] for s in splits},
+            **{f"split{s}_ranking": ranking[:, s] for s in splits},
+            **{f"split{s}_support": support[:, s] for s in splits},
+            "n_features": sizes,
+        }
+        n_models = scores.size - len(lost) + int((sizes >= best).sum())
+        self.plan_ = sums.plan(n_models, len(lost))
+
+
+def _step(step, n_features):
+    """Features that a step eliminates."""
+    return int(max(1, step * n_features)) if 0.0 < step < 1.0 else int(step)
+
+
+def _warn_of_few(name, wanted, n_features):
+    warnings.warn(
+        f"Found {name}={wanted} > n_features={n_features}. There will be no feature selection and "
+        "all features will be kept.",
+        UserWarning,
+        stacklevel=4,
+    )

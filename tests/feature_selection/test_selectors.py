@@ -1,0 +1,242 @@
+"""Selectors select what scikit-learn's select, wherever the rows are and whatever the models are made from."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn.feature_selection as sk
+import sklearn.linear_model as sk_linear
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+    cross_val_score,
+)
+
+from gpuml import as_sklearn
+from gpuml._arrays import device_of
+from gpuml.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
+from gpuml.feature_selection._from_sums import FROM_SUMS, NEARLY_DEPENDENT
+from gpuml.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
+from gpuml.testing import array_libraries
+
+MODELS = [
+    Ridge(),
+    Ridge(0.0),
+    Ridge(50.0, fit_intercept=False),
+    LinearRegression(),
+    LinearRegression(fit_intercept=False),
+]
+SPLITTERS = [
+    3,
+    KFold(4, shuffle=True, random_state=0),
+    RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+    ShuffleSplit(3, random_state=0),
+    TimeSeriesSplit(3),
+]
+SCORINGS = [None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error"]
+FOREST = RandomForestRegressor(5, random_state=0)
+SELECTORS = {
+    "forward": SequentialFeatureSelector(None, n_features_to_select=4),
+    "backward": SequentialFeatureSelector(None, n_features_to_select=4, direction="backward"),
+    "forward-tol": SequentialFeatureSelector(None, tol=1e-3),
+    "backward-tol": SequentialFeatureSelector(None, tol=-1e-3, direction="backward"),
+    "rfe": RFE(None),
+    "rfe-share": RFE(None, n_features_to_select=0.3, step=0.2),
+    "rfecv": RFECV(None),
+    "rfecv-step": RFECV(None, step=3, min_features_to_select=2),
+}
+
+
+def regression(rng, n_rows=400, n_features=9, n_targets=None):
+    """Correlated features, some of which matter."""
+    X = rng.normal(size=(n_rows, n_features)) @ rng.normal(size=(n_features, n_features)) + 3.0
+    coef = rng.normal(size=(4, n_targets or 1))
+    y = X[:, :4] @ coef + 2.0 * rng.normal(size=(n_rows, n_targets or 1)) + 10.0
+    return X, y if n_targets else y[:, 0]
+
+
+def theirs(selector):
+    """scikit-learn's selector of scikit-learn's model, with the same parameters."""
+    params = selector.get_params(deep=False) | {"estimator": as_sklearn(selector.estimator)}
+    return getattr(sk, type(selector).__name__)(**params)
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.get_support(), expected.get_support())
+    for name in ("n_features_to_select_", "n_features_", "n_features_in_"):
+        assert getattr(found, name, None) == getattr(expected, name, None)
+    if hasattr(expected, "ranking_"):
+        np.testing.assert_array_equal(found.ranking_, expected.ranking_)
+    if hasattr(expected, "cv_results_"):
+        assert list(found.cv_results_) == list(expected.cv_results_)
+        for name, values in expected.cv_results_.items():
+            np.testing.assert_allclose(found.cv_results_[name], values, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.parametrize("library", array_libraries())
+def test_selections_are_those_of_scikit_learn(name, model, library, rng):
+    X, y = regression(rng, n_targets=2 if library.name == "torch" else None)
+    selector = clone(SELECTORS[name]).set_params(estimator=model)
+    selector.fit(library.asarray(X), library.asarray(y))
+    expected = theirs(selector).fit(X, y)
+    assert_same(selector, expected)
+    assert [step.why for step in selector.plan_.steps] == [FROM_SUMS]
+    assert selector.plan_.n_passes == 1
+    # Rows stay where they are, and come back with zeros in the places of what was left out.
+    chosen = selector.transform(library.asarray(X))
+    back = selector.inverse_transform(chosen)
+    there = device_of(library.asarray(X))
+    assert device_of(chosen) == device_of(back) == there
+    kept = expected.transform(X)
+    np.testing.assert_array_equal(library.to_numpy(chosen), kept)
+    np.testing.assert_array_equal(library.to_numpy(back), expected.inverse_transform(kept))
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("name", ["forward", "rfecv"])
+@pytest.mark.parametrize("cv", SPLITTERS, ids=lambda cv: type(cv).__name__)
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_splits_and_scores_of_every_kind_come_from_sums(name, cv, scoring, rng):
+    X, y = regression(rng)
+    selector = clone(SELECTORS[name]).set_params(estimator=Ridge(), cv=cv, scoring=scoring)
+    assert_same(selector.fit(X, y), theirs(selector).fit(X, y))
+    assert selector.plan_.n_passes == 1
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("degenerate", ["constant", "repeated", "sum", "no residuals"])
+def test_sums_make_no_models_of_features_that_depend_on_others(direction, degenerate, rng):
+    X, y = regression(rng, n_features=6)
+    if degenerate == "constant":
+        X[:, 2] = 7.0
+    elif degenerate == "repeated":
+        X[:, 5] = X[:, 0]
+    elif degenerate == "sum":
+        X[:, 5] = X[:, 0] - 2.0 * X[:, 1] + 1e-9 * rng.normal(size=len(X))
+    else:
+        y = X[:, :3] @ [1.0, 2.0, 3.0]
+    selector = SequentialFeatureSelector(
+        Ridge(1e-10), n_features_to_select=5, direction=direction
+    ).fit(X, y)
+    expected = theirs(selector).fit(X, y)
+    # Which of equal features is selected is a matter of rounding; the scores are not.
+    scores = [
+        cross_val_score(sk_linear.Ridge(1e-10), X[:, found.get_support()], y).mean()
+        for found in (selector, expected)
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-7)
+    if degenerate == "constant":
+        assert selector.plan_.n_passes == 1
+    elif degenerate != "no residuals":
+        assert NEARLY_DEPENDENT in " ".join(selector.plan_.reasons)
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        (SequentialFeatureSelector(Lasso(), n_features_to_select=2, cv=2), "Lasso is not Ridge"),
+        (RFE(LogisticRegression()), "LogisticRegression is not Ridge"),
+        (RFE(Ridge(), importance_getter="coef_"), "importance_getter='coef_'"),
+        (RFECV(Ridge(), scoring="neg_mean_absolute_error", cv=2), "not made from sums"),
+        (RFECV(sk_linear.Ridge(), cv=2), "Ridge is not Ridge or LinearRegression of gpuml"),
+    ],
+    ids=str,
+)
+def test_plans_say_why_models_were_fitted_one_by_one(selector, words, rng):
+    X, y = regression(rng, 60, 5)
+    y = (y > y.mean()).astype(float)
+    selector = clone(selector).fit(X, y)
+    assert_same(selector, theirs(selector).fit(X, y))
+    assert words in " ".join(selector.plan_.reasons)
+
+
+def test_sparse_rows_are_fitted_one_by_one(rng):
+    X, y = regression(rng, 60, 5)
+    for selector in (RFE(Ridge()), SequentialFeatureSelector(Ridge(), cv=3)):
+        dense = clone(selector).fit(X, y).get_support()
+        np.testing.assert_array_equal(selector.fit(sp.csr_array(X), y).get_support(), dense)
+        assert "X is sparse" in " ".join(selector.plan_.reasons)
+        assert sp.issparse(selector.transform(sp.csr_array(X)))
+
+
+def test_elimination_of_device_rows_step_by_step_says_what_to_do(rng):
+    strict = pytest.importorskip("array_api_strict")
+    X, y = regression(rng, 60, 5)
+    for selector in (RFE(LogisticRegression()), RFECV(Lasso(), cv=2)):
+        with pytest.raises(ValueError, match=r"cupy.asnumpy\(X\)"):
+            selector.fit(strict.asarray(X), strict.asarray((y > 10).astype(int)))
+        assert not hasattr(selector, "n_features_in_")
+
+
+def test_groups_reach_the_splitter(rng):
+    X, y = regression(rng, 120)
+    groups = rng.integers(0, 9, 120)
+    selector = RFECV(Ridge(), cv=GroupKFold(3)).fit(X, y, groups=groups)
+    assert_same(selector, theirs(selector).fit(X, y, groups=groups))
+
+
+def test_weights_are_given_to_every_step(rng):
+    X, y = regression(rng, 80, 6)
+    weight = rng.integers(1, 4, 80)
+    selector = RFE(Ridge(), n_features_to_select=2).fit(X, y, sample_weight=weight)
+    repeated = RFE(Ridge(), n_features_to_select=2).fit(X.repeat(weight, 0), y.repeat(weight))
+    np.testing.assert_array_equal(selector.ranking_, repeated.ranking_)
+    np.testing.assert_allclose(selector.estimator_.coef_, repeated.estimator_.coef_, rtol=1e-9)
+    assert "sample_weight" in " ".join(selector.plan_.reasons)
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize(
+    "model", [Lasso(0.5), Ridge(), LogisticRegression(tol=1e-9), FOREST], ids=str
+)
+def test_important_features_are_selected_where_the_rows_are(library, model, rng):
+    X, y = regression(rng, 120)
+    y = (y > y.mean()).astype(int) if isinstance(model, LogisticRegression) else y
+    if isinstance(model, RandomForestRegressor) and not library.name.startswith("numpy"):
+        pytest.skip("scikit-learn's forests fit NumPy's arrays")
+    for params in ({}, {"threshold": "0.5*median"}, {"max_features": 3, "threshold": -np.inf}):
+        found = SelectFromModel(model, **params).fit(library.asarray(X), library.asarray(y))
+        expected = sk.SelectFromModel(as_sklearn(model), **params).fit(X, y)
+        np.testing.assert_array_equal(found.get_support(), expected.get_support())
+        np.testing.assert_allclose(found.threshold_, expected.threshold_, rtol=1e-3)
+        chosen = found.transform(library.asarray(X))
+        np.testing.assert_array_equal(library.to_numpy(chosen), X[:, found.get_support()])
+        fitted = SelectFromModel(found.estimator_, prefit=True, **params)
+        again = fitted.transform(library.asarray(X))
+        np.testing.assert_array_equal(library.to_numpy(again), library.to_numpy(chosen))
+
+
+def test_names_of_columns_are_kept(rng):
+    X, y = regression(rng, 60, 5)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    for selector in (RFE(Ridge()), SequentialFeatureSelector(Ridge()), SelectFromModel(Ridge())):
+        selector.set_output(transform="pandas").fit(frame, y)
+        names = list(np.array(list("abcde"))[selector.get_support()])
+        assert list(selector.get_feature_names_out()) == names
+        assert list(selector.transform(frame).columns) == names
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        (SequentialFeatureSelector(Ridge(), n_features_to_select=9), "must be < n_features"),
+        (SequentialFeatureSelector(Ridge(), tol=-1.0), "strictly positive"),
+        (SequentialFeatureSelector(Ridge(), direction="up"), "direction"),
+        (RFE(Ridge(), step=0), "step"),
+        (RFECV(Ridge(), cv=1), "cv"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters_are_errors_and_nothing_is_left_behind(selector, words, rng):
+    selector = clone(selector)
+    with pytest.raises(ValueError, match=words):
+        selector.fit(*regression(rng, 60, 5))
+    assert not [name for name in vars(selector) if name.endswith("_")]
