@@ -24,6 +24,7 @@ TITLES = {
     "generic_search": "forest search",
     "dask_search": "cluster",
     "pca": "PCA",
+    "selection": "feature selection",
     "svd": "SVD",
 }
 

@@ -31,6 +31,7 @@ SCENARIOS = {
     "logistic_search": {"cpu": ["cpu", "real"], "cuda": ["device", "multinomial"]},
     "pca": {"cpu": ["cpu"], "cuda": ["device"]},
     "pipeline_search": {"cpu": ["host"], "cuda": ["device"]},
+    "selection": {"cpu": ["cpu"], "cuda": ["device"]},
     "generic_search": {"cpu": ["cpu"], "cuda": ["device", "host"]},
 }
 ADAPTER_ROWS = {"cpu": (1_000, 100_000), "cuda": (1_000, 1_000_000)}

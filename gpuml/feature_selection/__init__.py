@@ -3,5 +3,13 @@
 from gpuml.feature_selection.elimination import RFE, RFECV
 from gpuml.feature_selection.from_model import SelectFromModel
 from gpuml.feature_selection.sequential import SequentialFeatureSelector
+from gpuml.feature_selection.subsets import BestSubsets, best_subset
 
-__all__ = ["RFE", "RFECV", "SelectFromModel", "SequentialFeatureSelector"]
+__all__ = [
+    "RFE",
+    "RFECV",
+    "BestSubsets",
+    "SelectFromModel",
+    "SequentialFeatureSelector",
+    "best_subset",
+]

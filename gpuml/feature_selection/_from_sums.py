@@ -1,5 +1,6 @@
 """Models on subsets of the features, and their scores, from second moments of the rows."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,12 @@ from gpuml.linear_model._base import describe_rows
 from gpuml.linear_model._models import sums_of_residuals
 from gpuml.linear_model.least_squares import LinearRegression
 from gpuml.linear_model.ridge import Ridge
+from gpuml.metrics.residuals import ResidualMoments
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
 from gpuml.model_selection.candidates import ALONE, Plan, Step
 from gpuml.resampling.atoms import make_folds
 from gpuml.solvers.described import Described, all_rows, training_parts
+from gpuml.solvers.moments import Moments
 from gpuml.solvers.swept import Swept
 
 FROM_SUMS = "all subsets from the same sums"
@@ -84,6 +87,19 @@ class Sums:
             for part in parts
         ]
         return each[0] if len(each) == 1 else Swept.joined(each)
+
+    def held_out(self) -> Iterator[tuple[Moments, slice]]:
+        """Moments of the held-out parts of some splits, and which splits these are."""
+        each = zip(self.folds.partitions, self.described.moments or (), strict=True)
+        for part, moments in each:
+            splits = slice(part.first_split, part.first_split + part.n_splits)
+            yield moments.combine(part.test), splits
+
+    def of_targets(self) -> ResidualMoments:
+        """Sums over held-out parts that are the same for all models: weights, and of targets."""
+        n_targets = self.folds.batch.y.shape[1]
+        coef = np.zeros((1, len(self.folds.splits), n_targets, self.folds.batch.n_features))
+        return sums_of_residuals(self.described, coef, coef[..., 0], "test")[0]
 
     def scores(self, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Scores (C, S) of models (C, S, t, p) and (C, S, t); nan where sums lost their digits."""
