@@ -27,7 +27,7 @@ NUMBERS_HERE, NUMBERS_ON_DEVICES = 2**20, 2**27
 class BestSubsets:
     """What `best_subset` finds; arrays are in CPU memory.
 
-    Parameters
+    Attributes
     ----------
     support : bool ndarray of shape (n_features,)
         The subset with the best mean score, of several the smallest.
@@ -44,13 +44,6 @@ class BestSubsets:
     n_left_out : int
         How many of them hold features that are nearly linear combinations of others of theirs;
         they are not scored.
-
-    Examples
-    --------
-    >>> from gpuml.feature_selection import best_subset
-    >>> X, y = [[1, 0], [2, 1], [3, 0], [4, 1], [5, 0]], [1, 2, 3, 4, 5]
-    >>> best_subset(X, y, scoring="neg_mean_squared_error").supports.tolist()
-    [[True, False], [True, True]]
     """
 
     support: np.ndarray
