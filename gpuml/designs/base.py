@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 from gpuml._arrays import Array, Place, free_memory
-from gpuml._arrays.ops import zeros
+from gpuml._arrays.ops import full_symmetric, zeros
 from gpuml.data import Aligned
 
 # Workspace of one block: within the cache of a core, or of a GPU several times over.
@@ -85,6 +87,15 @@ class Design(Aligned, ABC):
         """How long a product with an entry takes, in units of one with an entry of dense rows."""
         return 1.0
 
+    @property
+    def gram_cost(self) -> float:
+        """How long `gram` takes for a row, in units of one multiplication of dense rows."""
+        return float(self.shape[1]) ** 2
+
+    def cross_cost(self, other: "Design") -> float:
+        """As `gram_cost`, of `cross`."""
+        return float(self.shape[1]) * other.shape[1]
+
     def n_runs(self, most: int) -> int:
         """Into how many runs, read side by side by threads of ours, the rows may be cut."""
         return most
@@ -155,8 +166,13 @@ class Design(Aligned, ABC):
         free_memory(self.place)
         return replace(self, block_bytes=size * self._bytes_of_a_row(n_columns))
 
+    @property
+    def fewest_block_rows(self) -> int:
+        """Rows of a block at least, unless its bytes are bounded by somebody else."""
+        return SMALLEST_BLOCK_ROWS
+
     def _rows_per_block(self, n_columns):
-        smallest = SMALLEST_BLOCK_ROWS if self.block_bytes is None else 1
+        smallest = self.fewest_block_rows if self.block_bytes is None else 1
         return max(smallest, self._bound // self._bytes_of_a_row(n_columns))
 
     def _bytes_of_a_row(self, n_columns):
@@ -188,11 +204,23 @@ class Design(Aligned, ABC):
         xp = self.place.xp
         (n_weights, _), p = weights.shape, self.shape[1]
         total = zeros((n_weights, p, p), like=weights, xp=xp)
-        for block in self.blocks(n_weights * p):
+        # Of many weights and few columns, products of columns are made once for all.
+        once = p <= n_weights and self.place.kind == "numpy"
+        for block in self.blocks(p if once else n_weights * p):
             X = block.dense()
             w = xp.astype(weights[:, block.rows], xp.float64, copy=False)
+            if once:
+                one, two = np.tril_indices(p)
+                total[:, one, two] += w @ (X[:, one] * X[:, two])
+                continue
             total += (xp.matrix_transpose(X)[None, ...] * w[:, None, :]) @ X
-        return total
+        return full_symmetric(total, xp) if once else total
+
+    def cross(self, other: "Design", weights: Array) -> Array:
+        """``X' diag(w) Y`` (M, p, k), float64, for rows Y (n, k) at the same place."""
+        few, many = sorted((self, other), key=lambda design: design.shape[1])
+        found = _cross(few, many, weights)
+        return found if few is self else self.place.xp.matrix_transpose(found)
 
     def column_sums(self) -> Array:
         """Sums (p,) of the columns, float64."""
@@ -221,3 +249,16 @@ class Design(Aligned, ABC):
             X = block.dense() - mean
             total += X.T @ X
         return total
+
+
+def _cross(few, many, weights):
+    """``F' diag(w) G`` (M, f, g): of the one with fewer columns, blocks are made dense."""
+    xp = few.place.xp
+    n_weights, shape = weights.shape[0], (weights.shape[0], few.shape[1], many.shape[1])
+    total: Any = 0.0
+    for block in many.blocks(n_weights * few.shape[1]):
+        F = xp.matrix_transpose(few.block(block.rows).dense())
+        w = xp.astype(weights[:, block.rows], xp.float64, copy=False)
+        values = xp.reshape(w[:, None, :] * F[None, ...], (-1, F.shape[1]))
+        total = total + xp.reshape(block.in_float64().products(values), shape)
+    return total

@@ -1,32 +1,46 @@
 """Indicators of categories, of which only the codes are held."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, namespace, place_of
-from gpuml.designs.base import Design
+from gpuml.data import cut
+from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Design
+from gpuml.designs.dense import Dense
+
+# Measured on two cores of a Xeon: looking up a coefficient and adding a number up, next to two
+# multiplications with an entry of dense rows; and adding numbers up, next to one.
+ENTRY_COST = 3.0
+SUM_COST = 8.0
+# Rows whose pairs of codes are numbered at once.
+PAIR_ROWS = 2**16
 
 
 @dataclass(frozen=True)
 class Coded(Design):
-    """The one-hot columns (n, p) of codes (n,), which are never made.
+    """The one-hot columns (n, p) of codes, which are never made.
 
-    A row of code c is 1 in column c and 0 elsewhere; a row of code -1 is 0 everywhere. A product
-    with coefficients looks them up, and one with numbers per row adds them up by code.
+    A row of code c is 1 in column c of the levels of that code and 0 in the others; a row of code
+    -1 is 0 in all. A product with coefficients looks them up, and one with numbers per row adds
+    them up by code.
 
     Attributes
     ----------
-    codes : int array (n,)
-    n_levels : int
-        p, the number of columns.
+    codes : tuple of d int arrays (n,)
+        Unsigned ones have no -1.
+    n_levels : tuple of d ints
+        How many columns stand for each, side by side.
     floats : dtype
         Float dtype of the indicators, in the library of the codes.
     """
 
-    codes: Array
-    n_levels: int
+    codes: tuple[Array, ...]
+    n_levels: tuple[int, ...]
     floats: Any
 
     @property
@@ -36,30 +50,110 @@ class Coded(Design):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.codes.shape[0], self.n_levels
+        return self.codes[0].shape[0], sum(self.n_levels)
 
     @property
     def place(self) -> Place:
-        return place_of(self.codes)
+        return place_of(self.codes[0])
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row in a block."""
-        return 8
+        return 12 * len(self.codes)
+
+    @property
+    def n_entries(self) -> int:
+        """One for each code."""
+        return self.shape[0] * len(self.codes)
+
+    @property
+    def entry_cost(self) -> float:
+        """How long a product with an entry takes, in units of one with an entry of dense rows."""
+        return ENTRY_COST
+
+    @property
+    def gram_cost(self) -> float:
+        """How long `gram` takes for a row: weights are added up by one code, and by two."""
+        return SUM_COST * len(self.codes) * (len(self.codes) + 1) / 2
+
+    def cross_cost(self, other: Design) -> float:
+        """As `gram_cost`, of `cross`."""
+        width = len(other.codes) if isinstance(other, Coded) else other.shape[1]
+        return SUM_COST * len(self.codes) * width
+
+    @property
+    def fewest_block_rows(self) -> int:
+        """Rows of a block at least: what is made of each is as long as there are columns."""
+        return max(SMALLEST_BLOCK_ROWS, self.shape[1])
+
+    def n_runs(self, most: int) -> int:
+        """Into how many runs the rows may be cut."""
+        return max(1, min(most, self.shape[0] // self.fewest_block_rows))
 
     def block(self, rows: slice) -> "CodedBlock":
         """Some neighbouring rows."""
-        return CodedBlock(rows, self.codes[rows], self.n_levels)
+        codes = tuple(codes[rows] for codes in self.codes)
+        return CodedBlock(rows, codes, self.n_levels, self.floats)
 
     def sample(self, rows: slice) -> "Coded":
         """Some of the rows, in float64."""
-        return replace(self, codes=self.codes[rows], floats=self.place.xp.float64)
+        codes = tuple(codes[rows] for codes in self.codes)
+        return replace(self, codes=codes, floats=self.place.xp.float64)
+
+    @property
+    def _each(self):
+        return [
+            Coded((codes,), (n_levels,), self.floats)
+            for codes, n_levels in zip(self.codes, self.n_levels, strict=True)
+        ]
 
     def gram(self, weights: Array) -> Array:
         """``X' diag(w) X`` (M, p, p) for each w of `weights` (M, n): sums of weights by code."""
+        xp, each = self.place.xp, self._each
+        grid: list[list[Any]] = [[None] * len(each) for _ in each]
+        for i, one in enumerate(each):
+            for j, other in enumerate(each[:i]):
+                grid[i][j] = one.cross(other, weights)
+                grid[j][i] = xp.matrix_transpose(grid[i][j])
+            sums = one.sums(weights)
+            eye = xp.eye(one.shape[1], dtype=xp.float64, device=device_of(sums))
+            grid[i][i] = sums[:, :, None] * eye
+        if len(each) == 1:
+            return grid[0][0]
+        return xp.concat([xp.concat(row, axis=2) for row in grid], axis=1)
+
+    def sums(self, weights: Array) -> Array:
+        """Sums (M, p) of weights (M, n) by code."""
         xp = self.place.xp
-        sums = self.rmatvec(xp.astype(xp.matrix_transpose(weights), xp.float64))
-        return sums[:, :, None] * xp.eye(self.n_levels, dtype=xp.float64, device=device_of(sums))
+        weights = xp.astype(weights, xp.float64, copy=False)
+        if self.place.kind != "numpy":
+            return self.rmatvec(xp.matrix_transpose(weights))
+        found = []
+        for codes, p in zip(self.codes, self.n_levels, strict=True):
+            slots = _slots(codes, p).astype(np.intp)
+            found.append(np.stack([np.bincount(slots, w, p + 1)[:p] for w in weights]))
+        return np.concatenate(found, axis=1)
+
+    def cross(self, other: Design, weights: Array) -> Array:
+        """``X' diag(w) Y`` (M, p, k): sums of weighted rows Y by code, or of weights by two."""
+        xp = self.place.xp
+        if isinstance(other, Dense) and self.place.kind == "numpy":
+            return self._of_rows(other, weights)
+        if not isinstance(other, Coded) or self.place.kind not in ("numpy", "cupy"):
+            return super().cross(other, weights)
+        rows = [[_by_two_codes(one, two, weights) for two in other._each] for one in self._each]
+        return xp.concat([xp.concat(row, axis=2) for row in rows], axis=1)
+
+    def _of_rows(self, other, weights):
+        n_codes = len(self.codes)
+        total = np.zeros((weights.shape[0], self.shape[1] + 1, other.shape[1]))
+        for block in other.blocks(2 * n_codes):
+            rows = np.ascontiguousarray(block.dense())
+            by_code = self.block(block.rows).in_float64().indicators.T
+            for m, w in enumerate(weights[:, block.rows]):
+                by_code.data = np.repeat(w.astype(np.float64, copy=False), n_codes)
+                total[m] += by_code @ rows
+        return total[:, :-1, :]
 
     def squares_about(self, mean: Array) -> Array:
         """Sums (p,) of squares of the columns about their means, float64."""
@@ -67,42 +161,117 @@ class Coded(Design):
         return counts * (1 - mean) ** 2 + (self.shape[0] - counts) * mean**2
 
 
+def _by_two_codes(one, two, weights):
+    """Sums (M, p, k) of weights by the codes of two columns, with NumPy or CuPy."""
+    xp = one.place.xp
+    weights = xp.astype(weights, xp.float64, copy=False)
+    (p,), (k,) = one.n_levels, two.n_levels
+    size = (p + 1) * (k + 1)
+    total: Any = 0.0
+    for rows in cut(slice(0, one.shape[0]), max(PAIR_ROWS, size)):
+        pairs = xp.astype(_slots(one.codes[0][rows], p), xp.int64) * (k + 1)
+        pairs += _slots(two.codes[0][rows], k)
+        total = total + xp.stack([_counted(pairs, w[rows], size) for w in weights])
+    return xp.reshape(total, (-1, p + 1, k + 1))[:, :p, :k]
+
+
+def _slots(codes, n_levels):
+    """Codes, of which the last one is that of -1."""
+    return codes if _has_all(codes) else codes % (n_levels + 1)
+
+
+def _has_all(codes):
+    """Whether no row can be without a level."""
+    return str(codes.dtype).rpartition(".")[2].startswith("u")
+
+
+def _counted(codes, weights, n_codes):
+    if is_numpy(codes):
+        return np.bincount(codes, weights, n_codes)
+    import cupy
+
+    return cupy.bincount(codes, weights, n_codes)
+
+
+def _ends(columns):
+    """Where each of some rows, with as many entries, begins and ends."""
+    return np.arange(0, columns.size + 1, columns.shape[1], dtype=columns.dtype)
+
+
 @dataclass(frozen=True)
 class CodedBlock:
     """Some rows of codes."""
 
     rows: slice
-    codes: Array
-    n_levels: int
+    codes: tuple[Array, ...]
+    n_levels: tuple[int, ...]
+    floats: Any
+
+    @cached_property
+    def columns(self) -> Any:
+        """Numbers (b, d) of the columns that hold a 1, p for none; with NumPy."""
+        n_columns = sum(self.n_levels)
+        dtype = np.int32 if n_columns < np.iinfo(np.int32).max else np.int64
+        found = np.empty((len(self.codes[0]), len(self.codes)), dtype=dtype)
+        for j, (codes, first, _) in enumerate(self._each()):
+            np.add(codes, first, out=found[:, j], dtype=dtype, casting="unsafe")
+            if not _has_all(codes):
+                found[codes < 0, j] = n_columns
+        return found
+
+    def _each(self):
+        return zip(self.codes, accumulate(self.n_levels, initial=0), self.n_levels, strict=False)
+
+    @cached_property
+    def indicators(self) -> Any:
+        """The rows (b, p + 1) as a sparse matrix of SciPy, whose last column is of no level."""
+        columns = self.columns
+        ones = np.ones(columns.size, dtype=self.floats)
+        shape = (len(columns), sum(self.n_levels) + 1)
+        return sparse.csr_array((ones, columns.ravel(), _ends(columns)), shape=shape)
 
     def margins(self, coef: Array) -> Array:
-        """``coef X'``: coefficients of the codes, 0 for those that have none."""
+        """``coef X'``: sums of coefficients of the codes, 0 for those that have none."""
+        if is_numpy(coef):
+            table = np.zeros((coef.shape[1] + 1, coef.shape[0]), dtype=coef.dtype)
+            table[:-1] = coef.T
+            return (self.indicators @ table).T
         xp = namespace(coef)
         nothing = xp.zeros_like(coef[:, :1])
-        # The last column is that of -1.
-        return xp.take(xp.concat([coef, nothing], axis=1), self.codes % (self.n_levels + 1), axis=1)
+        total: Any = 0.0
+        for codes, first, n_levels in self._each():
+            table = xp.concat([coef[:, first : first + n_levels], nothing], axis=1)
+            total = total + xp.take(table, codes % (n_levels + 1), axis=1)
+        return total
 
     def products(self, values: Array) -> Array:
         """``values X``: sums of numbers by code."""
-        slots = self.codes % (self.n_levels + 1)
         if is_numpy(values):
-            sums = [np.bincount(slots, row, self.n_levels + 1) for row in values]
-            return np.stack(sums)[:, :-1].astype(values.dtype, copy=False)
+            by_row = np.ascontiguousarray(values.T)
+            return (self.indicators.T @ by_row).T[:, :-1]
         if place_of(values).kind == "cupy":
-            import cupy
-
-            shape = (self.n_levels + 1, values.shape[0])
-            total = namespace(values).zeros(shape, dtype=values.dtype)
-            cupy.add.at(total, slots, values.T)
-            return total[:-1, :].T
+            return namespace(values).concat(
+                [self._added(values, codes % (p + 1), p) for codes, _, p in self._each()], axis=1
+            )
         return values @ namespace(values).astype(self.dense(), values.dtype)
+
+    @staticmethod
+    def _added(values, slots, n_levels):
+        import cupy
+
+        total = namespace(values).zeros((n_levels + 1, values.shape[0]), dtype=values.dtype)
+        cupy.add.at(total, slots, values.T)
+        return total[:-1, :].T
 
     def dense(self) -> Array:
         """The indicators in float64."""
-        xp = namespace(self.codes)
-        levels = xp.arange(self.n_levels, dtype=self.codes.dtype, device=device_of(self.codes))
-        return xp.astype(self.codes[:, None] == levels[None, :], xp.float64)
+        xp = namespace(self.codes[0])
+        found = []
+        for codes, _, n_levels in self._each():
+            levels = xp.arange(n_levels, dtype=codes.dtype, device=device_of(codes))
+            found.append(xp.astype(codes[:, None] == levels[None, :], xp.float64))
+        return found[0] if len(found) == 1 else xp.concat(found, axis=1)
 
     def in_float64(self) -> "CodedBlock":
-        """The same rows: codes have no precision."""
-        return self
+        """The same rows, for products with float64."""
+        return replace(self, floats=namespace(self.codes[0]).float64)

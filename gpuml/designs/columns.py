@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import Any
 
-from gpuml._arrays import Array, Place, namespace
+import numpy as np
+
+from gpuml._arrays import Array, Place, device_of, is_numpy, namespace
 from gpuml.designs.base import Block, Design
+from gpuml.designs.dense import Dense, DenseBlock
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,23 @@ class Columns(Design):
         return sum(part.row_bytes for part in self.parts)
 
     @property
+    def n_entries(self) -> int:
+        """How many entries of X a product with all rows takes."""
+        return sum(part.n_entries for part in self.parts)
+
+    @property
+    def entry_cost(self) -> float:
+        """The mean over the entries."""
+        return sum(p.n_entries * p.entry_cost for p in self.parts) / max(1, self.n_entries)
+
+    @property
+    def gram_cost(self) -> float:
+        """Of all pairs of parts."""
+        own = sum(part.gram_cost for part in self.parts)
+        pairs = combinations(self.parts, 2)
+        return own + sum(min(a.cross_cost(b), b.cross_cost(a)) for a, b in pairs)
+
+    @property
     def columns(self) -> list[slice]:
         """Where the columns of each part stand."""
         ends = accumulate((part.shape[1] for part in self.parts), initial=0)
@@ -69,42 +89,75 @@ class Columns(Design):
         pairs = zip(self.parts, self.columns, strict=True)
         return self.place.xp.concat([part.squares_about(mean[own]) for part, own in pairs])
 
+    @property
+    def fewest_block_rows(self) -> int:
+        """Of the part that asks for most."""
+        return max(part.fewest_block_rows for part in self.parts)
+
+    def n_runs(self, most: int) -> int:
+        """Of the part that allows fewest."""
+        return min(part.n_runs(most) for part in self.parts)
+
     def gram(self, weights: Array) -> Array:
         """``X' diag(w) X`` (M, p, p): a part with itself is its own affair, two are products."""
         xp = self.place.xp
-        grid = [[self._pair(i, j, weights) for j in range(len(self.parts))] for i in self._numbers]
-        for i in self._numbers:
+        parts, order = self._joined()
+        numbers = range(len(parts))
+        grid = [[_pair(parts, i, j, weights) for j in numbers] for i in numbers]
+        for i in numbers:
             for j in range(i):
                 grid[i][j] = xp.matrix_transpose(grid[j][i])
-        return xp.concat([xp.concat(row, axis=2) for row in grid], axis=1)
+        gram = xp.concat([xp.concat(row, axis=2) for row in grid], axis=1)
+        if order is not None:
+            order = xp.asarray(order, device=device_of(gram))
+            gram = xp.take(xp.take(gram, order, axis=1), order, axis=2)
+        return gram
 
-    @property
-    def _numbers(self):
-        return range(len(self.parts))
+    def products_about(self, mean: Array) -> Array:
+        """Sums (p, p) of products of the columns about their means, float64."""
+        if self.gram_cost >= self.shape[1] ** 2:
+            return super().products_about(mean)
+        xp = self.place.xp
+        parts, left = [], []
+        for part, own in zip(self.parts, self.columns, strict=True):
+            # Of large numbers a difference of sums has lost its digits.
+            dense = isinstance(part, Dense)
+            rows = part.block(slice(0, part.shape[0])).dense() - mean[own] if dense else None
+            parts.append(Dense(rows, self.place) if dense else part.sample(slice(0, part.shape[0])))
+            left.append(xp.zeros_like(mean[own]) if dense else mean[own])
+        about = replace(self, parts=tuple(parts))
+        ones = xp.ones((1, self.shape[0]), dtype=xp.float64, device=device_of(mean))
+        mean, sums = xp.concat(left), about.column_sums()
+        cross = sums[:, None] * mean[None, :]
+        return about.gram(ones)[0, ...] - cross - cross.T + self.shape[0] * mean[:, None] * mean
 
-    def _pair(self, i, j, weights):
-        """Products (M, p_i, p_j) of two parts; None below the diagonal."""
-        if j < i:
-            return None
-        if i == j:
-            return self.parts[i].gram(weights)
-        # The one with fewer columns is made dense, block by block.
-        few, many = sorted((i, j), key=lambda part: self.parts[part].shape[1])
-        found = _products(self.parts[few], self.parts[many], weights)
-        return found if few == i else self.place.xp.matrix_transpose(found)
+    def _joined(self):
+        """Parts of which one at most is dense, and where our columns are among theirs."""
+        flat: list[Design] = []
+        for part in self.parts:
+            flat += part.parts if isinstance(part, Columns) else [part]
+        dense = [i for i, part in enumerate(flat) if isinstance(part, Dense)]
+        if len(dense) < 2:
+            return flat, None
+        everything = slice(0, self.shape[0])
+        found = [flat[i].block(everything).dense() for i in dense]
+        one = Dense(self.place.xp.concat(found, axis=1), self.place)
+        others = [i for i in range(len(flat)) if i not in dense]
+        columns = Columns(tuple(flat)).columns
+        given = np.concatenate([np.arange(self.shape[1])[columns[i]] for i in [*dense, *others]])
+        return [one, *(flat[i] for i in others)], np.argsort(given)
 
 
-def _products(few, many, weights):
-    """``F' diag(w) G`` (M, f, g), float64, for weights (M, n)."""
-    xp = few.place.xp
-    n_weights, shape = weights.shape[0], (weights.shape[0], few.shape[1], many.shape[1])
-    total: Any = 0.0
-    for block in many.blocks(n_weights * few.shape[1]):
-        F = xp.matrix_transpose(few.block(block.rows).dense())
-        w = xp.astype(weights[:, block.rows], xp.float64, copy=False)
-        values = xp.reshape(w[:, None, :] * F[None, ...], (-1, F.shape[1]))
-        total = total + xp.reshape(block.in_float64().products(values), shape)
-    return total
+def _pair(parts, i, j, weights):
+    """Products (M, p_i, p_j) of two parts; None below the diagonal."""
+    if j < i:
+        return None
+    if i == j:
+        return parts[i].gram(weights)
+    # The one with fewer entries knows best where they are.
+    first, other = sorted((i, j), key=lambda part: parts[part].n_entries)
+    found = parts[first].cross(parts[other], weights)
+    return found if first == i else namespace(found).matrix_transpose(found)
 
 
 @dataclass(frozen=True)
@@ -120,7 +173,14 @@ class ColumnsBlock:
 
     def margins(self, coef: Array) -> Array:
         """``coef X'``: the parts add up."""
-        first, *others = (block.margins(coef[:, own]) for block, own in self._each())
+        # Margins of codes and of sparse rows come row by row, and so are those of dense rows here.
+        found = (
+            (block.X @ coef[:, own].T).T
+            if isinstance(block, DenseBlock) and is_numpy(coef)
+            else block.margins(coef[:, own])
+            for block, own in self._each()
+        )
+        first, *others = found
         for other in others:
             first = first + other
         return first

@@ -87,7 +87,7 @@ class Mapped(Design):
     def by_split(self, n_matrices: int) -> "tuple[Mapped, ...]":
         """Designs of one map each, where the images have so few columns that they are worth it."""
         _, q_image, q = self.maps.shape
-        if n_matrices * q_image**2 >= q**2:
+        if n_matrices * q_image**2 >= min(q**2, self.design.gram_cost + q):
             return ()
         return tuple(replace(self, maps=self.maps[s : s + 1, ...]) for s in range(self.n_maps))
 

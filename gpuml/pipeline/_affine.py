@@ -267,7 +267,8 @@ def not_described(X: Any) -> str | None:
 def step_obstacle(step: AffineStep, X: Any) -> str | None:
     """Why a step cannot be fitted from second moments of this kind of data."""
     why = step.affine_obstacle(X)
-    if why is None and not step.affine_ready(X):
+    asks_more = type(step).affine_ready is not AffineStep.affine_ready
+    if why is None and asks_more and not step.affine_ready(X):
         why = "what its affine_ready looks at"
     name = type(step).__name__
     return None if why is None else f"{name} with {why} does not follow from moments{hint(why)}"

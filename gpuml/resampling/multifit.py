@@ -138,7 +138,8 @@ def step_words(step: Any) -> str | None:
 def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
     """Why these parameters and this kind of data are not fitted at once; None where they are."""
     why = estimator.multifit_obstacle(X)
-    if why is None and not estimator.multifit_ready(X):
+    asks_more = type(estimator).multifit_ready is not MultifitEstimator.multifit_ready
+    if why is None and asks_more and not estimator.multifit_ready(X):
         why = "what its multifit_ready looks at"
     if why is None or not isinstance(estimator, BaseEstimator):
         return why  # of a pipeline or a step, which says it in full

@@ -253,10 +253,20 @@ def _weighted_slope(data, block, coef, offset, shape, xp):
         z = z + offset
     slope = data.loss.slope(xp.reshape(z, (*shape, z.shape[-1])), target, xp)
     if weights is not None and is_numpy(slope):
-        slope *= weights
+        _weigh(slope, weights)
     elif weights is not None:
         slope = slope * xp.astype(weights, slope.dtype, copy=False)
     return xp.reshape(slope, (-1, slope.shape[-1]))
+
+
+def _weigh(slope, weights):
+    """Multiply slopes (k, C, S, b) by weights (S, b) in place."""
+    if slope.strides[-1] == slope.itemsize or slope.size == 0:
+        slope *= weights
+        return
+    # Row by row, as margins of sparse rows and of codes come: no loops of S numbers.
+    by_row = slope.reshape(-1, slope.shape[-1]).T
+    by_row *= np.tile(weights.T, (1, slope.shape[0] * slope.shape[1]))
 
 
 def sum_over_rows(

@@ -18,6 +18,7 @@ from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.penalties import Penalty
+from gpuml.solvers import _block_hessians
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
@@ -202,9 +203,14 @@ def inverse_curvature(
     if shared:
         l2 = namespace(penalty.l2).mean(penalty.l2, axis=1, keepdims=True)
         penalty = replace(penalty, l2=l2)
-    H = mean_second_derivatives(data, W, total, shared=shared)
+    H = mean_second_derivatives(data, W[:1, ...] if are_alike(W) else W, total, shared=shared)
     k, q = W.shape[-2:]
     return Inverse(_inverted(H, penalty, k, q, data))
+
+
+def are_alike(W: Array) -> bool:
+    """Whether several candidates' models (C, S, k, q) are the same, as where they begin."""
+    return W.shape[0] > 1 and bool(namespace(W).all(W[:1, ...] == W))
 
 
 def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
@@ -247,6 +253,8 @@ def _split_by_split(data, images, W, xp):
 def second_derivatives(data: LossRows, W: Array) -> Array:
     """Sums over rows of weight x Hessian of the loss, (C, S, k q, k q) float64."""
     xp = data.place.xp
+    if data.design.gram_cost < data.design.shape[1] ** 2:
+        return _block_hessians.hessians(data, W)
     n_candidates, n_splits, k, q = W.shape
     grid = (n_candidates, n_splits)
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))

@@ -18,6 +18,9 @@ from gpuml.designs import Coded, Columns, Dense, Design
 from gpuml.solvers.moments import atom_shifts
 from gpuml.solvers.numbered_rows import NumberedBatch
 
+# So many numbers of a column say what is typical of it.
+TYPICAL_ROWS = 4096
+
 
 @dataclass(frozen=True)
 class Table:
@@ -78,10 +81,13 @@ class Table:
             return values
         return values[~take(self.holes[:, hole - self.numbers.shape[1]], rows, np)]
 
-    def some(self, rows: Any) -> "Table":
-        """Some of the rows."""
-        codes = tuple(codes[rows] for codes in self.codes)
-        return replace(self, numbers=self.numbers[rows], holes=self.holes[rows], codes=codes)
+    def some(self, rows: np.ndarray) -> "Table":
+        """Some of the rows, of the same memory where they are neighbours."""
+        taken: Any = rows
+        if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+            taken = slice(int(rows[0]), int(rows[0]) + len(rows))
+        codes = tuple(codes[taken] for codes in self.codes)
+        return replace(self, numbers=self.numbers[taken], holes=self.holes[taken], codes=codes)
 
     def design(self, shift: np.ndarray | None = None, block_bytes: int | None = None) -> Design:
         """The columns side by side, those of numbers less a shift (p,)."""
@@ -90,8 +96,8 @@ class Table:
         parts: list[Design] = []
         if wide:
             parts.append(Dense(np.concatenate(wide, axis=1) if len(wide) > 1 else numbers, HOST))
-        for codes, levels in zip(self.codes, self.levels, strict=True):
-            parts.append(Coded(codes, len(levels), np.float64))
+        if self.codes:
+            parts.append(Coded(self.codes, tuple(map(len, self.levels)), np.float64))
         return Columns(tuple(parts), block_bytes=block_bytes)
 
 
@@ -172,8 +178,9 @@ def make_table(
     typical = np.zeros(len(numbers))
     for column in some:
         known = values[~holes[:, column], column]
-        # Robust, so that no wild value takes digits from all others.
-        typical[column] = np.median(known) if len(known) else 0.0
+        # Robust, so that no wild value takes digits from all others; it need not be exact.
+        few = known[:: max(1, len(known) // TYPICAL_ROWS)]
+        typical[column] = np.median(few) if len(few) else 0.0
         values[holes[:, column], column] = typical[column]
     return Table(
         numbers=np.ascontiguousarray(values),

@@ -394,3 +394,19 @@ def test_rare_levels_of_few_and_of_equal_counts(drop):
             for search, each in zip((GridSearchCV, SkGridSearchCV), found, strict=True)
         )
         np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-8)
+
+
+def test_levels_that_few_rows_have_take_few_passes():
+    """Hessians of codes cost little, so that steps are Newton's from the first one on."""
+    random = np.random.default_rng(0)
+    rare = np.minimum(random.geometric(0.05, 20_000), 99)
+    X = pd.DataFrame({"x": random.normal(size=20_000), "rare": rare})
+    y = (X["x"] + np.sin(rare) + random.logistic(size=20_000) > 0).to_numpy()
+    levels = ("levels", OneHot(handle_unknown="ignore"), ["rare"])
+    columns = ColumnTransformer([("x", StandardScaler(), ["x"]), levels])
+    search = GridSearchCV(
+        Pipeline([("columns", columns), ("model", LogisticRegression())]),
+        {"model__C": [0.01, 1.0, 10.0]},
+        refit=False,
+    )
+    assert search.fit(X, y).plan_.n_passes <= 12

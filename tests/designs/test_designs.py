@@ -9,10 +9,11 @@ from scipy import sparse
 from gpuml._arrays import HOST, place_of, to_host
 from gpuml.designs import Coded, Columns, Dense, Mapped, Sparse
 from gpuml.designs._sparse_ops import csr
+from gpuml.designs.coded import CodedBlock
 from gpuml.losses import BINOMIAL, MULTINOMIAL, tweedie
 from gpuml.solvers import loss_rows
 from gpuml.solvers.loss_rows import LossRows, gradients
-from gpuml.solvers.newton import mean_second_derivatives
+from gpuml.solvers.newton import mean_second_derivatives, second_derivatives
 
 N = 150
 KINDS = ["dense", "sparse", "coded", "columns", "columns of columns", "mapped"]
@@ -28,10 +29,13 @@ def made(kind, library, rng, dtype="float64"):
         parts = (library.asarray(a) for a in (X.data, X.indices, X.indptr))
         return Sparse(csr(*parts, X.shape)), X.toarray()
     if kind == "coded":
-        codes = rng.integers(-1, 6, N)
-        X = (codes[:, None] == np.arange(6)).astype(dtype)
-        there = library.asarray(codes)
-        return Coded(there, 6, getattr(place_of(there).xp, dtype)), X
+        codes = rng.integers(-1, 6, N), rng.integers(-1, 3, N)
+        X = np.concatenate(
+            [c[:, None] == np.arange(k) for c, k in ((codes[0], 6), (codes[1], 3))], axis=1
+        )
+        there = tuple(map(library.asarray, codes))
+        floats = getattr(place_of(there[0]).xp, dtype)
+        return Coded(there, (6, 3), floats), X.astype(dtype)
     if kind == "mapped":
         design, X = made("columns", library, rng, dtype)
         maps = affine_maps(rng, 1, X.shape[1])
@@ -178,3 +182,37 @@ def test_parts_that_do_not_fit_together_are_refused(library, rng):
     parts = Dense(X, place_of(X)), Dense(X[:-1, :], place_of(X))
     with pytest.raises(ValueError, match="must have rows, place and bits alike"):
         Columns(parts)
+
+
+def test_codes_that_cannot_be_missing_and_levels_beyond_a_byte(rng):
+    """Unsigned codes are taken as they are, whatever columns stand before theirs."""
+    codes = rng.integers(0, 200, N), rng.integers(0, 250, N)
+    floats, n_levels = np.float64, (200, 250)
+    signed = Coded(codes, n_levels, floats)
+    unsigned = Coded(tuple(c.astype(np.uint8) for c in codes), n_levels, floats)
+    X, weights, values = signed.block(slice(0, N)).dense(), rng.random((2, N)), rng.random((N, 3))
+    for design in (signed, unsigned):
+        close(design.rmatvec(values), values.T @ X)
+        close(design.matvec(rng.random((3, 450)) * 0 + 2), np.full((N, 3), 4.0))
+        close(design.gram(weights), [X.T @ (X * w[:, None]) for w in weights])
+
+
+@pytest.mark.parametrize("n_vectors", [1, 3])
+def test_products_with_codes_make_no_indicators(rng, monkeypatch, n_vectors):
+    """Neither gradients nor Hessians, means or variances: their work does not grow with levels."""
+    design = Columns((Dense(rng.normal(size=(N, 3)), HOST), made_of_codes(rng, 60, 40)))
+    loss = BINOMIAL if n_vectors == 1 else MULTINOMIAL
+    target = rng.integers(0, max(2, n_vectors), N)
+    rows = LossRows(design, target, rng.integers(0, 3, (2, N)), loss, n_vectors)
+    W = 0.1 * rng.normal(size=(2, 2, n_vectors, 104))
+    dense = replace(rows, design=Dense(design.block(slice(0, N)).dense(), HOST))
+    expected = [gradients(dense, W), second_derivatives(dense, W), *dense.design.spread()]
+    monkeypatch.delattr(CodedBlock, "dense")
+    found = [gradients(rows, W), second_derivatives(rows, W), *design.spread()]
+    for one, two in zip(found, expected, strict=True):
+        close(one, two)
+    close(design.products_about(expected[2][0]), dense.design.products_about(expected[2][0]))
+
+
+def made_of_codes(rng, *n_levels):
+    return Coded(tuple(rng.integers(0, k, N) for k in n_levels), n_levels, np.float64)

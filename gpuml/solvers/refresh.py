@@ -1,0 +1,191 @@
+"""When many models' Hessians are taken anew, from how many rows, and for whom."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array
+from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.newton import are_alike
+
+# A sample has so many rows per coefficient of a model, of coupled vectors fewer where that were a
+# large part of the rows.
+SAMPLE_ROWS = 32
+SAMPLE_ROWS_OF_COUPLED = 8
+SAMPLE_PART = 8
+SMALLEST_SAMPLE = 1024
+# Below this ratio of rows to sample the sample is not worth its own passes.
+WORTH_SAMPLING = 3
+# Copies of Hessians while they are inverted.
+MATRICES_AT_ONCE = 4
+# Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
+PATIENCE = 5
+# Passes from which on each earns more than it costs, by its number divided by this.
+LINGERING = 5
+# Passes that Hessians of a sample save in any case, and the logarithm of the factor by which models
+# are to come nearer to their minimum with the first ones.
+SAVED_PASSES = 3
+WAY_TO_GO = 7.0
+# By what Hessians of codes are to be cheaper than of dense rows, to be taken from the first on.
+CHEAP = 4.0
+# How often Hessians of all rows are shared between splits before each has its own.
+SHARED_TIMES = 4
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What things take on a device, in numbers of multiplications of a large float64 product.
+
+    Attributes
+    ----------
+    one_pass, one_refresh, one_matrix : float
+        What a pass, taking Hessians, and each of them take however small they are.
+    one_inverse : float
+        What inverting a matrix takes, in units of the cube of its order.
+    float32 : float
+        What one multiplication in float32 takes.
+    """
+
+    one_pass: float
+    one_refresh: float
+    one_matrix: float
+    one_inverse: float
+    float32: float
+
+
+# Measured on two cores of an AMD EPYC and on an H200.
+CPU_COSTS = Costs(one_pass=5e6, one_refresh=1e6, one_matrix=2e5, one_inverse=4.0, float32=0.5)
+GPU_COSTS = Costs(one_pass=1e10, one_refresh=0.0, one_matrix=4e9, one_inverse=25.0, float32=1.0)
+
+
+def has_cheap_squares(data: LossRows) -> bool:
+    """Whether Hessians take much less than products of all columns of a row."""
+    return CHEAP * data.design.stored.gram_cost < data.n_features**2
+
+
+def sample_size(data: LossRows) -> int:
+    """Rows of a sample that shows where minima are, and the Hessians there."""
+    q, k = data.n_features + 1, data.n_vectors if data.loss.coupled else 1
+    fewest = max(SAMPLE_ROWS, SAMPLE_ROWS_OF_COUPLED * k) * q
+    return max(SMALLEST_SAMPLE, fewest, min(SAMPLE_ROWS * k * q, data.n_rows // SAMPLE_PART))
+
+
+class Refresh:
+    """When to take Hessians anew, from how many rows, and for whom.
+
+    First from a sample of rows, as large as makes the Hessians and the passes with them cheapest,
+    and for all splits of a candidate together; later, where steps have not led to the minimum by
+    then, from as many rows as half of the passes since have paid for; and from all rows, for each
+    model by itself, as soon as that costs no more than those passes.
+    """
+
+    def __init__(
+        self, data: LossRows, shape: tuple[int, ...], memory: int, *, proximal: bool = False
+    ):
+        _, self.n_splits, k, q = shape
+        self.data = data
+        self.order = k * q
+        self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
+        self.square = float(self.order) ** 2
+        self.cheap = has_cheap_squares(data)
+        # What the splits of a candidate share, each of them has in coordinates of its own.
+        self.copies = data.design.n_maps
+        if self.cheap:
+            self.square = float(k) ** 2 * (data.design.stored.gram_cost + data.n_features)
+        elif not data.design.by_split(self.n_splits):
+            self.square = float(k * (data.n_features + 1)) ** 2
+        self.most_matrices //= self.copies
+        self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
+        # Proximal steps need Hessians from the first on; on a CPU nobody inverts them.
+        self.at_once = proximal
+        self.inverse = 0.0 if proximal and data.place.is_host else self.costs.one_inverse
+        # Of no more rows than coefficients each has directions to itself, which are flat in a split
+        # that holds it out: there Hessians of all splits together lead astray.
+        few = self.n_splits > 1 and data.n_rows <= data.n_features + 1
+        self.shares = proximal or not few
+        self.fewest_rows = min(data.n_rows, sample_size(data))
+        self.earned = 0.0
+        self.passes = 0
+        self.times = 0
+
+    def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
+        """The problem with new Hessians at W, or None to go on with the old ones."""
+        # What steps have taught is more than what expected curvatures tell once more.
+        if self.data.loss.expected and self.times:
+            return None
+        n_candidates = W.shape[0]
+        # Who has taken many passes is going to take as many more.
+        self.earned += self._pass_cost(n_candidates) * max(1.0, n_iter / LINGERING)
+        self.passes += 1
+        alike = self.cheap and self.times == 0 and are_alike(W)
+        room = n_candidates <= self.most_matrices
+        chosen = self._choose(n_candidates, alike) if room else None
+        if chosen is None:
+            return None
+        n_rows, alone = chosen
+        self.earned, self.passes, self.times = 0.0, 0, self.times + 1
+        step = self.data.n_rows // n_rows
+        rows = self.data if step == 1 else self.data.every(step)
+        return problem.at(rows, W, shared=not alone)
+
+    def _choose(self, n_candidates, alike):
+        """Number of rows, and whether each model gets its own; None for not now.
+
+        `alike` says that the models of all candidates are the same so far.
+        """
+        n_rows = self.data.n_rows
+        saved = self.earned + SAVED_PASSES * self._pass_cost(n_candidates)
+        worth = saved if self.cheap else self.earned
+        asked = self.cheap or self.times > 0 or not self.shares
+        alone = self._cost_alone(n_candidates, alike)
+        if asked and worth >= alone and self._has_room(n_candidates):
+            return n_rows, True
+        if self.times == 0 and self.shares:
+            pays = self.at_once or saved >= self._cost(n_candidates, self.fewest_rows)
+            return (self._first_rows(n_candidates), self.n_splits == 1) if pays else None
+        if not self.shares:
+            return None
+        if n_rows < WORTH_SAMPLING * self.fewest_rows:
+            pays = self.times < SHARED_TIMES and self.earned >= self._cost(n_candidates, n_rows)
+            return (n_rows, False) if pays else None
+        if self.passes < PATIENCE * 2**self.times:
+            return None
+        fixed = self._cost(n_candidates, 0)
+        per_row = (self._cost(n_candidates, n_rows) - fixed) / n_rows
+        paid = int((self.earned / 2 - fixed) / per_row)
+        return (min(paid, n_rows), False) if paid > self.fewest_rows else None
+
+    def _has_room(self, n_candidates):
+        """Whether there is memory for a matrix of each model."""
+        return n_candidates * self.n_splits <= self.most_matrices * self.copies
+
+    def _cost_alone(self, n_candidates, alike):
+        """Hessians of all rows, of each model by itself; candidates that are alike share them."""
+        n_matrices = self.n_splits if alike else n_candidates * self.n_splits
+        copies = n_candidates if alike else 1
+        return self._cost(n_matrices, self.data.n_rows, copies)
+
+    def _first_rows(self, n_candidates):
+        """Number of rows whose Hessians, with the passes that they need, cost the least.
+
+        Hessians of h rows differ from those of all by about sqrt(order / h), and each pass leaves
+        about that part of the distance to the minimum.
+        """
+        one_pass, n_rows = self._pass_cost(n_candidates), self.data.n_rows
+        sizes = np.minimum(self.fewest_rows * 2.0 ** np.arange(32), n_rows)
+        left = np.minimum(np.sqrt(self.order / sizes), 0.9)
+        costs = [self._cost(n_candidates, size) for size in sizes]
+        return int(sizes[np.argmin(costs - one_pass * WAY_TO_GO / np.log(left))])
+
+    def _pass_cost(self, n_candidates):
+        design = self.data.design.stored
+        models = n_candidates * self.n_splits * self.data.n_vectors
+        unit = design.entry_cost * (1.0 if design.itemsize > 4 else self.costs.float32)
+        return 4.0 * unit * design.n_entries * models + self.costs.one_pass
+
+    def _cost(self, n_matrices, n_rows, copies=None):
+        copies = self.copies if copies is None else copies  # to invert of each
+        inverse = self.inverse * float(self.order) ** 3 * copies
+        each = n_rows * self.square + inverse + self.costs.one_matrix
+        return self.costs.one_refresh + n_matrices * each
