@@ -258,6 +258,9 @@ class AffineStep(Extension):
         Whether it scales and shifts each feature by itself.
     affine_needs_extrema : bool
         Whether it has to know extrema of features; it can stand behind diagonal steps only.
+    affine_needs_rows : bool
+        Whether it reads the rows of each part (`Parts.times`), which then have to be dense and in
+        CPU memory.
     fits_batches : bool
         Whether `fit_batch` does the work of `fit`, with these parameters, wherever the rows are.
     """
@@ -265,14 +268,16 @@ class AffineStep(Extension):
     affine_params: Sequence[str] = ()
     affine_is_diagonal: bool = False
     affine_needs_extrema: bool = False
+    affine_needs_rows: bool = False
     fits_batches: Any = False
     # Of every estimator of scikit-learn.
     _parameter_constraints: ClassVar[dict[str, Any]]
 
     _members = frozenset(
         (
-            *("affine_is_diagonal", "affine_needs_extrema", "affine_obstacle", "affine_params"),
-            *("affine_ready", "computes_on_gpu", "fit_batch", "fits_batches", "multi_affine"),
+            *("affine_is_diagonal", "affine_needs_extrema", "affine_needs_rows", "affine_obstacle"),
+            *("affine_params", "affine_ready", "computes_on_gpu", "fit_batch", "fits_batches"),
+            "multi_affine",
         )
     )
     _prefixes: ClassVar[tuple[str, ...]] = ("affine_", "multi_affine")
@@ -306,12 +311,16 @@ class TableStep(AffineStep):
     Its maps are of the columns of the batch that `table_batch` makes, such as codes of categories.
     """
 
-    _members = AffineStep._members | {"table_batch", "table_key", "table_sparse"}
+    _members = AffineStep._members | {"table_batch", "table_folds", "table_key", "table_sparse"}
     _prefixes: ClassVar[tuple[str, ...]] = (*AffineStep._prefixes, "table_")
 
     def table_batch(self, batch: Batch, X: Any) -> Batch:
         """Rows of X with the targets, weights and classes of a batch of other rows."""
         raise NotImplementedError(f"{type(self).__name__} defines no table_batch.")
+
+    def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
+        """The same splits of a batch that has all that candidates read; these where it has."""
+        return folds
 
     def table_sparse(self) -> str | None:
         """What makes its output sparse, in words that name what to change; None where none does."""

@@ -12,16 +12,15 @@ from gpuml._arrays.gathered import gathered
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_transform_one, _get_column_indices
-from gpuml.compose._in_pass import fit_columns
+from gpuml.compose._in_pass import fit_columns, folds_of
 from gpuml.compose._layout import (
-    is_coded,
     lay_out,
+    layout_key,
     layout_obstacle,
     sparse_encoder,
-    steps_of,
     varying_params,
 )
-from gpuml.data import Batch
+from gpuml.data import Batch, Folds
 from gpuml.extending import TableStep
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
 from gpuml.solvers.affine import FittedStep, Parts
@@ -176,14 +175,11 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
 
     def table_key(self) -> Any:
         """Which columns are read in which way."""
-        return tuple(
-            (
-                is_coded(steps_of(name, each)),
-                isinstance(each, str) and each == "drop",
-                repr(columns),
-            )
-            for name, each, columns in [*self.transformers, ("", self.remainder, "rest")]
-        )
+        return layout_key(self)
+
+    def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
+        """Folds whose table has what steps make of each training part, too."""
+        return folds_of(self, folds, candidates)
 
     def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):
         if not is_foreign(X):

@@ -1,8 +1,9 @@
 """A `ColumnTransformer` fitted from sums over the rows of a table, for all training parts."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -10,32 +11,75 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._sklearn import _safe_indexing
-from gpuml.compose._layout import Entry, as_ours, kind_of, lay_out
+from gpuml.compose._layout import (
+    Branch,
+    Layout,
+    as_ours,
+    kind_of,
+    lay_out,
+    made_where_missing,
+    side_by_side,
+)
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
-from gpuml.data import UnfittableSplits, row_indices
+from gpuml.compose._made import made_key, with_made
+from gpuml.data import Folds, UnfittableSplits, row_indices
+from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Affine, FittedStep, Parts
-from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.moments import Moments
-from gpuml.solvers.table_rows import Table, TableBatch
+from gpuml.solvers.table_rows import TableBatch
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Maps from some columns of the design to what an entry makes of them.
+    """Maps from some columns of the design to what a branch makes of them.
 
     Attributes
     ----------
     columns : int array (m,)
     matrices : list of S arrays (m, k_s)
     offsets : list of S arrays (k_s,)
-    extrema : pair of lists of S arrays (k_s,), or None
-        Smallest and largest values of what they make.
     """
 
     columns: np.ndarray
     matrices: list[np.ndarray]
     offsets: list[np.ndarray]
-    extrema: tuple[list[np.ndarray], list[np.ndarray]] | None = None
+
+    def times(self, factor: float) -> "Piece":
+        """What is made, times a factor."""
+        scaled = [[factor * each for each in own] for own in (self.matrices, self.offsets)]
+        return self if factor == 1.0 else replace(self, matrices=scaled[0], offsets=scaled[1])
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What branches are fitted to, and what was found so far."""
+
+    parts: Parts
+    layout: Layout
+    pieces: dict[Any, Piece] = field(default_factory=dict)
+    statistics: dict[Any, np.ndarray] = field(default_factory=dict)
+
+
+def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
+    """Folds whose table has all columns that candidates read."""
+    X = cast(TableBatch, folds.batch).source
+    branches = _branches(transformer, lay_out(transformer, X), X, candidates)
+    made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]
+    return with_made(folds, made)
+
+
+def _branches(transformer, layout, X, candidates):
+    """The branches of each candidate, as far as the table of a layout has their columns."""
+    found = []
+    for candidate in candidates:
+        own = clone(transformer).set_params(**clone(dict(candidate), safe=False))
+        branch = side_by_side(own, X, layout.branch.columns)
+        for leaf in branch.leaves:
+            for step in (*leaf.head, *leaf.tail):
+                if hasattr(step, "_parameter_constraints"):
+                    step._validate_params()
+        found.append(made_where_missing(branch, layout))
+    return found
 
 
 def fit_columns(
@@ -49,74 +93,116 @@ def fit_columns(
         For parts of which scikit-learn has something to say: columns without values, levels that
         an encoder does not take.
     """
-    batch = parts.batch
-    assert isinstance(batch, TableBatch)
-    layout = lay_out(transformer, batch.source)
-    known: dict[Any, Piece] = {}
-    statistics: dict[Any, np.ndarray] = {}
-    found = []
-    for candidate in candidates:
-        pieces = []
-        for entry in layout.entries:
-            steps = [_step(prefix, step, candidate) for prefix, step in entry.steps]
-            key = (entry.name, *(repr(sorted(step.get_params().items())) for step in steps))
-            if key not in known:
-                reasons: dict[int, str] = {}
-                known[key] = _fit_entry(entry, steps, parts, statistics, reasons)
-                if reasons:
-                    raise UnfittableSplits(reasons)
-            pieces.append(known[key])
-        found.append(_side_by_side(transformer, candidate, pieces, parts))
-    return found
+    X = cast(TableBatch, parts.batch).source
+    fit = Fit(parts, lay_out(transformer, X))
+    branches = _branches(transformer, fit.layout, X, candidates)
+    return [
+        _step(transformer, candidate, _fit_branch(branch, fit), parts)
+        for candidate, branch in zip(candidates, branches, strict=True)
+    ]
 
 
-def _step(prefix, step, candidate):
-    own = {k[len(prefix) + 2 :]: v for k, v in candidate.items() if k.startswith(f"{prefix}__")}
-    step = as_ours(clone(step).set_params(**own))
-    step._validate_params()
-    return step
+def _fit_branch(branch: Branch, fit: Fit) -> Piece:
+    """What a branch makes of columns of the design."""
+    if branch.key not in fit.pieces:
+        reasons: dict[int, str] = {}
+        if branch.kind == "beside":
+            own = [_fit_branch(part, fit).times(weight) for part, weight in branch.parts]
+            piece, left = _joined(own, len(fit.parts.n_rows)), branch.tail
+        elif branch.kind == "levels":
+            piece, left = _fit_levels(branch, fit, reasons), branch.tail
+        elif branch.kind == "numbers":
+            columns = [[fit.layout.numbers.index(j) for j in branch.columns]]
+            columns *= len(fit.parts.n_rows)
+            piece, left = _fit_numbers(columns, branch.head, fit, reasons), branch.tail
+        else:
+            piece, left = _fit_made(branch, fit, reasons)
+        if reasons:
+            raise UnfittableSplits(reasons)
+        fit.pieces[branch.key] = _behind(piece, left, fit.parts) if left else piece
+    return fit.pieces[branch.key]
 
 
-def _fit_entry(entry: Entry, steps, parts, statistics, reasons) -> Piece:
-    table = parts.batch.table
-    if entry.coded:
-        piece, left = _fit_levels(entry, steps, parts, reasons)
-    else:
-        piece, left = _fit_numbers(entry, steps, table, parts, statistics, reasons)
+def _fit_made(branch, fit, reasons):
+    """Columns that were made for each part, and the steps behind."""
+    parts, made = fit.parts, fit.parts.batch.made[made_key(branch)]
+    n_parts = len(parts.n_rows)
+    own = [len(made.numbers) - 1] * n_parts
+    if parts.splits is not None:
+        own = [parts.splits.start + s for s in range(n_parts)]
+    reasons.update({s: made.faults[i] for s, i in enumerate(own) if i in made.faults})
     if reasons:
-        return piece
-    piece = _behind(piece, left, parts) if left else piece
-    if entry.weight != 1.0:
-        matrices = [entry.weight * matrix for matrix in piece.matrices]
-        piece = replace(
-            piece, matrices=matrices, offsets=[entry.weight * offset for offset in piece.offsets]
-        )
-    return piece
+        return None, ()
+    fills = branch.tail[:1] if branch.tail and kind_of(branch.tail[0]) is SimpleImputer else ()
+    piece = _fit_numbers([made.numbers[i].tolist() for i in own], fills, fit, reasons)
+    bins = _indicators([made.codes[i] for i in own], parts.batch.table)
+    return _joined([piece, bins], n_parts), branch.tail[len(fills) :]
+
+
+def _indicators(codes, table) -> Piece:
+    """The levels of columns of codes (a list for each part) as they are."""
+    used = np.unique(np.concatenate(codes)).astype(int)
+    all_columns = np.arange(table.n_columns)
+    columns = {j: all_columns[table.of_levels[j]] for j in used.tolist()}
+    own = np.concatenate([np.zeros(0, dtype=int), *columns.values()])
+    matrices = []
+    for mine in codes:
+        kept = np.concatenate([np.zeros(0, dtype=int), *(columns[j] for j in mine.tolist())])
+        matrices.append(np.asarray(own[:, None] == kept[None, :], dtype=np.float64))
+    return Piece(own, matrices, [np.zeros(matrix.shape[1]) for matrix in matrices])
+
+
+def _joined(pieces: Sequence[Piece], n_parts: int) -> Piece:
+    """Pieces side by side; a column may serve several of them."""
+    columns = np.unique(np.concatenate([piece.columns for piece in pieces]))
+    matrices = []
+    for s in range(n_parts):
+        ends = np.cumsum([0, *(piece.matrices[s].shape[1] for piece in pieces)])
+        matrix = np.zeros((len(columns), ends[-1]))
+        for piece, start, stop in zip(pieces, ends[:-1], ends[1:], strict=True):
+            rows = np.searchsorted(columns, piece.columns)
+            np.add.at(matrix, (rows[:, None], np.arange(start, stop)), piece.matrices[s])
+        matrices.append(matrix)
+    offsets = [np.concatenate([piece.offsets[s] for piece in pieces]) for s in range(n_parts)]
+    return Piece(columns, matrices, offsets)
 
 
 def _behind(piece: Piece, steps: Sequence[Any], parts: Parts) -> Piece:
     """Affine steps behind those that know the table."""
-    given = [matrix.shape[1] for matrix in piece.matrices]
-    maps = Affine(
-        np.stack([_padded(matrix, max(given)) for matrix in piece.matrices]),
-        np.stack([_padded(offset, max(given)) for offset in piece.offsets]),
-    )
-    seen = _of_columns(parts, piece.columns).through(maps)
-    if piece.extrema is not None:
-        ends = Extrema(*(np.stack([_padded(e, max(given)) for e in end]) for end in piece.extrema))
-        seen = replace(seen, extrema=lambda: ends)
-    widths = tuple(given)
+    widths: tuple[int, ...] | None = _some_features(piece)
+    maps = _maps(piece)
+    seen = _of_columns(parts, piece.columns).through(maps, widths)
     for number, step in enumerate(steps, start=1):
-        fitted = step.multi_affine(seen, [{}])[0]
+        fitted = as_ours(step).multi_affine(seen, [{}])[0]
         maps = maps.then(fitted.maps)
-        if not step.affine_is_diagonal:
-            widths = fitted.widths or (maps.matrix.shape[-1],) * len(given)
+        if fitted.widths is not None or not fitted.maps.diagonal:
+            widths = fitted.widths
         if number < len(steps):
-            seen = seen.through(fitted.maps)
+            seen = seen.through(fitted.maps, fitted.widths)
+    widths = widths or (maps.matrix.shape[-1],) * len(piece.matrices)
     return Piece(
         piece.columns,
         [maps.matrix[s, :, :w] for s, w in enumerate(widths)],
         [maps.offset[s, :w] for s, w in enumerate(widths)],
+    )
+
+
+def _some_features(piece: Piece) -> tuple[int, ...]:
+    """How many features each part has; UnfittableSplits for parts that have none."""
+    widths = tuple(matrix.shape[1] for matrix in piece.matrices)
+    why = "Found array with 0 feature(s) while a minimum of 1 is required."
+    none_left = {s: why for s, width in enumerate(widths) if width == 0}
+    if none_left:
+        raise UnfittableSplits(none_left)
+    return widths
+
+
+def _maps(piece: Piece) -> Affine:
+    """All maps of a piece, those to fewer columns filled up with zeros."""
+    width = max(matrix.shape[1] for matrix in piece.matrices)
+    return Affine(
+        np.stack([_padded(matrix, width) for matrix in piece.matrices]),
+        np.stack([_padded(offset, width) for offset in piece.offsets]),
     )
 
 
@@ -139,7 +225,12 @@ def _of_columns(parts: Parts, columns: np.ndarray) -> Parts:
             whole, rows=whole.rows[:, kept], shift=whole.shift[kept[:-1]], n_features=len(columns)
         )
 
-    return replace(parts, moments=some, stacked=stacked, extrema=None)
+    def times(s, B):
+        wide = np.zeros((p, B.shape[1]))
+        wide[columns] = B
+        return parts.times(s, wide)
+
+    return replace(parts, moments=some, stacked=stacked, extrema=None, times=times)
 
 
 def _sums(parts: Parts, columns: np.ndarray) -> np.ndarray:
@@ -151,64 +242,58 @@ def _sums(parts: Parts, columns: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- numbers
 
 
-def _fit_numbers(entry, steps, table: Table, parts, statistics, reasons):
-    columns = list(entry.columns)
-    holes = {j: table.hole_of(j) for j in columns}
-    own = np.asarray(columns + [hole for hole in holes.values() if hole is not None])
-    imputer: Any = steps[0] if steps and kind_of(steps[0]) is SimpleImputer else None
-    some = {j: hole for j, hole in holes.items() if hole is not None}
-    if imputer is None and some:
-        reasons.update(
-            dict.fromkeys(range(len(parts.n_rows)), "a column has holes, and no imputer")
-        )
-        return Piece(own, [], []), []
-    left = steps[1:] if imputer is not None else steps
-    ends: tuple[list, list] = ([], [])
-    matrices, offsets = [], []
-    for s in range(len(parts.n_rows)):
-        fills = {}
-        matrix = np.zeros((len(own), len(columns)))
-        matrix[np.arange(len(columns)), np.arange(len(columns))] = 1.0
-        flags = []
-        for j, hole in some.items():
-            row = int(np.flatnonzero(own == hole)[0])
-            n_holes = float(np.rint(_sums(parts, np.asarray([hole]))[s, 0]))
-            if n_holes > parts.n_rows[s] - 1 and imputer.strategy != "constant":
-                reasons[s] = "a column has no values to fill holes with"
+def _fit_numbers(columns, steps, fit, reasons) -> Piece:
+    """Numbers (a list of columns for each part), with something in their holes."""
+    parts, table = fit.parts, fit.parts.batch.table
+    used = sorted({j for own in columns for j in own})
+    holes = {j: hole for j in used if (hole := table.hole_of(j)) is not None}
+    own = np.asarray(sorted([*used, *holes.values()]), dtype=np.int64)
+    row_of = {int(column): row for row, column in enumerate(own)}
+    matrices, skipped = [], set()
+    for s, mine in enumerate(columns):
+        matrix = np.zeros((len(own), len(mine)))
+        matrix[[row_of[j] for j in mine], np.arange(len(mine))] = 1.0
+        flags: list[int] = []
+        empty: list[int] = []
+        for at, j in enumerate(mine):
+            if j not in holes:
                 continue
-            fill = _fill(imputer, table, parts, s, j, n_holes, statistics)
-            at = columns.index(j)
-            matrix[row, [k for k, other in enumerate(columns) if other == j]] = (
-                fill - table.typical[j]
-            )
-            if n_holes > 0:
-                flags.append((at, row))
-                fills[j] = fill
-        if imputer is not None and imputer.add_indicator and flags:
-            extra = np.zeros((len(own), len(flags)))
-            for number, (_, row) in enumerate(sorted(flags)):
-                extra[row, number] = 1.0
-            matrix = np.concatenate([matrix, extra], axis=1)
-        matrices.append(matrix)
-        offsets.append(np.zeros(matrix.shape[1]))
-        if s not in reasons and any(step.affine_needs_extrema for step in left):
-            rows = parts.batch.X[row_indices(parts.rows(s)), 0]
-            for end, extreme, of_flags in zip(ends, (np.min, np.max), (0.0, 1.0), strict=True):
-                values = [extreme([*table.known(j, rows), *_given(fills, j)]) for j in columns]
-                end.append(np.asarray(values + [of_flags] * (matrix.shape[1] - len(columns))))
-    return Piece(own, matrices, offsets, ends if ends[0] else None), left
-
-
-def _given(values, key):
-    return [values[key]] if key in values else []
+            if not steps:
+                reasons[s] = "a column has holes, and no imputer"
+                break
+            imputer, row = steps[0], row_of[holes[j]]
+            n_holes = float(np.rint(_sums(parts, np.asarray([holes[j]]))[s, 0]))
+            if n_holes > parts.n_rows[s] - 1:
+                empty.append(at)
+            fill = _fill(imputer, table, parts, s, j, n_holes, fit.statistics)
+            matrix[row, at] = fill - table.typical[j]
+            if imputer.add_indicator and n_holes > 0:
+                flags.append(row)
+        if empty and not steps[0].keep_empty_features:
+            matrix = np.delete(matrix, empty, axis=1)
+            skipped.update(empty)
+        extra = np.zeros((len(own), len(flags)))
+        extra[flags, np.arange(len(flags))] = 1.0
+        matrices.append(np.concatenate([matrix, extra], axis=1))
+    if skipped:
+        warnings.warn(
+            f"Skipping features without any observed values: {sorted(skipped)}. At least one "
+            "non-missing value is needed for imputation with strategy="
+            f"'{steps[0].strategy}', and a training part has none.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Piece(own, matrices, [np.zeros(matrix.shape[1]) for matrix in matrices])
 
 
 def _fill(imputer, table, parts, s, j, n_holes, statistics):
     """What an imputer puts into the holes of a column."""
     if imputer.strategy == "constant":
         return 0.0 if imputer.fill_value is None else float(imputer.fill_value)
+    n_rows = parts.n_rows[s]
+    if n_holes > n_rows - 1:
+        return 0.0
     if imputer.strategy == "mean":
-        n_rows = parts.n_rows[s]
         total = _sums(parts, np.asarray([j]))[s, 0] - n_holes * table.typical[j]
         return total / (n_rows - n_holes)
     key = (imputer.strategy, j, s)
@@ -226,16 +311,17 @@ def _fill(imputer, table, parts, s, j, n_holes, statistics):
 # ---------------------------------------------------------------- levels
 
 
-def _fit_levels(entry, steps, parts, reasons):
-    table = parts.batch.table
+def _fit_levels(branch, fit, reasons) -> Piece:
+    """What an encoder makes of levels, perhaps behind an imputer."""
+    parts, table = fit.parts, fit.parts.batch.table
+    *fills, encoder = branch.head
     columns, blocks = [], []
-    encoder = next(step for step in steps if kind_of(step) is not SimpleImputer)
-    for j in entry.columns:
+    for j in (fit.layout.coded.index(j) for j in branch.columns):
         own = np.arange(table.n_columns)[table.of_levels[j]]
         counts = np.rint(_sums(parts, own)).astype(np.int64)
         levels: Levels = levels_of_table(table.levels[j], counts)
-        if kind_of(steps[0]) is SimpleImputer:
-            levels = filled(steps[0], levels, reasons)
+        if fills:
+            levels = filled(fills[0], levels, reasons)
         if kind_of(encoder) is OneHotEncoder:
             made = one_hot(encoder, levels, parts.n_rows, reasons)
         else:
@@ -244,8 +330,7 @@ def _fit_levels(entry, steps, parts, reasons):
         blocks.append(made)
     matrices = [_diagonal([made[s] for made in blocks]) for s in range(len(parts.n_rows))]
     offsets = [np.zeros(matrix.shape[1]) for matrix in matrices]
-    left = steps[steps.index(encoder) + 1 :]
-    return Piece(np.concatenate(columns), matrices, offsets), left
+    return Piece(np.concatenate(columns), matrices, offsets)
 
 
 def _diagonal(blocks):
@@ -258,31 +343,22 @@ def _diagonal(blocks):
     return out
 
 
-# ---------------------------------------------------------------- all entries
+# ---------------------------------------------------------------- all columns
 
 
-def _side_by_side(transformer, candidate, pieces, parts) -> FittedStep:
-    n_parts, p = len(parts.n_rows), parts.moments.n_features
-    widths = [sum(piece.matrices[s].shape[1] for piece in pieces) for s in range(n_parts)]
-    matrix = np.zeros((n_parts, p, max(widths)))
-    offset = np.zeros((n_parts, max(widths)))
-    for s in range(n_parts):
-        first = 0
-        for piece in pieces:
-            stop = first + piece.matrices[s].shape[1]
-            # A column may serve several entries, and stand in one twice.
-            np.add.at(
-                matrix[s], (piece.columns[:, None], np.arange(first, stop)), piece.matrices[s]
-            )
-            offset[s, first:stop] = piece.offsets[s]
-            first = stop
+def _step(transformer, candidate, piece: Piece, parts: Parts) -> FittedStep:
+    """What a transformer makes of the design."""
+    maps, widths = _maps(piece), _some_features(piece)
+    matrix = np.zeros((len(widths), parts.moments.n_features, max(widths)))
+    matrix[:, piece.columns, :] = maps.matrix
 
     def pick(s: int) -> dict[str, Any]:
-        rows = parts.batch.X[row_indices(parts.rows(s)), 0]
+        taken = parts.batch.X[row_indices(parts.rows(s)), 0]
+        rows = _safe_indexing(cast(TableBatch, parts.batch).source, taken)
         fitted = clone(transformer).set_params(**clone(dict(candidate), safe=False))
-        fitted.fit(_safe_indexing(parts.batch.source, rows))
+        fitted.fit(rows, targets(parts.batch, parts.rows(s)))
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 
     even = min(widths) == max(widths)
-    return FittedStep(Affine(matrix, offset), pick, None if even else tuple(widths))
+    return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths)

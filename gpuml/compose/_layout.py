@@ -1,27 +1,23 @@
-"""What a `ColumnTransformer` reads of a table, and which steps follow from sums over rows."""
+"""What a `ColumnTransformer` reads of a table, and how its steps join the pass."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from gpuml._sklearn import _get_column_indices
+from gpuml._sklearn import _get_column_indices, _safe_indexing
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
-from gpuml.resampling.multifit import STEPS, ours_of, step_words
+from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows
+from gpuml.resampling.multifit import MADE, STEPS, is_known, ours_of, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
-# Hyper-parameters of steps that may differ within one call.
-VARYING = {
-    SimpleImputer: ("strategy", "fill_value", "add_indicator"),
-    OneHotEncoder: ("drop", "handle_unknown", "min_frequency", "max_categories"),
-    OrdinalEncoder: ("handle_unknown", "unknown_value", "encoded_missing_value"),
-}
 # Sums over pairs of more levels than this take longer than they save.
 MOST_LEVELS = 1024
 # What affine steps are asked about.
@@ -30,37 +26,58 @@ STRATEGIES = {
     "numbers": ("mean", "median", "most_frequent", "constant"),
     "levels": ("most_frequent", "constant"),
 }
+ENCODERS = (OneHotEncoder, OrdinalEncoder)
+# Steps that hold other ones.
+CONTAINERS = (Pipeline, FeatureUnion, ColumnTransformer)
+# Affine steps that sparse rows allow, unless they centre.
+OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Steps, one after the other, for some columns.
+class Branch:
+    """Steps, one after the other, for some columns: those that know the table, and those behind.
 
     Attributes
     ----------
-    name : str
-    steps : tuple of (str, transformer)
-        With the prefix of its parameters; none for columns that are passed through.
+    kind : {"numbers", "levels", "made", "beside"}
+        Numbers, perhaps with an imputer; levels, with an encoder and perhaps an imputer before it;
+        what no map of columns is, and made for each split; branches side by side.
     columns : tuple of int
-        Of the table of numbers, or of that of codes.
-    coded : bool
-        Which of the two.
-    weight : float
-        What its output is multiplied with.
+        Of X.
+    head : tuple of transformers
+        Those of the kind.
+    tail : tuple of transformers
+        Affine steps behind them.
+    parts : tuple of (Branch, float)
+        Branches side by side, and what their outputs are multiplied with.
     """
 
-    name: str
-    steps: tuple[tuple[str, Any], ...]
+    kind: str
     columns: tuple[int, ...]
-    coded: bool
-    weight: float
+    head: tuple[Any, ...] = ()
+    tail: tuple[Any, ...] = ()
+    parts: tuple[tuple["Branch", float], ...] = ()
+
+    @property
+    def key(self) -> Any:
+        """Equal for branches that do the same to the same columns."""
+        steps = tuple(words_of(step) for step in (*self.head, *self.tail))
+        parts = tuple((part.key, weight) for part, weight in self.parts)
+        return self.kind, self.columns, len(self.head), steps, parts
+
+    @property
+    def leaves(self) -> list["Branch"]:
+        """The branches that read columns."""
+        if self.kind != "beside":
+            return [self]
+        return [leaf for part, _ in self.parts for leaf in part.leaves]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Entries, and which columns of X are the numbers and the codes of the table."""
+    """Branches of a transformer, and which columns of X are numbers and codes of a table."""
 
-    entries: tuple[Entry, ...]
+    branch: Branch
     numbers: tuple[int, ...]
     coded: tuple[int, ...]
 
@@ -70,10 +87,15 @@ class Layout:
         coded = [levels_of(column_of(X, j)) for j in self.coded]
         return make_table(numbers, coded, X.shape[0])
 
+    def has(self, branch: Branch) -> bool:
+        """Whether the table has what a branch reads."""
+        columns = self.coded if branch.kind == "levels" else self.numbers
+        return branch.kind == "made" or set(branch.columns) <= set(columns)
 
-def as_ours(step: Any) -> Any:
-    """The class of gpuml for a step of scikit-learn that sums over rows fit; else the step."""
-    return ours_of(step, STEPS)
+
+def words_of(step: Any) -> str:
+    """A transformer with all of its parameters."""
+    return f"{type(step).__name__}{sorted(step.get_params().items(), key=lambda item: item[0])!r}"
 
 
 def column_of(X: Any, j: int) -> Any:
@@ -81,40 +103,49 @@ def column_of(X: Any, j: int) -> Any:
     return X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
 
 
+def columns_of(X: Any, columns: Sequence[int]) -> Any:
+    """Some columns, as scikit-learn takes them."""
+    return _safe_indexing(X, list(columns), axis=1)
+
+
+def as_ours(step: Any) -> Any:
+    """What fits a step to all training parts at once, if anything does; else the step."""
+    return ours_of(from_rows(step, BEHIND_TABLES), STEPS)
+
+
 def varying_params(transformer: Any) -> list[str]:
     """Hyper-parameters of the steps of a `ColumnTransformer` that may differ within one call."""
+    params = transformer.get_params()
     names = []
-    for name, each, _ in transformer.transformers:
-        for prefix, step in steps_of(name, each):
-            kind = kind_of(step)
-            own = as_ours(step)
-            params: Sequence[str] = (
-                getattr(own, "affine_params", ()) if kind is None else VARYING[kind]
-            )
-            names += [f"{prefix}__{param}" for param in params]
+    for name in params:
+        owner, _, own = name.rpartition("__")
+        step = params.get(owner)
+        if step is None or isinstance(step, CONTAINERS) or hasattr(params[name], "get_params"):
+            continue
+        ours = ours_of(step, STEPS)
+        if own in getattr(ours, "affine_params", ()) or is_made(step):
+            names.append(name)
     return names
 
 
-def steps_of(name: str, transformer: Any) -> list[tuple[str, Any]]:
-    """Steps with the prefixes of their parameters."""
-    if isinstance(transformer, str):
-        return []
+def chain_of(transformer: Any) -> tuple[Any, ...]:
+    """Steps one after the other; none for what is passed through."""
+    if transformer is None or isinstance(transformer, str):
+        return ()
     if type(transformer) is not Pipeline:
-        return [(name, transformer)]
-    return [
-        (f"{name}__{own}", step)
-        for own, step in transformer.steps
-        if step is not None and not isinstance(step, str)
-    ]
+        return (transformer,)
+    return tuple(step for _, each in transformer.steps for step in chain_of(each))
 
 
 def kind_of(step: Any) -> type | None:
-    """Which of scikit-learn's classes a step is, of those that are known here."""
-    for kind in VARYING:
-        own = type(step).__module__.partition(".")[0] in ("gpuml", "sklearn")
-        if isinstance(step, kind) and own:
+    """Which of scikit-learn's imputers and encoders a step is."""
+    for kind in (SimpleImputer, *ENCODERS):
+        if isinstance(step, kind) and is_known(step):
             return kind
     return None
+
+
+# ---------------------------------------------------------------- branches
 
 
 def lay_out(transformer: Any, X: Any) -> Layout:
@@ -125,116 +156,232 @@ def lay_out(transformer: Any, X: Any) -> Layout:
     ValueError
         For columns that X does not have.
     """
-    given = []
-    used: set[int] = set()
-    for name, each, columns in transformer.transformers:
-        columns = columns(X) if callable(columns) else columns
-        indices = [j % X.shape[1] for j in _get_column_indices(X, columns)]
-        used.update(indices)
-        given.append((name, each, indices))
-    rest = [j for j in range(X.shape[1]) if j not in used]
-    given.append(("remainder", transformer.remainder, rest))
-    kept = [
-        (name, tuple(steps_of(name, each)), indices)
-        for name, each, indices in given
+    branch = side_by_side(transformer, X, tuple(range(X.shape[1])))
+    read: dict[str, set[int]] = {"numbers": set(), "levels": set(), "made": set()}
+    for leaf in branch.leaves:
+        read[leaf.kind].update(leaf.columns)
+    return Layout(branch, tuple(sorted(read["numbers"])), tuple(sorted(read["levels"])))
+
+
+def entries_of(transformer: Any, X: Any) -> list[tuple[str, Any, list[int], float]]:
+    """Names, transformers, columns of X and weights of what stands side by side."""
+    weights = transformer.transformer_weights or {}
+    if isinstance(transformer, FeatureUnion):
+        own = [(name, each, list(range(X.shape[1]))) for name, each in transformer.transformer_list]
+    else:
+        own, used = [], set()
+        for name, each, columns in transformer.transformers:
+            columns = columns(X) if callable(columns) else columns
+            indices = [j % X.shape[1] for j in _get_column_indices(X, columns)]
+            used.update(indices)
+            own.append((name, each, indices))
+        rest = [j for j in range(X.shape[1]) if j not in used]
+        own.append(("remainder", transformer.remainder, rest))
+    return [
+        (name, each, indices, float(weights.get(name, 1.0)))
+        for name, each, indices in own
         if indices and not (isinstance(each, str) and each == "drop")
     ]
-    numbers = sorted({j for _, steps, indices in kept if not is_coded(steps) for j in indices})
-    coded = sorted({j for _, steps, indices in kept if is_coded(steps) for j in indices})
-    weights = transformer.transformer_weights or {}
-    entries = [
-        Entry(
-            name,
-            steps,
-            tuple((coded if is_coded(steps) else numbers).index(j) for j in indices),
-            is_coded(steps),
-            float(weights.get(name, 1.0)),
-        )
-        for name, steps, indices in kept
+
+
+def side_by_side(transformer: Any, X: Any, columns: tuple[int, ...]) -> Branch:
+    """The branches of a `ColumnTransformer` or `FeatureUnion` of some columns of X."""
+    whole = len(columns) == X.shape[1]
+    own = X if whole else columns_of(X, columns)
+    parts = [
+        (branch_of(chain_of(each), X, tuple(columns[j] for j in indices)), weight)
+        for _, each, indices, weight in entries_of(transformer, own)
     ]
-    return Layout(tuple(entries), tuple(numbers), tuple(coded))
+    return Branch("beside", columns, parts=tuple(parts))
 
 
-def is_coded(steps: Sequence[tuple[str, Any]]) -> bool:
-    """Whether steps read levels: an encoder is among them, behind imputers alone."""
-    for _, step in steps:
-        if kind_of(step) is not SimpleImputer:
-            return kind_of(step) in (OneHotEncoder, OrdinalEncoder)
-    return False
+def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branch:
+    """How steps for some columns join the pass: with as few as may be made for each split."""
+    if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
+        return replace(side_by_side(steps[0], X, columns), tail=steps[1:])
+    n_imputers = int(bool(steps) and _fills(steps[0], "levels"))
+    if _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
+        return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
+    n_imputers = int(bool(steps) and _fills(steps[0], "numbers"))
+    # An imputer takes no bools.
+    kinds = "iuf" if n_imputers else "biuf"
+    of_numbers = all(column_of(X, j).dtype.kind in kinds for j in columns)
+    if of_numbers and _are_affine(steps[n_imputers:]):
+        return Branch("numbers", columns, steps[:n_imputers], steps[n_imputers:])
+    n_made = next(n for n in range(len(steps) + 1) if _follows(steps[n:]))
+    return Branch("made", columns, steps[:n_made], steps[n_made:])
+
+
+def layout_key(transformer: Any) -> Any:
+    """Equal for transformers of which `lay_out` makes tables of the same columns."""
+    of_columns = isinstance(transformer, FeatureUnion)
+    given = {} if of_columns else {name: repr(own) for name, _, own in transformer.transformers}
+    found = []
+    for name, each in _named(transformer):
+        steps = chain_of(each)
+        if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
+            kind = layout_key(steps[0])
+        else:
+            kind = "drop" if each == "drop" else branch_of(steps, None, ()).kind
+        found.append((given.get(name), kind))
+    return tuple(found)
+
+
+def made_where_missing(branch: Branch, layout: Layout) -> Branch:
+    """A branch of which those are made for each split whose columns a table has not."""
+    if branch.kind == "beside":
+        parts = tuple((made_where_missing(part, layout), w) for part, w in branch.parts)
+        return replace(branch, parts=parts)
+    return branch if layout.has(branch) else replace(branch, kind="made")
+
+
+def _follows(steps):
+    """Whether steps join behind columns that are made: affine ones, perhaps behind an imputer."""
+    return _are_affine(steps[1:] if steps and _fills(steps[0], "numbers") else steps)
+
+
+def _are_affine(steps):
+    return all(is_affine(step) for step in steps)
+
+
+def is_affine(step: Any) -> bool:
+    """Whether a step is fitted to all training parts at once."""
+    own = as_ours(step)
+    joins = isinstance(own, AffineStep) and step_words(own) is None
+    return joins and own.affine_obstacle(ANY_ROWS) is None
+
+
+def is_made(step: Any) -> bool:
+    """Whether what a step makes of a training part may stand for it in all fits to that."""
+    if not is_known(step):
+        return False
+    name = type(step).__name__
+    return name in MADE or (name in STEPS and (is_affine(step) or getattr(step, "clip", False)))
+
+
+def _fills(step, role):
+    """Whether a step is an imputer that fills holes by a number, or a level, of each column."""
+    return (
+        kind_of(step) is SimpleImputer
+        and is_nan(step.missing_values)
+        and step.strategy in STRATEGIES[role]
+        and not (step.add_indicator and role == "levels")
+    )
+
+
+def _encodes(steps):
+    """Whether the first of some steps is an encoder whose columns follow from counts of levels."""
+    if not steps or kind_of(steps[0]) not in ENCODERS:
+        return False
+    step = steps[0]
+    if not isinstance(step.categories, str) or getattr(step, "handle_unknown", "") == "warn":
+        return False
+    if kind_of(step) is OneHotEncoder:
+        return isinstance(step.drop, str | None)
+    return not (step.min_frequency or step.max_categories)
+
+
+# ---------------------------------------------------------------- what is in the way
 
 
 def layout_obstacle(transformer: Any, X: Any) -> str | None:
-    """Why not all steps of a `ColumnTransformer` follow from sums over rows; None where they do."""
+    """Why not all steps of a `ColumnTransformer` join the pass; None where they do."""
     is_frame = hasattr(X, "iloc") and hasattr(X, "columns")
     if not (is_frame or (isinstance(X, np.ndarray) and X.ndim == 2)):
         return f"X is of type {type(X).__name__}, and not a pandas DataFrame or NumPy array"
-    for name, each, _ in transformer.transformers:
-        steps = steps_of(name, each)
-        if isinstance(each, str) and each not in ("drop", "passthrough"):
-            return f"its entry {name!r} is {each!r}"
-        why = next(filter(None, (_step_obstacle(s, steps) for _, s in steps)), None)
-        if why is not None:
-            return f"its entry {name!r}: {why}"
-    if not isinstance(transformer.remainder, str):
-        return "remainder is a transformer; name its columns instead"
+    why = _entries_obstacle(transformer)
+    if why is not None:
+        return why
     try:
         layout = lay_out(transformer, X)
     except (ValueError, TypeError, IndexError) as error:
         return str(error)
-    if not layout.entries:
+    if not layout.branch.parts:
         return "no column is left"
-    n_levels = sum(count_levels(column_of(X, j)) for j in layout.coded)
+    coded = set(layout.coded)
+    for leaf in layout.branch.leaves:
+        coded.update(leaf.columns if any(map(_makes_levels, leaf.head)) else ())
+    n_levels = sum(count_levels(column_of(X, j)) for j in coded)
     if n_levels > MOST_LEVELS:
         pay = f"sums over pairs pay up to {MOST_LEVELS:,}"
         return f"its categories have {n_levels:,} levels, and {pay}"
     return None
 
 
-def _step_obstacle(step, steps):
-    """Why a step of an entry is not fitted from sums; None where it is."""
-    kind, name = kind_of(step), type(step).__name__
-    first = step is steps[0][1]
-    if kind is SimpleImputer:
-        role = "levels" if is_coded(steps) else "numbers"
-        if not first:
-            return f"{name} is not its first step"
-        if not is_nan(step.missing_values):
-            return f"{name} with missing_values={step.missing_values!r}"
-        if step.strategy not in STRATEGIES[role]:
-            return f"{name} with strategy={step.strategy!r} of {role}"
-        return f"{name} with add_indicator=True of levels" if _flags(step, role) else None
-    if kind in (OneHotEncoder, OrdinalEncoder):
-        if not is_coded(steps):
-            return f"{name} is not its first step, or behind an imputer"
-        if not isinstance(step.categories, str):
-            return f"{name} with categories=[...]"
-        if getattr(step, "handle_unknown", "") == "warn":
-            return f"{name} with handle_unknown='warn'"
-        if kind is OneHotEncoder and not isinstance(step.drop, str | None):
-            return f"{name} with drop=[...]"
-        rare = kind is OrdinalEncoder and (step.min_frequency or step.max_categories)
-        return f"{name} with min_frequency= or max_categories=" if rare else None
-    own = as_ours(step)
-    if not isinstance(own, AffineStep) or step_words(own) is not None:
-        return f"{name} is none of the steps that join the pass"
-    if not own.affine_needs_extrema:
-        return own.affine_obstacle(ANY_ROWS)
-    before = [as_ours(s) for _, s in steps[: [s for _, s in steps].index(step)]]
-    mixing = [s for s in before if isinstance(s, AffineStep) and not s.affine_is_diagonal]
-    if mixing or is_coded(steps):
-        behind = type(mixing[0]).__name__ if mixing else "an encoder"
-        return f"{name} needs extrema of features behind {behind}"
-    return own.affine_obstacle(ANY_ROWS)
+def _makes_levels(step):
+    return kind_of(step) is OneHotEncoder
+
+
+def _entries_obstacle(transformer):
+    """Why an entry of a `ColumnTransformer` or `FeatureUnion` does not join the pass."""
+    for name, each in _named(transformer):
+        if isinstance(each, str) and each not in ("drop", "passthrough"):
+            return f"its entry {name!r} is {each!r}"
+        why = _chain_obstacle(chain_of(each))
+        if why is not None:
+            return f"its entry {name!r}: {why}"
+    return None
+
+
+def _named(transformer):
+    """Entries by name."""
+    if isinstance(transformer, FeatureUnion):
+        return list(transformer.transformer_list)
+    own = [(name, each) for name, each, _ in transformer.transformers]
+    return [*own, ("remainder", transformer.remainder)]
+
+
+def _chain_obstacle(steps):
+    for step in steps:
+        if isinstance(step, CONTAINERS):
+            why = _entries_obstacle(step)
+        elif is_made(step) or is_affine(step):
+            why = None
+        else:
+            own = ours_of(step, STEPS)
+            joins = isinstance(own, AffineStep) and step_words(own) is None
+            why = own.affine_obstacle(ANY_ROWS) if joins else None
+            name = type(step).__name__
+            why = f"{name} with {why}" if why else f"{name} is none of the steps that join the pass"
+        if why is not None:
+            return why
+    for n, step in enumerate(steps):
+        if not is_made(step) and not isinstance(step, CONTAINERS) and not _follows(steps[n:]):
+            return f"{type(step).__name__} stands before steps that are not affine"
+    return _sparse_obstacle(steps)
+
+
+def _sparse_obstacle(steps):
+    """What scikit-learn refuses to give sparse columns to."""
+    sparse: str | None = None
+    for step in steps:
+        centres = getattr(step, "with_mean", True) and getattr(step, "with_centering", True)
+        takes = type(step).__name__ in OF_SPARSE or not centres or hasattr(step, "get_support")
+        if sparse is not None and is_affine(step) and not takes:
+            return f"{type(step).__name__} behind {sparse}"
+        sparse = sparse_words(step) or (sparse if takes else None)
+    return None
+
+
+def sparse_words(step: Any) -> str | None:
+    """What of a step makes its output sparse, and what to change."""
+    name = type(step).__name__
+    if isinstance(step, CONTAINERS):
+        threshold = getattr(step, "sparse_threshold", None)
+        inside = sparse_encoder(step) if threshold != 0 else None
+        return None if inside is None else f"{name} with {inside}"
+    if getattr(step, "encode", None) == "onehot":
+        return f"{name} with encode='onehot'; set encode='onehot-dense'"
+    if getattr(step, "sparse_output", False):
+        return f"{name} with sparse_output=True; set sparse_output=False"
+    return None
 
 
 def sparse_encoder(transformer: Any) -> str | None:
     """The entry whose output is sparse; None where there is none."""
-    for name, each, _ in transformer.transformers:
-        for _, step in steps_of(name, each):
-            if getattr(step, "sparse_output", False):
-                return f"sparse_output=True in its entry {name!r}"
+    for name, each in _named(transformer):
+        for step in chain_of(each):
+            words = sparse_words(step)
+            if words is not None:
+                return f"{words.partition(' with ')[2].partition(';')[0]} in its entry {name!r}"
     return None
-
-
-def _flags(step, role):
-    return step.add_indicator and role == "levels"

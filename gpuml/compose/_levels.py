@@ -44,6 +44,8 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     if not missing.any():
         return levels
     known = levels.values[~missing]
+    for s in np.flatnonzero(levels.counts[:, ~missing].sum(axis=1) == 0):
+        reasons[int(s)] = "a column has no values to fill holes with"
     if imputer.strategy == "constant":
         fill = imputer.fill_value
         if fill is None:
@@ -52,8 +54,6 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
         targets = [values.tolist().index(fill)] * len(levels.counts)
     else:
         values = known
-        for s in np.flatnonzero(levels.counts[:, ~missing].sum(axis=1) == 0):
-            reasons[int(s)] = "a column has no values to fill holes with"
         # Of several most frequent values the smallest.
         targets = levels.counts[:, ~missing].argmax(axis=1).tolist()
     place = {value: number for number, value in enumerate(values.tolist())}

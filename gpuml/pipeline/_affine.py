@@ -21,7 +21,8 @@ from gpuml._sklearn import (
 )
 from gpuml.data import Absent, Batch, Folds
 from gpuml.extending import AffineStep, ClassStack, MultifitEstimator, TableStep
-from gpuml.pipeline._chains import Chains, Rows, Setting, Step
+from gpuml.pipeline._chains import Chains, Rows, Setting, Step, setting_key
+from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows, reading_obstacle, step_name
 from gpuml.pipeline._stacks import (
     Branch,
     ClassPipelineStack,
@@ -87,7 +88,9 @@ class AffinePipeline(MultifitEstimator):
     @property
     def multifit_divided(self) -> bool:  # type: ignore[override]
         """Whether rows may stay divided: the steps read sums, and what about the model?"""
-        return self.table is None and not self.by_row and self.last.multifit_divided
+        reading = any(step.affine_needs_rows for _, step in self.before)
+        by_sums = self.table is None and not self.by_row and not reading
+        return by_sums and self.last.multifit_divided
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why not all steps can be fitted from second moments of this kind of data."""
@@ -96,6 +99,8 @@ class AffinePipeline(MultifitEstimator):
             if hasattr(step, "_parameter_constraints"):
                 step._validate_params()
         why = not_described(X)
+        if why is None and self.table is None:
+            why = reading_obstacle(steps, X)
         if why is None and self.by_row:
             why = self._not_by_row(X)
             n_features = 0 if why else self._n_features_behind(X.shape[1])
@@ -186,8 +191,10 @@ class AffinePipeline(MultifitEstimator):
         fitted to what the steps before it make of those. Other models read the rows as often as
         they do without the steps.
         """
-        own = folds if self.last_name in self.weighted else unweighted(folds)
         settings = self._settings(candidates)
+        if self.table is not None:
+            folds = self.table.table_folds(folds, [setting[0] for setting, _ in settings])
+        own = folds if self.last_name in self.weighted else unweighted(folds)
         rows = frames = None
         if self.before:
             chains = self._chains(folds, [setting for setting, _ in settings], advance)
@@ -232,12 +239,7 @@ class AffinePipeline(MultifitEstimator):
         found: dict[Any, tuple[Setting, list[int]]] = {}
         for position, candidate in enumerate(candidates):
             setting = tuple(_of_step(candidate, name) for name, _ in self.before)
-            # 1 is a number of components, 1.0 would be a share of the variance.
-            key = tuple(
-                (step, name, type(value), value)
-                for step, params in enumerate(setting)
-                for name, value in params.items()
-            )
+            key = tuple(map(setting_key, setting))
             found.setdefault(key, (setting, []))[1].append(position)
         return list(found.values())
 
@@ -270,7 +272,7 @@ def step_obstacle(step: AffineStep, X: Any) -> str | None:
     asks_more = type(step).affine_ready is not AffineStep.affine_ready
     if why is None and asks_more and not step.affine_ready(X):
         why = "what its affine_ready looks at"
-    name = type(step).__name__
+    name = step_name(step)
     return None if why is None else f"{name} with {why} does not follow from moments{hint(why)}"
 
 
@@ -349,9 +351,14 @@ def _in_front(steps):
     """
     steps = [(name, step) for name, step in steps if not _is_left_out(step)]
     by_row = list(takewhile(lambda named: _is_by_row(named[1]), steps))
+    rest = [(name, from_rows(step)) for name, step in steps[len(by_row) :]]
     if by_row:
-        return by_row, steps[len(by_row) :]
-    return [], [(name, ours_of(step, TABLES)) for name, step in steps[:1]] + steps[1:]
+        return by_row, rest
+    table = [(name, ours_of(step, TABLES)) for name, step in rest[:1]]
+    if table and isinstance(table[0][1], TableStep):
+        # Rows of tables are in CPU memory.
+        rest = [(name, from_rows(step, BEHIND_TABLES)) for name, step in rest]
+    return [], table + rest[1:]
 
 
 def _is_by_row(step):
@@ -416,6 +423,8 @@ def _seen_after(step, seen):
     names = _output_names(step)
     if names is not None:
         return {"n_features_in_": len(names), "feature_names_in_": names}
+    if hasattr(step, "get_support"):
+        return {"n_features_in_": int(step.get_support().sum())}
     width = getattr(step, "_n_features_out", seen.get("n_features_in_"))
     if width is None:
         width = max(columns.stop for columns in step.output_indices_.values())

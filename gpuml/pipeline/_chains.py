@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gpuml._arrays import Array, namespace
-from gpuml.data import Folds, UnfittableSplits
+import numpy as np
+
+from gpuml._arrays import HOST, Array, move, namespace
+from gpuml.data import Folds, UnfittableSplits, take
 from gpuml.extending import AffineStep
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.affine import Affine, FittedStep, Parts
@@ -18,6 +20,7 @@ from gpuml.solvers.described import (
     rows_of_parts,
     training_parts,
 )
+from gpuml.solvers.numbered_rows import NumberedBatch
 
 Setting = tuple[Mapping[str, Any], ...]  # parameters of each step
 
@@ -50,8 +53,10 @@ class Chain:
     def widths(self) -> tuple[int, ...]:
         """Columns of the last output that each part has."""
         n_parts, _, k = self.maps.matrix.shape
-        last = self.steps[-1].widths
-        return (k,) * n_parts if last is None else last
+        widths: tuple[int, ...] | None = None
+        for step in self.steps:
+            widths = widths if step.widths is None and step.maps.diagonal else step.widths
+        return (k,) * n_parts if widths is None else widths
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,17 @@ def _parts(described, training):
         stacked=lambda s: described.stacked(training.part(s)),
         extrema=lambda: described.extrema(training),
         rows=lambda s: rows_of_part(described.folds, training, s),
+        splits=training.splits,
+        times=lambda s, B: _times(batch, rows_of_part(described.folds, training, s), B),
     )
+
+
+def _times(batch, rows, B):
+    """``X B`` of some rows, in CPU memory."""
+    X = move(take(batch.X, rows, namespace(batch.X)), HOST)
+    if not isinstance(batch, NumberedBatch):
+        return X @ B
+    return batch.about(X, np.zeros(batch.n_features)).matvec(B.T)
 
 
 @dataclass
@@ -150,21 +165,29 @@ class Chains:
         for some, one in zip(groups, fitted, strict=True):
             after: dict[bool, Parts] = {}
             if level + 1 < len(self.steps):
-                after = {flag: part.through(one.maps) for flag, part in parts.items()}
+                after = {flag: part.through(one.maps, one.widths) for flag, part in parts.items()}
             self._grow(level + 1, some, after, (*before, one), found)
 
 
 def _alike(leaves, params):
     """Groups of leaves with equal parameters."""
-    groups: list[tuple[Any, list[int]]] = []
+    groups: dict[Any, list[int]] = {}
     for leaf, mine in zip(leaves, params, strict=True):
-        for theirs, members in groups:
-            if mine is theirs or mine == theirs:
-                members.append(leaf)
-                break
-        else:
-            groups.append((mine, [leaf]))
-    return [members for _, members in groups]
+        groups.setdefault(setting_key(mine), []).append(leaf)
+    return list(groups.values())
+
+
+def setting_key(params: Mapping[str, Any]) -> Any:
+    """Equal for equal parameters: 1 is a number of components, 1.0 a share of the variance."""
+    return tuple((name, type(value), _hashable(value)) for name, value in params.items())
+
+
+def _hashable(value):
+    try:
+        hash(value)
+    except TypeError:  # lists of categories, arrays of knots
+        return repr(value)
+    return value
 
 
 def _composed(steps):

@@ -38,6 +38,19 @@ STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),
 }
+# Those that scale or select features, by what is no sum over the rows.
+FROM_ROWS = (
+    *("GenericUnivariateSelect", "RobustScaler", "SelectFdr", "SelectFpr", "SelectFwe"),
+    *("SelectKBest", "SelectPercentile", "VarianceThreshold"),
+)
+# Those whose output for the rows of a split may stand in all fits to it: the same rows give the
+# same, in `fit_transform` and `transform`, whatever the model behind them is.
+MADE = (
+    *FROM_ROWS,
+    *("Binarizer", "FunctionTransformer", "KBinsDiscretizer", "KNNImputer", "MissingIndicator"),
+    *("Normalizer", "OneHotEncoder", "OrdinalEncoder", "PolynomialFeatures", "PowerTransformer"),
+    *("QuantileTransformer", "SimpleImputer", "SplineTransformer"),
+)
 # Those that make of each row another one, whatever the other rows are.
 BY_ROW = dict.fromkeys(("Normalizer", "PolynomialFeatures"), "gpuml.preprocessing")
 # Those that read tables. scikit-learn's own do as well, and so do the steps inside.
@@ -81,7 +94,7 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
 def meant(estimator: Any) -> str | None:
     """What a class lacks that has members of a base class and does not derive from it."""
     kind = type(estimator)
-    if kind.__module__.partition(".")[0] in KNOWN:
+    if is_known(estimator):
         return None
     for base, method in MEANT.items():
         found = sorted(name for name in dir(kind) if name.startswith(method) and name != SCORE)
@@ -103,6 +116,11 @@ def _not_one(estimator, base):
     if table is STEPS:
         return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
     return f"models of {named} share no pass over the rows, as gpuml's linear models do"
+
+
+def is_known(estimator: Any) -> bool:
+    """Whether a class is of a package whose classes mean what they say."""
+    return type(estimator).__module__.partition(".")[0] in KNOWN
 
 
 def _named(estimator):

@@ -49,7 +49,7 @@ class Affine:
         )
 
 
-def _nobody_knows(s: int) -> Rows:
+def _nobody_knows(s: int, B: Any = None) -> Any:
     raise NotImplementedError("Which rows a part has is not known here.")
 
 
@@ -77,6 +77,13 @@ class Parts:
         the rows. None after a step that mixes features.
     rows : callable
         ``rows(s)`` are the rows of part s by their numbers in the batch.
+    splits : slice or None
+        The splits whose training parts these are; None for all rows.
+    times : callable
+        ``times(s, B)`` is ``X B`` (n_s, m), in CPU memory, for the rows X (n_s, p) of part s as the
+        step sees them and a matrix (p, m). Each call reads the rows.
+    widths : tuple of S ints, or None
+        How many features each part has; what is beyond is 0. None for all features.
     """
 
     batch: Batch
@@ -86,6 +93,9 @@ class Parts:
     stacked: Callable[[int], Stacked]
     extrema: Callable[[], Extrema] | None = None
     rows: Callable[[int], Rows] = _nobody_knows
+    splits: slice | None = None
+    times: Callable[[int, Array], Array] = _nobody_knows
+    widths: tuple[int, ...] | None = None
 
     @property
     def n_features(self) -> int:
@@ -109,10 +119,10 @@ class Parts:
             raise UnfittableSplits(reasons)
         return found
 
-    def through(self, step: Affine) -> "Parts":
-        """The same parts after one more step."""
+    def through(self, step: Affine, widths: tuple[int, ...] | None = None) -> "Parts":
+        """The same parts after one more step, whose output may have columns of some parts only."""
         xp = namespace(self.moments.gram)
-        before, extrema = self.stacked, self.extrema
+        before, extrema, times = self.stacked, self.extrema, self.times
         if extrema is not None and step.diagonal:
             factor = xp.linalg.diagonal(step.matrix)
             after = partial(_scaled, extrema, factor, step.offset)
@@ -123,7 +133,15 @@ class Parts:
             moments=transformed(self.moments, step),
             stacked=lambda s: stacked_image(before(s), step.part(s)),
             extrema=after,
+            times=partial(_times_image, times, step),
+            widths=self.widths if widths is None and step.diagonal else widths,
         )
+
+
+def _times_image(times, step, s, B):
+    """``(X A + a) B`` of one part."""
+    maps = step.part(s).beside(B)
+    return times(s, maps.matrix[0, ...] @ B) + maps.offset @ B
 
 
 def _scaled(extrema, factor, offset):

@@ -111,10 +111,13 @@ class TableBatch(NumberedBatch):
         Of all rows; X numbers those of the batch.
     source : array or DataFrame
         What the user gave.
+    made : dict
+        Which columns of the table are what steps make of each training part, if some are.
     """
 
     table: Any = None
     source: Any = None
+    made: Any = None
 
     @property
     def n_features(self) -> int:

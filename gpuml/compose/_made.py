@@ -1,0 +1,186 @@
+"""Columns that steps make of each training part, where no map of columns says what they make.
+
+Bins between quantiles, splines, products of what was imputed: such steps are fitted to the training
+part of each split once, as scikit-learn does it, and what they make of all rows stands in the
+table. The map of a split takes its own columns. What several splits have in common, such as the
+logarithms of a column, stands there once.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from gpuml._sklearn import _safe_indexing
+from gpuml.compose._layout import Branch, columns_of
+from gpuml.data import Folds, Split, row_indices
+from gpuml.pipeline._from_rows import targets
+from gpuml.resampling.stand_ins import refuse
+from gpuml.solvers.table_rows import Table, TableBatch, make_table
+
+# More columns than these take longer to sum over than they save.
+MOST_COLUMNS = 4096
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a branch reads of a table: columns of each split, and last those of all rows.
+
+    Attributes
+    ----------
+    numbers : list of int arrays
+        Columns of numbers.
+    codes : list of int arrays
+        Columns of codes: what is made are their indicators.
+    faults : dict of int to str
+        Why there are none.
+    """
+
+    numbers: list[np.ndarray] = field(default_factory=list)
+    codes: list[np.ndarray] = field(default_factory=list)
+    faults: dict[int, str] = field(default_factory=dict)
+
+
+class Pool:
+    """Distinct columns, by what they hold."""
+
+    def __init__(self) -> None:
+        self.columns: list[Any] = []
+        self._known: dict[Any, int] = {}
+
+    def add(self, column: np.ndarray, levels: Any = None) -> int:
+        """The number of a column, with its levels if it has some; kept where none is like it."""
+        n_levels = None if levels is None else len(levels)
+        key = hashlib.blake2b(np.ascontiguousarray(column).tobytes()).digest(), n_levels
+        if key not in self._known:
+            if len(self.columns) == MOST_COLUMNS:
+                raise ValueError(
+                    f"Steps that differ between splits make more than {MOST_COLUMNS:,} columns, "
+                    "all splits counted. Search fewer of their settings in one call, or take "
+                    "fewer bins, knots or products."
+                )
+            self._known[key] = len(self.columns)
+            self.columns.append(column if levels is None else (column, levels))
+        return self._known[key]
+
+
+def with_made(folds: Folds, branches: Sequence[Branch]) -> Folds:
+    """Folds whose table has the columns of some branches as well.
+
+    Raises
+    ------
+    UnfittableSplits
+        For training parts that a step refuses.
+    """
+    batch = folds.batch
+    assert isinstance(batch, TableBatch)
+    heads = {made_key(branch): branch for branch in branches}
+    if not heads:
+        return folds
+    key = "made", frozenset(heads)
+    if key not in folds.known:
+        numbers, codes = Pool(), Pool()
+        made = {key: _make(branch, folds, numbers, codes) for key, branch in heads.items()}
+        reasons = {s: why for each in made.values() for s, why in each.faults.items()}
+        reasons.pop(folds.n_splits, None)  # told when all rows are fitted
+        refuse(reasons, folds.n_splits)
+        table = _beside(batch.table, numbers, codes)
+        wider = replace(batch, table=table, made=made)
+        folds.known[key] = replace(folds, batch=wider, known={})
+    return folds.known[key]
+
+
+def made_key(branch: Branch) -> Any:
+    """Equal for branches for which the same is made."""
+    return replace(branch, tail=()).key
+
+
+def _beside(table, numbers, codes) -> Table:
+    more = make_table(numbers.columns, codes.columns, table.n_rows)
+    return Table(
+        numbers=np.concatenate([table.numbers, more.numbers], axis=1),
+        holes=np.concatenate([table.holes, more.holes], axis=1),
+        with_holes=np.concatenate([table.with_holes, more.with_holes + table.numbers.shape[1]]),
+        typical=np.concatenate([table.typical, more.typical]),
+        codes=table.codes + more.codes,
+        levels=table.levels + more.levels,
+    )
+
+
+def _make(branch, folds, numbers, codes):
+    """Columns that the head of a branch makes for each split, and for all rows."""
+    batch, made = folds.batch, Made()
+    X = columns_of(batch.source, branch.columns)
+    first = batch.table.numbers.shape[1], len(batch.table.codes)
+    nothing = np.zeros(0, dtype=np.int64)
+    for s, split in enumerate([*folds.splits, Split(slice(0, batch.n_rows), slice(0, 0))]):
+        steps = [clone(step) for step in branch.head]
+        bins = steps[-1] if steps and _is_binned(steps[-1]) else None
+        if bins is not None:
+            bins.set_params(encode="ordinal")
+        found = [nothing, nothing]
+        try:
+            values = _values(steps, X, batch, split)
+        except (ValueError, TypeError) as error:
+            made.faults[s] = str(error)
+        else:
+            columns = range(values.shape[1])
+            if bins is None:
+                found[0] = first[0] + np.asarray([numbers.add(values[:, j]) for j in columns], int)
+            else:
+                levels = [np.arange(n) for n in bins.n_bins_]
+                own = [codes.add(values[:, j].astype(int), levels[j]) for j in columns]
+                found[1] = first[1] + np.asarray(own, int)
+        made.numbers.append(found[0])
+        made.codes.append(found[1])
+    return made
+
+
+def _is_binned(step):
+    """Whether the output of a step are indicators of bins."""
+    return getattr(step, "encode", None) in ("onehot", "onehot-dense")
+
+
+def _values(steps, X, batch, split):
+    """What steps fitted to a training part make of its rows and of all others, (n, k)."""
+    given = row_indices(split.train), row_indices(split.test)
+    train, test = (batch.X[rows, 0] for rows in given)
+    rest = np.setdiff1d(batch.X[:, 0], np.concatenate([train, test]))
+    chain = Pipeline([(str(n), step) for n, step in enumerate(steps)] or [("0", "passthrough")])
+    images = _numbers(chain.fit_transform(_safe_indexing(X, train), targets(batch, split.train)))
+    out = np.full((batch.table.n_rows, images.shape[1]), np.nan, order="F")
+    seen = np.zeros(len(out), dtype=bool)
+    for rows in (train, test, rest):
+        if len(rows) == 0:
+            continue
+        if rows is not train:
+            try:
+                images = _numbers(chain.transform(_safe_indexing(X, rows)))
+            except (ValueError, TypeError):
+                if rows is test:
+                    raise
+                continue  # in this split nobody reads these rows
+        out[rows[~seen[rows]]] = images[~seen[rows]]
+        # Also where a training part has a row twice.
+        if not np.allclose(out[rows], images, rtol=1e-12, atol=0.0, equal_nan=True):
+            raise ValueError("What is made of a row depends on the rows it is among.")
+        seen[rows] = True
+    out[~seen] = 0.0
+    return out
+
+
+def _numbers(images):
+    """What a step made, as numbers."""
+    if sparse.issparse(images):
+        images = images.toarray()
+    elif hasattr(images, "iloc"):
+        images = images.to_numpy(dtype=np.float64, na_value=np.nan)
+    images = np.asarray(images, dtype=np.float64)
+    if np.isinf(images).any():
+        raise ValueError("Input X contains infinity or a value too large for dtype('float64').")
+    return images

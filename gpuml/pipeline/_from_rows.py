@@ -1,0 +1,150 @@
+"""Steps that scale or select features, fitted as their classes do it to the rows of each part."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gpuml._arrays import has_gpu, is_foreign, move, place_of, to_host
+from gpuml._settings.config import current_settings
+from gpuml.data import Batch, Rows, row_indices
+from gpuml.extending import AffineStep
+from gpuml.resampling.multifit import FROM_ROWS, is_known
+from gpuml.solvers.affine import Affine, FittedStep, Parts
+
+# Where rows are in CPU memory anyway, extrema are found likewise.
+BEHIND_TABLES = (*FROM_ROWS, "MaxAbsScaler", "MinMaxScaler")
+
+
+class FromRows(AffineStep):
+    """A transformer whose images are features that it scales, shifts or selects.
+
+    What it needs to know, such as quantiles, are no sums over the rows. So it is fitted to those of
+    each training part, once for all candidates behind it, and its map is read off.
+
+    Parameters
+    ----------
+    step : transformer
+        One of `FROM_ROWS`.
+    """
+
+    affine_needs_rows = True
+
+    def __init__(self, step: Any):
+        self.step = step
+        self.affine_params = tuple(step.get_params(deep=False))
+        self.affine_is_diagonal = not hasattr(step, "get_support")
+
+    @property
+    def _parameter_constraints(self) -> dict[str, Any]:  # type: ignore[override]
+        return self.step._parameter_constraints
+
+    def _validate_params(self):
+        self.step._validate_params()
+
+    def affine_obstacle(self, X: Any) -> str | None:
+        """What of its parameters is not affine."""
+        return "clip=True" if getattr(self.step, "clip", False) else None
+
+    def multi_affine(
+        self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
+    ) -> list[FittedStep]:
+        """Fit every candidate to every part."""
+        steps = [clone(self.step).set_params(**candidate) for candidate in candidates]
+        found = parts.each(lambda s: _fitted_to(parts, s, [clone(step) for step in steps]))
+        return [_joined(parts, each) for each in zip(*found, strict=True)]
+
+
+def from_rows(step: Any, names: Collection[str] = FROM_ROWS) -> Any:
+    """A transformer that reads the rows of each part as an affine step; others as they are."""
+    return FromRows(step) if is_known(step) and type(step).__name__ in names else step
+
+
+def reading_obstacle(steps: Sequence[Any], X: Any) -> str | None:
+    """Why steps that are fitted to the rows of each part do not join the pass over X."""
+    reading = next((step for step in steps if step.affine_needs_rows), None)
+    if reading is None:
+        return None
+    if hasattr(X, "tocsr"):
+        return f"{step_name(reading)} is fitted to dense rows, and X is sparse"
+    device = current_settings().device
+    if is_foreign(X) or device == "cuda" or (device == "auto" and has_gpu()):
+        there = "use gpuml.set_config(device='cpu') with X in CPU memory"
+        return f"{step_name(reading)} is fitted to rows in CPU memory; {there}"
+    return None
+
+
+def step_name(step: Any) -> str:
+    """What users call a step."""
+    return type(step.step if isinstance(step, FromRows) else step).__name__
+
+
+def targets(batch: Batch, rows: Rows) -> Any:
+    """Targets of some rows in CPU memory, as `fit` is given them."""
+    numbers = row_indices(rows)
+    if batch.labels is not None:
+        return batch.labels[to_host(batch.codes)[numbers]]
+    y = to_host(batch.y)[numbers, :]
+    return y[:, 0] if batch.y_is_flat else y
+
+
+def _fitted_to(parts, s, steps):
+    """Steps fitted to one part, with the map of each."""
+    width = parts.n_features if parts.widths is None else parts.widths[s]
+    X, y = parts.times(s, np.eye(parts.n_features, width)), targets(parts.batch, parts.rows(s))
+    scores: dict[Any, Any] = {}
+    found = []
+    for step in steps:
+        if hasattr(step, "score_func"):
+            _select(step, X, y, scores)
+        else:
+            step.fit(X, y)
+        matrix, offset = _map(step, width)
+        if matrix.shape[1] == 0:
+            raise ValueError(f"{type(step).__name__} leaves no feature")
+        found.append((step, matrix, offset))
+    return found
+
+
+def _select(step, X, y, scores):
+    """Fit a selector by scores; candidates share them."""
+    own = step.score_func
+    if own not in scores:
+        scores[own] = own(X, y)
+    step.set_params(score_func=lambda X, y: scores[own])
+    step.fit(X[:2], y[:2])
+    step.set_params(score_func=own)
+
+
+def _map(step, width):
+    """Matrix (p, k) and offset (k,) of a fitted step."""
+    if hasattr(step, "get_support"):
+        matrix = np.eye(width)[:, step.get_support()]
+        return matrix, np.zeros(matrix.shape[1])
+    scale, centre = step.scale_, getattr(step, "center_", None)
+    factor = np.ones(width) if scale is None else scale if hasattr(step, "min_") else 1 / scale
+    if hasattr(step, "min_"):
+        return np.diag(factor), step.min_
+    return np.diag(factor), np.zeros(width) if centre is None else -centre * factor
+
+
+def _joined(parts, found):
+    """One step of all parts; those with fewer columns are filled up with zeros."""
+    widths = tuple(matrix.shape[1] for _, matrix, _ in found)
+    place = place_of(parts.moments.gram)
+    matrix = np.zeros((len(found), parts.n_features, max(widths)))
+    offset = np.zeros((len(found), max(widths)))
+    for s, (_, own, shift) in enumerate(found):
+        matrix[s, : own.shape[0], : own.shape[1]] = own
+        offset[s, : len(shift)] = shift
+    diagonal = not hasattr(found[0][0], "get_support")
+    maps = Affine(move(matrix, place), move(offset, place), diagonal)
+    all_of_them = min(widths) == matrix.shape[2]
+
+    def pick(s: int) -> dict[str, Any]:
+        step = found[s][0]
+        given = step.get_params(deep=False)
+        return {name: value for name, value in vars(step).items() if name not in given}
+
+    return FittedStep(maps, pick, None if all_of_them else widths)
