@@ -11,7 +11,8 @@ from gpuml._arrays import Array, device_of, is_foreign, namespace, to_host
 from gpuml._arrays.gathered import gathered
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_transform_one, _get_column_indices
+from gpuml._sklearn import _fit_transform_one, _get_column_indices, _safe_indexing
+from gpuml.compose._fits import fit_alone, is_known
 from gpuml.compose._in_pass import fit_columns, folds_of
 from gpuml.compose._layout import (
     lay_out,
@@ -100,8 +101,20 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
             For what scikit-learn's class rejects: among it, names of columns where X is no
             DataFrame. A failed fit leaves the estimator as it was.
         """
+        return self.fit_where(X, y, {}, **params)
+
+    def fit_where(self, X, y, enough: Mapping[str, Any], **params) -> Self:
+        """As `fit`, where of some transformers it is known which rows say all that they learn.
+
+        Parameters
+        ----------
+        X, y, **params
+            As for `fit`.
+        enough : dict of str to int arrays
+            Numbers of these rows, by the names of transformers.
+        """
         with unchanged_on_error(self):
-            self._only_fits = True
+            self._only_fits = enough
             try:
                 return super().fit(X, y, **params)
             finally:
@@ -182,9 +195,12 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         return folds_of(self, folds, candidates)
 
     def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):
-        if not is_foreign(X):
-            return super()._call_func_on_transformers(X, y, func, column_as_labels, routed_params)
         fits = func is _fit_transform_one
+        if not is_foreign(X):
+            found = self._fitted_alone(X, y, routed_params) if fits else None
+            if found is not None:
+                return found
+            return super()._call_func_on_transformers(X, y, func, column_as_labels, routed_params)
         todo = list(
             self._iter(
                 fitted=not fits, column_as_labels=False, skip_drop=True, skip_empty_columns=True
@@ -201,8 +217,29 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
             results.append(func(own, block, y, weight, params=routed_params[name], **options))
         return results
 
+    def _fitted_alone(self, X, y, routed_params):
+        """Shapes of results, and fitted transformers; None where results are wanted."""
+        only_fits = getattr(self, "_only_fits", None)
+        if only_fits is None or wants_frame(self) or self.verbose or self.n_jobs not in (None, 1):
+            return None
+        todo = self._iter(
+            fitted=False, column_as_labels=False, skip_drop=True, skip_empty_columns=True
+        )
+        found = []
+        for name, transformer, columns, _ in todo:
+            given = isinstance(transformer, str)  # "passthrough"
+            if (not given and not is_known(transformer)) or any(routed_params[name].values()):
+                return None
+            own = _as_given().set_output(transform="default") if given else clone(transformer)
+            try:
+                shape = fit_alone(own, _safe_indexing(X, columns, axis=1), y, only_fits.get(name))
+            except ValueError:
+                return None  # scikit-learn's class meets it again, and says what it says of it
+            found.append((shape, own))
+        return found
+
     def _hstack(self, Xs, *, n_samples):
-        if getattr(self, "_only_fits", False) and not wants_frame(self):
+        if getattr(self, "_only_fits", None) is not None and not wants_frame(self):
             return Xs[0]  # nobody wants the results of all side by side
         if not any(is_on_device(X) for X in Xs):
             return super()._hstack(Xs, n_samples=n_samples)
@@ -226,7 +263,9 @@ def take_columns(X: Array, columns: Any) -> Array:
 
 
 def _as_given():
-    return FunctionTransformer(check_inverse=False, feature_names_out="one-to-one")
+    return FunctionTransformer(
+        accept_sparse=True, check_inverse=False, feature_names_out="one-to-one"
+    )
 
 
 def make_column_transformer(

@@ -11,10 +11,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._sklearn import _safe_indexing
+from gpuml.compose._fits import fit_where, rows_of_levels
 from gpuml.compose._layout import (
     Branch,
     Layout,
     as_ours,
+    entries_of,
     kind_of,
     lay_out,
     made_where_missing,
@@ -97,7 +99,7 @@ def fit_columns(
     fit = Fit(parts, lay_out(transformer, X))
     branches = _branches(transformer, fit.layout, X, candidates)
     return [
-        _step(transformer, candidate, _fit_branch(branch, fit), parts)
+        _step(transformer, candidate, _fit_branch(branch, fit), parts, fit.layout)
         for candidate, branch in zip(candidates, branches, strict=True)
     ]
 
@@ -346,17 +348,20 @@ def _diagonal(blocks):
 # ---------------------------------------------------------------- all columns
 
 
-def _step(transformer, candidate, piece: Piece, parts: Parts) -> FittedStep:
+def _step(transformer, candidate, piece: Piece, parts: Parts, layout: Layout) -> FittedStep:
     """What a transformer makes of the design."""
     maps, widths = _maps(piece), _some_features(piece)
     matrix = np.zeros((len(widths), parts.moments.n_features, max(widths)))
     matrix[:, piece.columns, :] = maps.matrix
 
     def pick(s: int) -> dict[str, Any]:
-        taken = parts.batch.X[row_indices(parts.rows(s)), 0]
-        rows = _safe_indexing(cast(TableBatch, parts.batch).source, taken)
+        batch = cast(TableBatch, parts.batch)
+        taken, rows = batch.X[row_indices(parts.rows(s)), 0], batch.source
+        if len(taken) < rows.shape[0] or (np.diff(taken) < 0).any():
+            rows = _safe_indexing(rows, taken)
         fitted = clone(transformer).set_params(**clone(dict(candidate), safe=False))
-        fitted.fit(rows, targets(parts.batch, parts.rows(s)))
+        enough = rows_of_levels(entries_of(fitted, rows), layout.coded, batch.table, taken)
+        fit_where(fitted, rows, targets(batch, parts.rows(s)), enough)
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 

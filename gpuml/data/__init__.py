@@ -198,6 +198,15 @@ class Batch(Aligned):
         """Rows that were taken from X, as models see them: X may hold their numbers instead."""
         return taken
 
+    def answering(self, taken: Array) -> Any:
+        """As `rows`, for products with the coefficients of models alone."""
+        return self.rows(taken)
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers a row takes in memory while it is read."""
+        return self.n_features
+
     @property
     def n_classes(self) -> int:
         """Number of classes; 0 where the target is no label."""

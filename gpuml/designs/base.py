@@ -179,9 +179,13 @@ class Design(Aligned, ABC):
         return self.row_bytes + 2 * n_columns * self.itemsize
 
     @property
+    def usual_block_bytes(self) -> int:
+        """Bound on the workspace of a block where nobody gives one."""
+        return CPU_BLOCK_BYTES if self.place.kind == "numpy" else GPU_BLOCK_BYTES
+
+    @property
     def _bound(self):
-        on_cpu = self.place.kind == "numpy"
-        return self.block_bytes or (CPU_BLOCK_BYTES if on_cpu else GPU_BLOCK_BYTES)
+        return self.block_bytes or self.usual_block_bytes
 
     # ------------------------------------------------------------ products with all rows
 

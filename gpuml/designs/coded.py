@@ -17,6 +17,7 @@ from gpuml.designs.dense import Dense
 # multiplications with an entry of dense rows; and adding numbers up, next to one.
 ENTRY_COST = 3.0
 SUM_COST = 8.0
+CPU_BLOCK_BYTES = 2**22
 # Rows whose pairs of codes are numbered at once.
 PAIR_ROWS = 2**16
 
@@ -80,6 +81,11 @@ class Coded(Design):
         """As `gram_cost`, of `cross`."""
         width = len(other.codes) if isinstance(other, Coded) else other.shape[1]
         return SUM_COST * len(self.codes) * width
+
+    @property
+    def usual_block_bytes(self) -> int:
+        """As of other rows; on a CPU more, so that it pays to make a sparse matrix of a block."""
+        return max(CPU_BLOCK_BYTES, super().usual_block_bytes)
 
     @property
     def fewest_block_rows(self) -> int:

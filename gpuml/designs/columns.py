@@ -90,6 +90,11 @@ class Columns(Design):
         return self.place.xp.concat([part.squares_about(mean[own]) for part, own in pairs])
 
     @property
+    def usual_block_bytes(self) -> int:
+        """Of the part that asks for most."""
+        return max(part.usual_block_bytes for part in self.parts)
+
+    @property
     def fewest_block_rows(self) -> int:
         """Of the part that asks for most."""
         return max(part.fewest_block_rows for part in self.parts)

@@ -26,6 +26,8 @@ from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 from gpuml.solvers.numbered_rows import NumberedBatch, folds_without_rows
 
+# What keeps the matrix of a start solvable, and a map to nothing.
+NEAR, LEAST = 1e-12, 1e-300
 # Squares of larger values, summed over many rows, may overflow.
 LARGEST_VALUE = 1e150
 
@@ -131,11 +133,11 @@ class Problem:
         )
 
 
-def _mean(models: Models, candidate: int, strength: Strength) -> Array | None:
+def _mean(models: Models, candidate: int, strength: Strength) -> Array:
     """Where the fit on all rows begins, (1, 1, k, q): at the mean of the models of the splits.
 
     It is a mean of models of the rows: in frames that differ, the same numbers are other models.
-    None where it has no coordinates in the frame of all rows.
+    In the frame of all rows it is the model that is nearest to it.
     """
     coef, intercept = models.responses.coef, models.responses.intercept
     xp = namespace(coef)
@@ -143,13 +145,22 @@ def _mean(models: Models, candidate: int, strength: Strength) -> Array | None:
     intercept = xp.mean(intercept[candidate, ...], axis=0)[:, None]
     if models.folds.frame is not None:
         maps = models.folds.frame.of(None).beside(coef)
-        if not maps.diagonal:
-            return None
-        coef = coef / xp.linalg.diagonal(maps.matrix)[0, :]
+        coef = _nearest(coef, maps, xp)
         intercept = intercept - xp.sum(coef * maps.offset[0, :], axis=-1, keepdims=True)
         if not strength.fit_intercept:
             intercept = xp.zeros_like(intercept)  # what is left is what frames differ by
     return xp.concat([coef, intercept], axis=-1)[None, None, ...]
+
+
+def _nearest(coef, maps, xp):
+    """Coefficients (k, p') of images that make those (k, p) of the rows, or come close."""
+    A = maps.matrix[0, ...]
+    if maps.diagonal:
+        return coef / xp.linalg.diagonal(A)
+    squares = A.T @ A
+    eye = xp.eye(A.shape[1], dtype=A.dtype, device=device_of(A))
+    squares = squares + (NEAR * xp.max(xp.linalg.diagonal(squares)) + LEAST) * eye
+    return xp.linalg.solve(squares, A.T @ coef.T).T
 
 
 def fit_loss(

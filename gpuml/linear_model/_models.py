@@ -10,6 +10,7 @@ import numpy as np
 from gpuml._arrays import Array, Place, device_of, is_sparse, move, namespace
 from gpuml._arrays.ops import EPS
 from gpuml.data import Batch, Folds, count_rows
+from gpuml.designs import Design
 from gpuml.designs._sparse_ops import spread_columns, times
 from gpuml.designs.sparse import float64_matrix
 from gpuml.extending import ClassStack, RegressionStack, Stack
@@ -64,7 +65,10 @@ class Responses:
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m), or (C, m, t), of some candidates for rows X (m, p), float64."""
         xp = namespace(self.coef)
-        X = float64_matrix(X) if is_sparse(X) else xp.astype(X, xp.float64, copy=False)
+        if is_sparse(X):
+            X = float64_matrix(X)
+        elif not isinstance(X, Design):
+            X = xp.astype(X, xp.float64, copy=False)
         out = self._margins(X, split, candidates)
         out = out if self.loss is None else self.loss.mean(out, xp)
         return out[:, 0, :] if self.flat else xp.matrix_transpose(out)
@@ -83,7 +87,7 @@ class Responses:
         return two_class_probability(decision, xp) if decision.ndim == 2 else softmax(decision, xp)
 
     def _margins(self, X, split, candidates):
-        """Margins (C, k, m) of some candidates of one split for rows (m, p), dense or sparse."""
+        """Margins (C, k, m) of some candidates of one split for rows (m, p) of any kind."""
         xp = namespace(self.coef)
         coef, intercept = (
             xp.astype(a[candidates, split, ...], X.dtype, copy=False)
@@ -91,7 +95,10 @@ class Responses:
         )
         n_candidates, k, p = coef.shape
         A = xp.reshape(coef, (n_candidates * k, p))
-        values = times(X, A.T).T if is_sparse(X) else A @ X.T
+        if isinstance(X, Design):
+            values = xp.matrix_transpose(X.matvec(A))
+        else:
+            values = times(X, A.T).T if is_sparse(X) else A @ X.T
         return xp.reshape(values + xp.reshape(intercept, (-1, 1)), (n_candidates, k, X.shape[0]))
 
 
@@ -202,7 +209,7 @@ class RegressionModels(Models, RegressionStack):
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t), or (C, m), of some candidates of one split for rows (m, p)."""
-        return self.responses.predict(self.folds.batch.rows(X), split, candidates)
+        return self.responses.predict(self.folds.batch.answering(X), split, candidates)
 
     def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
         """Weighted sums of the residuals of every model over its "train" or "test" rows.
@@ -236,7 +243,7 @@ class ClassModels(Models, ClassStack):
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Decision values (C, m), or (C, m, k), of some candidates of one split for rows (m, p)."""
-        return self.responses.decision(self.folds.batch.rows(X), split, candidates)
+        return self.responses.decision(self.folds.batch.answering(X), split, candidates)
 
     def probability(self, decision: Array) -> Array | None:
         """Probabilities (C, m, k) of decision values; None where models know none."""

@@ -123,7 +123,7 @@ def _answer(
     batch = folds.batch
     numbers = batch.codes is None
     ask = models.predict if numbers else models.decision
-    row_bytes = 8 * (batch.n_features + _width(batch) * (candidates.stop - candidates.start))
+    row_bytes = 8 * (batch.n_numbers + _width(batch) * (candidates.stop - candidates.start))
     blocks = list(cut(rows, max(1, RESPONSE_BYTES // row_bytes))) or [slice(0, 0)]
     found = [ask(_at_work(batch, batch.X, block), split, candidates) for block in blocks]
     values = found[0] if len(found) == 1 else batch.work.xp.concat(found, axis=1)

@@ -136,6 +136,16 @@ class TableBatch(NumberedBatch):
             return np.zeros((0, self.n_features))
         return self.table.some(numbers).design().block(slice(0, len(numbers))).dense()
 
+    def answering(self, taken: Array) -> Design:
+        """Rows by their numbers (m, 1), of whose categories there are the codes alone."""
+        return self.table.some(taken[:, 0]).design()
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers a row takes in memory while it is read."""
+        table = self.table
+        return table.numbers.shape[1] + table.holes.shape[1] + 2 * len(table.codes)
+
     def design(self, block_bytes: int | None = None) -> Design:
         """The rows as solvers see them."""
         whole = self.n_rows == self.table.n_rows
@@ -148,8 +158,16 @@ class TableBatch(NumberedBatch):
 
     def shifts(self, atoms: tuple[Rows, ...]) -> Array:
         """Near the means of numbers and targets of each atom, 0 for all else, (A, q - 1)."""
-        shifts = atom_shifts(self, atoms)
-        shifts[:, self.table.numbers.shape[1] : self.n_features] = 0.0
+        numbers = self.table.numbers
+        if self.n_rows < self.table.n_rows:
+            numbers = numbers[self.X[:, 0]]
+        d = numbers.shape[1]
+        own = numbers if d else np.zeros((self.n_rows, 1))
+        rows = Batch(own, self.y, self.weight, self.work, self.home, self.y_is_flat)
+        found = atom_shifts(rows, atoms)
+        shifts = np.zeros((len(found), self.n_features + self.y.shape[1]))
+        shifts[:, :d] = found[:, :d]
+        shifts[:, self.n_features :] = found[:, own.shape[1] :]
         return shifts
 
 

@@ -20,10 +20,12 @@ from sklearn.pipeline import Pipeline
 from gpuml import model_selection
 from gpuml.compose import ColumnTransformer, make_column_selector
 from gpuml.decomposition import PCA
+from gpuml.designs.coded import CodedBlock
 from gpuml.impute import SimpleImputer
 from gpuml.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from gpuml.solvers import few_rows
 
 NUMBERS, CATEGORIES = ["x", "holes", "large"], ["kind", "place", "code"]
 SkScaler = sk_preprocessing.StandardScaler
@@ -411,3 +413,20 @@ def test_levels_that_few_rows_have_take_few_passes():
         refit=False,
     )
     assert search.fit(X, y).plan_.n_passes <= 12
+    # The model of all rows begins at the mean of those of the splits, whichever levels each knew.
+    assert search.set_params(refit=True).fit(X, y).best_estimator_[-1].n_iter_[0] <= 3
+
+
+@pytest.mark.parametrize("model", [Ridge(), LogisticRegression()], ids=["ridge", "logistic"])
+@pytest.mark.parametrize("scoring", [None, "neg_root_mean_squared_error"])
+def test_no_search_makes_indicators(model, scoring, monkeypatch):
+    """Codes are added up and looked up, in fits and in scores: nobody asks for columns of levels."""
+    monkeypatch.delattr(CodedBlock, "dense")
+    # Of few rows a dense copy is less work than anything else.
+    monkeypatch.setattr(few_rows, "are_few", lambda *_: False)
+    X, y = table()
+    y = y > 0 if isinstance(model, LogisticRegression) else y
+    ours, _ = pair(SCALED, FILLED, model, None)
+    grid = {"columns__numbers__impute__strategy": ["mean", "median"]}
+    search = GridSearchCV(ours, grid, cv=3, scoring=scoring).fit(X, y)
+    assert "all candidates together" in str(search.plan_)
