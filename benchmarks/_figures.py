@@ -26,6 +26,7 @@ TITLES = {
     "pca": "PCA",
     "selection": "feature selection",
     "svd": "SVD",
+    "table_search": "table search",
 }
 
 

