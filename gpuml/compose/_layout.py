@@ -199,16 +199,15 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     """How steps for some columns join the pass: with as few as may be made for each split."""
     if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
         return replace(side_by_side(steps[0], X, columns), tail=steps[1:])
-    n_imputers = int(bool(steps) and _fills(steps[0], "levels"))
+    n_imputers = int(bool(steps) and _fills(steps[0], "levels") and _are_alike(X, columns))
     if _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
         return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
     n_imputers = int(bool(steps) and _fills(steps[0], "numbers"))
-    # An imputer takes no bools.
-    kinds = "iuf" if n_imputers else "biuf"
+    kinds = _kinds_to_fill(steps[0]) if n_imputers else "biuf"
     of_numbers = all(column_of(X, j).dtype.kind in kinds for j in columns)
     if of_numbers and _are_affine(steps[n_imputers:]):
         return Branch("numbers", columns, steps[:n_imputers], steps[n_imputers:])
-    n_made = next(n for n in range(len(steps) + 1) if _follows(steps[n:]))
+    n_made = next(n for n in range(min(1, len(steps)), len(steps) + 1) if _follows(steps[n:]))
     return Branch("made", columns, steps[:n_made], steps[n_made:])
 
 
@@ -233,6 +232,11 @@ def made_where_missing(branch: Branch, layout: Layout) -> Branch:
         parts = tuple((made_where_missing(part, layout), w) for part, w in branch.parts)
         return replace(branch, parts=parts)
     return branch if layout.has(branch) else replace(branch, kind="made")
+
+
+def _are_alike(X, columns):
+    """Whether columns keep their values where an imputer makes an array of them."""
+    return len({column_of(X, j).dtype.kind in "biuf" for j in columns}) < 2
 
 
 def _follows(steps):
@@ -267,6 +271,14 @@ def _fills(step, role):
         and step.strategy in STRATEGIES[role]
         and not (step.add_indicator and role == "levels")
     )
+
+
+def _kinds_to_fill(imputer):
+    """Kinds of numbers that an imputer takes: some take no bools, or put no fraction into ints."""
+    if imputer.strategy in ("mean", "median"):
+        return "biuf"
+    fractions = imputer.strategy == "constant" and isinstance(imputer.fill_value, float)
+    return "f" if fractions else "iuf"
 
 
 def _encodes(steps):

@@ -46,6 +46,8 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     known = levels.values[~missing]
     for s in np.flatnonzero(levels.counts[:, ~missing].sum(axis=1) == 0):
         reasons[int(s)] = "a column has no values to fill holes with"
+    if len(known) == 0:
+        return levels
     if imputer.strategy == "constant":
         fill = imputer.fill_value
         if fill is None:

@@ -160,10 +160,19 @@ class Decomposition(AffineStep, Projection):
         for model in models:
             model._validate_params()
         p, n_rows = parts.n_features, parts.n_rows
-        solvers = [self._solver_of_part(n, p) for n in n_rows]
-        by_part = parts.each(
-            lambda s: [model._wanted(n_rows[s], p, solvers[s]) for model in models]
-        )
+        widths = parts.widths or (p,) * len(n_rows)
+        solvers = [self._solver_of_part(*shape) for shape in zip(n_rows, widths, strict=True)]
+
+        def wanted(s):
+            least = self._least().get("min_features", 1)
+            if widths[s] < least:
+                raise ValueError(
+                    f"Found array with {widths[s]} feature(s) while a minimum of {least} is "
+                    f"required by {type(self).__name__}."
+                )
+            return [model._wanted(n_rows[s], widths[s], solvers[s]) for model in models]
+
+        by_part = parts.each(wanted)
         count = n_leading([k for ks in by_part for k in ks], max(min(n, p) for n in n_rows))
         found = from_parts(
             parts.moments,

@@ -156,7 +156,11 @@ class Chains:
     def _grow(self, level, leaves, parts, before, found):
         """Fit the step of a level for some settings that agree up to there, and go on from each."""
         if level == len(self.steps):
-            found.update(dict.fromkeys(leaves, Chain(before, _composed(before))))
+            chain = Chain(before, _composed(before))
+            none_left = [s for s, width in enumerate(chain.widths) if width == 0]
+            if none_left:
+                raise UnfittableSplits(dict.fromkeys(none_left, "no feature is left"))
+            found.update(dict.fromkeys(leaves, chain))
             return
         step = self.steps[level]
         groups = _alike(leaves, [self.settings[leaf][level] for leaf in leaves])

@@ -100,10 +100,7 @@ def _fitted_to(parts, s, steps):
             _select(step, X, y, scores)
         else:
             step.fit(X, y)
-        matrix, offset = _map(step, width)
-        if matrix.shape[1] == 0:
-            raise ValueError(f"{type(step).__name__} leaves no feature")
-        found.append((step, matrix, offset))
+        found.append((step, *_map(step, width)))
     return found
 
 

@@ -110,6 +110,7 @@ CASES = {
     "behind a union": (make_pipeline(union(), RobustScaler(), PCA(3)), FILLED, varied(pca__n_components=[1, 3])),
     "best": (behind(SelectKBest(f_regression, k=2)), often(LEVELS, SelectPercentile(f_regression)), {**varied(selectkbest__k=[1, "all"]), "columns__levels__selectpercentile__percentile": [20, 50]}),
     "correlated": (behind(SelectKBest(r_regression, k=2)), often(LEVELS, SelectFpr(f_regression)), {"columns__levels__selectfpr__alpha": [0.1, 0.9]}),
+    "nothing is left of one entry": (behind(), FILLED, {"columns__numbers": [behind(SelectFpr(f_regression, alpha=1e-300)), behind()]}),
     "any mode": (behind(GenericUnivariateSelect(f_regression, mode="k_best", param=1)), FILLED, {}),
     "components": (behind(TruncatedSVD(2, algorithm="arpack")), make_pipeline(LEVELS, TruncatedSVD(3, algorithm="arpack")), {}),
     "shapes": (behind(PowerTransformer()), FILLED, {}),
@@ -313,6 +314,29 @@ def test_steps_that_read_rows_join_pipelines_of_arrays(rng):
         assert search.plan_.n_passes == 1
         assert_same(search, other)
         np.testing.assert_allclose(search.predict(X), other.predict(X), rtol=1e-8)
+
+
+REFUSED = {
+    "bools": (SimpleImputer(strategy="most_frequent"), ["bool"]),
+    "fractions in integers": (SimpleImputer(strategy="constant", fill_value=0.5), ["code"]),
+    "one feature": (behind(TruncatedSVD(1, algorithm="arpack")), ["x"]),
+    "sparse rows": (make_pipeline(LEVELS, StandardScaler()), ["kind"]),
+    "holes": (make_pipeline(StandardScaler()), ["holes"]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_scikit_learn_refuses_is_refused(name):
+    X, y = table(60)
+    X = X.assign(bool=X["x"] > 0)
+    steps, columns = REFUSED[name]
+    for search, kind, model in (
+        (GridSearchCV, ColumnTransformer, Ridge()),
+        (SkGridSearchCV, sk_compose.ColumnTransformer, sk_linear.Ridge()),
+    ):
+        pipeline = Pipeline([("columns", kind([("a", steps, columns)])), ("model", model)])
+        with pytest.raises(ValueError, match="All the 6 fits failed"):
+            search(pipeline, ALPHAS, cv=3).fit(X, y)
 
 
 def test_a_split_that_a_step_refuses_goes_alone():
