@@ -137,21 +137,27 @@ def _fit_made(branch, fit, reasons):
         return None, ()
     fills = branch.tail[:1] if branch.tail and kind_of(branch.tail[0]) is SimpleImputer else ()
     piece = _fit_numbers([made.numbers[i].tolist() for i in own], fills, fit, reasons)
-    bins = _indicators([made.codes[i] for i in own], parts.batch.table)
+    bins = _indicators([made.bins[i] for i in own], parts.batch.table)
     return _joined([piece, bins], n_parts), branch.tail[len(fills) :]
 
 
-def _indicators(codes, table) -> Piece:
-    """The levels of columns of codes (a list for each part) as they are."""
-    used = np.unique(np.concatenate(codes)).astype(int)
-    all_columns = np.arange(table.n_columns)
-    columns = {j: all_columns[table.of_levels[j]] for j in used.tolist()}
-    own = np.concatenate([np.zeros(0, dtype=int), *columns.values()])
+def _indicators(bins, table) -> Piece:
+    """Indicators of bins (a list for each part)."""
+    used = sorted({each.column for mine in bins for each in mine})
+    widths = {column: len(table.levels[column]) for column in used}
+    starts = dict(zip(used, np.cumsum([0, *widths.values()]).tolist(), strict=False))
+    own = [np.arange(table.n_columns)[table.of_levels[column]] for column in used]
     matrices = []
-    for mine in codes:
-        kept = np.concatenate([np.zeros(0, dtype=int), *(columns[j] for j in mine.tolist())])
-        matrices.append(np.asarray(own[:, None] == kept[None, :], dtype=np.float64))
-    return Piece(own, matrices, [np.zeros(matrix.shape[1]) for matrix in matrices])
+    for mine in bins:
+        matrix = np.zeros((sum(widths.values()), sum(each.n_bins for each in mine)))
+        first = 0
+        for each in mine:
+            cells = starts[each.column] + np.arange(len(each.of_cells))
+            matrix[cells, first + each.of_cells] = 1.0
+            first += each.n_bins
+        matrices.append(matrix)
+    columns = np.concatenate([np.zeros(0, dtype=int), *own])
+    return Piece(columns, matrices, [np.zeros(matrix.shape[1]) for matrix in matrices])
 
 
 def _joined(pieces: Sequence[Piece], n_parts: int) -> Piece:

@@ -35,15 +35,57 @@ class Made:
     ----------
     numbers : list of int arrays
         Columns of numbers.
-    codes : list of int arrays
-        Columns of codes: what is made are their indicators.
+    bins : list of lists of Bins
+        Columns of codes: what is made are indicators of bins.
     faults : dict of int to str
         Why there are none.
     """
 
     numbers: list[np.ndarray] = field(default_factory=list)
-    codes: list[np.ndarray] = field(default_factory=list)
+    bins: list[list["Bins"]] = field(default_factory=list)
     faults: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins of one split, as sets of cells that all splits have in common.
+
+    Attributes
+    ----------
+    column : int
+        Of the codes of the table.
+    of_cells : int array (L,)
+        The bin of each cell.
+    n_bins : int
+    """
+
+    column: int
+    of_cells: np.ndarray
+    n_bins: int
+
+
+class Cells:
+    """What bins of several splits divide rows into: between two edges of any split is one cell."""
+
+    def __init__(self, n_rows: int):
+        self.codes = np.zeros(n_rows, dtype=np.int64)
+        self.of_cells: list[np.ndarray] = []
+        self.most = 1
+
+    def add(self, codes: np.ndarray, n_bins: int) -> bool:
+        """Divide cells by one more column; False where its bins are of something else."""
+        pairs = self.codes * n_bins + codes
+        n_cells = int(self.codes.max(initial=0)) + 1
+        used = np.flatnonzero(np.bincount(pairs, minlength=n_cells * n_bins))
+        # Bins of one feature add no more cells than they have edges.
+        if len(used) > self.most + n_bins - 1:
+            return False
+        self.most += n_bins - 1
+        number = np.zeros(n_cells * n_bins, dtype=np.int64)
+        number[used] = np.arange(len(used))
+        self.codes = number[pairs]
+        self.of_cells = [each[used // n_bins] for each in self.of_cells] + [used % n_bins]
+        return True
 
 
 class Pool:
@@ -116,29 +158,50 @@ def _make(branch, folds, numbers, codes):
     """Columns that the head of a branch makes for each split, and for all rows."""
     batch, made = folds.batch, Made()
     X = columns_of(batch.source, branch.columns)
-    first = batch.table.numbers.shape[1], len(batch.table.codes)
-    nothing = np.zeros(0, dtype=np.int64)
+    first_number, first_code = batch.table.numbers.shape[1], len(batch.table.codes)
+    binned: list[list[tuple[np.ndarray, int]]] = []
     for s, split in enumerate([*folds.splits, Split(slice(0, batch.n_rows), slice(0, 0))]):
         steps = [clone(step) for step in branch.head]
         bins = steps[-1] if steps and _is_binned(steps[-1]) else None
         if bins is not None:
             bins.set_params(encode="ordinal")
-        found = [nothing, nothing]
         try:
-            values = _values(steps, X, batch, split)
+            columns = list(_values(steps, X, batch, split).T)
         except (ValueError, TypeError) as error:
             made.faults[s] = str(error)
-        else:
-            columns = range(values.shape[1])
-            if bins is None:
-                found[0] = first[0] + np.asarray([numbers.add(values[:, j]) for j in columns], int)
-            else:
-                levels = [np.arange(n) for n in bins.n_bins_]
-                own = [codes.add(values[:, j].astype(int), levels[j]) for j in columns]
-                found[1] = first[1] + np.asarray(own, int)
-        made.numbers.append(found[0])
-        made.codes.append(found[1])
+            columns = []
+        found = [] if bins is not None else [numbers.add(column) for column in columns]
+        made.numbers.append(first_number + np.asarray(found, dtype=np.int64))
+        n_bins = bins.n_bins_.tolist() if bins is not None and columns else []
+        own = zip(columns, n_bins, strict=True) if n_bins else ()
+        binned.append([(column.astype(np.int64), n) for column, n in own])
+    made.bins.extend(_in_cells(binned, codes, first_code))
     return made
+
+
+def _in_cells(binned, codes, first):
+    """Bins (a list for each split of codes, and how many there are) by cells."""
+    cells: dict[int, list[Cells]] = {}
+    where: list[list[tuple[Cells, int, int]]] = []
+    for own in binned:
+        where.append([])
+        for feature, (column, n_bins) in enumerate(own):
+            known = cells.setdefault(feature, [])
+            place = next((each for each in known if each.add(column, n_bins)), None)
+            if place is None:
+                place = Cells(len(column))
+                place.add(column, n_bins)
+                known.append(place)
+            where[-1].append((place, len(place.of_cells) - 1, n_bins))
+    columns = {
+        id(each): first + codes.add(each.codes, np.arange(int(each.codes.max(initial=0)) + 1))
+        for known in cells.values()
+        for each in known
+    }
+    return [
+        [Bins(columns[id(each)], each.of_cells[number], n) for each, number, n in own]
+        for own in where
+    ]
 
 
 def _is_binned(step):

@@ -248,9 +248,9 @@ def test_what_splits_have_in_common_is_made_once():
         folds = make_folds(batch, split_rows(KFold(5), X, y, len(y)))
         made[name] = columns.table_folds(folds, [{}]).batch.table
     assert made["logs"].numbers.shape[1] == 2
-    # Codes of a byte for each row, of each training part and of all rows.
-    assert len(made["bins"].codes) <= 2 * 6
-    assert {codes.dtype.itemsize for codes in made["bins"].codes} == {1}
+    # A byte for each row and feature: edges of all training parts and of all rows make cells.
+    assert [codes.dtype.itemsize for codes in made["bins"].codes] == [1, 1]
+    assert max(map(len, made["bins"].levels)) <= 1 + 3 * 6
 
 
 def test_settings_of_all_steps_share_a_pass():
