@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._fits import fit_where, rows_of_levels
+from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
     Branch,
     Layout,
@@ -66,6 +67,7 @@ def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, A
     """Folds whose table has all columns that candidates read."""
     X = cast(TableBatch, folds.batch).source
     branches = _branches(transformer, lay_out(transformer, X), X, candidates)
+    folds = with_groups(folds, lay_out(transformer, X), branches)
     made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]
     return with_made(folds, made)
 
@@ -327,7 +329,7 @@ def _fit_levels(branch, fit, reasons) -> Piece:
     for j in (fit.layout.coded.index(j) for j in branch.columns):
         own = np.arange(table.n_columns)[table.of_levels[j]]
         counts = np.rint(_sums(parts, own)).astype(np.int64)
-        levels: Levels = levels_of_table(table.levels[j], counts)
+        levels: Levels = levels_of_table(table, j, counts)
         if fills:
             levels = filled(fills[0], levels, reasons)
         if kind_of(encoder) is OneHotEncoder:

@@ -310,14 +310,23 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
         return str(error)
     if not layout.branch.parts:
         return "no column is left"
-    coded = set(layout.coded)
+    coded: set[int] = set()
     for leaf in layout.branch.leaves:
-        coded.update(leaf.columns if any(map(_makes_levels, leaf.head)) else ())
+        makes = leaf.kind == "levels" or any(map(_makes_levels, leaf.head))
+        coded.update(leaf.columns if makes and not groups_levels(leaf) else ())
     n_levels = sum(count_levels(column_of(X, j)) for j in coded)
     if n_levels > MOST_LEVELS:
         pay = f"sums over pairs pay up to {MOST_LEVELS:,}"
-        return f"its categories have {n_levels:,} levels, and {pay}"
+        less = "give their encoder min_frequency or max_categories"
+        return f"its categories have {n_levels:,} levels, and {pay}; {less}"
     return None
+
+
+def groups_levels(leaf: Branch) -> bool:
+    """Whether a branch gives rare levels one column together, and asks for nothing else of them."""
+    if leaf.kind != "levels" or len(leaf.head) != 1 or not _makes_levels(leaf.head[0]):
+        return False
+    return leaf.head[0].min_frequency is not None or leaf.head[0].max_categories is not None
 
 
 def _makes_levels(step):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuml.compose._coding import is_nan, sorted_set
+from gpuml.solvers.table_rows import Table
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,21 @@ class Levels:
         Rows of each training part that have each.
     maps : list of S arrays (L0, L)
         From the levels of the table to these.
+    merged : int array (L,) or None
+        Of how many rare levels each is a group, and 0 for a level by itself; None for no groups.
     """
 
     values: np.ndarray
     counts: np.ndarray
     maps: list[np.ndarray]
+    merged: np.ndarray | None = None
 
 
-def levels_of_table(values: np.ndarray, counts: np.ndarray) -> Levels:
-    """Levels as they are in the table."""
-    return Levels(values, counts, [np.eye(len(values))] * len(counts))
+def levels_of_table(table: Table, number: int, counts: np.ndarray) -> Levels:
+    """Levels as they are in a column of the table."""
+    values = table.levels[number]
+    merged = table.merged[number] if table.merged else None
+    return Levels(values, counts, [np.eye(len(values))] * len(counts), merged)
 
 
 def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
@@ -81,7 +87,9 @@ def one_hot(
             reasons[s] = "a training part lacks levels, which the encoder does not take later"
         step = np.zeros((len(counts), 0))
         if len(seen):
-            step = _columns(encoder, counts[seen], n_rows[s], seen, len(counts))
+            groups = None if levels.merged is None else levels.merged[seen] > 0
+            rare = rare_levels(encoder, counts[seen], n_rows[s], groups)
+            step = _columns(encoder, rare, seen, len(counts))
         found.append(levels.maps[s] @ step)
     return found
 
@@ -91,9 +99,8 @@ def _takes_unknown(encoder):
     return encoder.handle_unknown in ("ignore", "infrequent_if_exist") and encoder.drop is None
 
 
-def _columns(encoder, counts, n_rows, seen, n_levels):
-    """The matrix (L, k) of one training part, whose levels `seen` have these counts."""
-    rare = _rare(encoder, counts, n_rows)
+def _columns(encoder, rare, seen, n_levels):
+    """The matrix (L, k) of one training part, of whose levels `seen` these are rare."""
     # Columns stand for common levels in their order, then for all rare ones.
     column = np.cumsum(~rare) - 1
     n_common = int((~rare).sum())
@@ -108,13 +115,27 @@ def _columns(encoder, counts, n_rows, seen, n_levels):
     return step[:, 1:] if first else step
 
 
-def _rare(encoder, counts, n_rows):
-    """Which levels (L,) share a column, as scikit-learn chooses them."""
+def rare_levels(
+    encoder: Any, counts: np.ndarray, n_rows: int, groups: np.ndarray | None = None
+) -> np.ndarray:
+    """Which levels (L,) of a training part share a column, as scikit-learn chooses them.
+
+    Parameters
+    ----------
+    encoder : OneHotEncoder
+    counts : int array (L,)
+        Of levels that the part has.
+    n_rows : int
+    groups : bool array (L,), optional
+        Which are groups of levels that are rare whatever the counts of others are.
+    """
     least, most = encoder.min_frequency, encoder.max_categories
-    rare = np.zeros(len(counts), dtype=bool)
+    rare = np.zeros(len(counts), dtype=bool) if groups is None else groups.copy()
+    if groups is not None:
+        counts = np.where(groups, -1, counts)  # below all others, however many they are
     if least is not None:
         whole = isinstance(least, int | np.integer)
-        rare = counts < (least if whole else n_rows * least)
+        rare |= counts < (least if whole else n_rows * least)
     # As scikit-learn has it, a column of rare levels counts even where there are none so far.
     if most is not None and most < len(counts) - rare.sum() + 1:
         if most == 1:

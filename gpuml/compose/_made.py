@@ -144,7 +144,10 @@ def made_key(branch: Branch) -> Any:
 
 def _beside(table, numbers, codes) -> Table:
     more = make_table(numbers.columns, codes.columns, table.n_rows)
-    return Table(
+    merged = table.merged and (*table.merged, *[None] * len(more.codes))
+    return replace(
+        table,
+        merged=merged,
         numbers=np.concatenate([table.numbers, more.numbers], axis=1),
         holes=np.concatenate([table.holes, more.holes], axis=1),
         with_holes=np.concatenate([table.with_holes, more.with_holes + table.numbers.shape[1]]),

@@ -40,6 +40,9 @@ class Table:
         Numbers of levels, a column each.
     levels : tuple of arrays
         The levels, sorted, of each of these columns.
+    merged : tuple of int arrays or None
+        Of columns some of whose levels are groups of rare ones: of how many, and 0 for a level by
+        itself. Empty where no column has such.
     """
 
     numbers: np.ndarray
@@ -48,6 +51,7 @@ class Table:
     typical: np.ndarray
     codes: tuple[np.ndarray, ...]
     levels: tuple[np.ndarray, ...]
+    merged: tuple[Any, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -208,11 +212,12 @@ def make_table(
         holes=np.ascontiguousarray(holes[:, some]),
         with_holes=some,
         typical=typical,
-        codes=tuple(_narrow(codes, len(levels)) for codes, levels in coded),
+        codes=tuple(narrow(codes, len(levels)) for codes, levels in coded),
         levels=tuple(levels for _, levels in coded),
     )
 
 
-def _narrow(codes, n_levels):
+def narrow(codes: np.ndarray, n_levels: int) -> np.ndarray:
+    """Codes of the smallest unsigned dtype that numbers so many levels."""
     dtype = next(d for d in (np.uint8, np.uint16, np.uint32) if n_levels < np.iinfo(d).max)
     return codes.astype(dtype)
