@@ -228,7 +228,13 @@ def trusted_types() -> list[str]:
     from gpuml._sklearn import _PassthroughScorer, _Scorer
 
     scorers = (_PassthroughScorer, _Scorer)
-    found: tuple[Any, ...] = (*_estimators(), *_metrics(), *_splitters(), *scorers)
+    found: tuple[Any, ...] = (
+        *_estimators(),
+        *_metrics(),
+        *_splitters(),
+        *_losses(),
+        *scorers,
+    )
     return sorted({*_RECORDS, *(f"{obj.__module__}.{obj.__qualname__}" for obj in found)})
 
 
@@ -249,6 +255,15 @@ def _metrics() -> Iterator[Callable]:
     for name in sklearn.metrics.get_scorer_names():
         scorers: tuple[Any, ...] = (get_scorer(name), sklearn.metrics.get_scorer(name))
         yield from (scorer._score_func for scorer in scorers)
+
+
+def _losses() -> Iterator[type]:
+    """What scikit-learn's generalised linear models keep of their losses."""
+    from sklearn.linear_model import TweedieRegressor
+
+    for power in (0, 1, 1.5, 2):
+        for link in ("identity", "log"):
+            yield type(TweedieRegressor(power=power, link=link)._get_loss())
 
 
 def _splitters() -> Iterator[type]:

@@ -211,9 +211,9 @@ def estimators() -> list[tuple[str, Any]]:
     >>> [name for name, estimator in estimators()][:4]
     ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'ElasticNet']
     """
-    from gpuml import decomposition, linear_model, preprocessing
+    from gpuml import decomposition, discriminant_analysis, linear_model, preprocessing
 
-    modules = (decomposition, linear_model, preprocessing)
+    modules = (decomposition, linear_model, preprocessing, discriminant_analysis)
     return [(name, getattr(module, name)()) for module in modules for name in module.__all__]
 
 

@@ -225,13 +225,17 @@ SPARSE = {
     **dict.fromkeys(["PolynomialFeatures", "SimpleImputer"], "SciPy sparse float64"),
     **dict.fromkeys(["MinMaxScaler", "OneHotEncoder"], "TypeError"),
     **dict.fromkeys(["StandardScaler", "Pipeline"], "ValueError"),
+    **dict.fromkeys(
+        [f"{kind}DiscriminantAnalysis" for kind in ("Linear", "Quadratic")], "TypeError"
+    ),
 }
 SPARSE_ON_GPU = {
     **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
     **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
     **dict.fromkeys(["Normalizer", "OneHotEncoder", "PolynomialFeatures"], "ValueError"),
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
-    "IncrementalPCA": "TypeError",
+    **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
+    "LinearDiscriminantAnalysis": "ValueError",
     "Pipeline": "NotImplementedError",
     "SimpleImputer": "ValueError",
 }

@@ -24,7 +24,10 @@ GROUPS = {
         *("GridSearchCV", "Pipeline"),
         *("GammaRegressor", "PoissonRegressor", "TweedieRegressor"),
     ),
-    "classifiers": ("LogisticRegression", "LogisticRegressionCV", "RidgeClassifier"),
+    "classifiers": (
+        *("LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"),
+        *("QuadraticDiscriminantAnalysis", "RidgeClassifier"),
+    ),
     "decompositions": ("PCA", "IncrementalPCA", "TruncatedSVD"),
     "preprocessing": None,  # all others
 }

@@ -102,6 +102,10 @@ RULES = {
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
     "gpuml.preprocessing": MODELS,
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
+    "gpuml.discriminant_analysis": (
+        *(*MODELS, "gpuml.linear_model", "gpuml.losses", "gpuml.naive_bayes"),
+        "gpuml.resampling",
+    ),
     "gpuml.feature_selection": (
         *(*MODELS, "gpuml.linear_model", "gpuml.model_selection", "gpuml.preprocessing"),
         "gpuml.resampling",
@@ -121,7 +125,8 @@ RULES = {
     "gpuml.datasets": ("sklearn.utils",),
     # The table of estimators: tests import it, the library does not.
     "gpuml.testing": (
-        *("gpuml._arrays", "gpuml.decomposition", "gpuml.linear_model", "gpuml.preprocessing"),
+        *("gpuml._arrays", "gpuml.decomposition", "gpuml.discriminant_analysis"),
+        *("gpuml.linear_model", "gpuml.preprocessing"),
     ),
     "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),
 }

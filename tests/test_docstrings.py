@@ -15,7 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unknown section")
 # extend the library; docs/extending.md is their guide, with the code.
 MODULES = (
     *("gpuml", "gpuml.cluster", "gpuml.compose", "gpuml.covariance", "gpuml.datasets"),
-    *("gpuml.decomposition", "gpuml.encodings", "gpuml.ensemble", "gpuml.exceptions"),
+    *("gpuml.decomposition", "gpuml.discriminant_analysis"),
+    *("gpuml.encodings", "gpuml.ensemble", "gpuml.exceptions"),
     "gpuml.feature_selection",
     *("gpuml.feature_extraction.text", "gpuml.impute", "gpuml.inspection", "gpuml.kernel_ridge"),
     *("gpuml.linalg", "gpuml.linear_model", "gpuml.manifold", "gpuml.metrics"),

@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuml.compose import TransformedTargetRegressor
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
     ElasticNet,
     ElasticNetCV,
@@ -68,6 +69,9 @@ CLASSIFIERS = [
     ),
     RidgeClassifier(),
     RidgeClassifier(solver="svd"),
+    LinearDiscriminantAnalysis(),
+    LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
+    QuadraticDiscriminantAnalysis(reg_param=0.1),
     GridSearchCV(LogisticRegression(), CLASS_GRID),
     GridSearchCV(RidgeClassifier(), GRID),
     RandomizedSearchCV(LogisticRegression(), CLASS_GRID, n_iter=2, random_state=0),

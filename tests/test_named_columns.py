@@ -52,7 +52,7 @@ if importlib.util.find_spec("pandas") is not None:
 @pytest.mark.parametrize("estimator", TABLE, ids=str)
 def test_the_column_is_named(estimator, rng):
     X = np.round(4 * rng.random((40, 4)))
-    y = (X[:, 0] > 2).astype(int)
+    y = 1 + (X[:, 0] > 2).astype(int)
     kinds = {**KINDS}
     if not get_tags(estimator).input_tags.sparse:
         del kinds["csr"]

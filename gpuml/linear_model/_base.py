@@ -124,8 +124,9 @@ class LinearEstimator(Travels, MultifitEstimator):
         y, weight = (
             to_host(a) if is_foreign(a) else a for a in (as_array(y), as_array(sample_weight))
         )
+        weighted = {} if weight is None else {"sample_weight": weight}
         with naming_columns(self, X):
-            theirs.fit(self, X, y, sample_weight=weight)
+            theirs.fit(self, X, y, **weighted)
         if getattr(self, "n_iter_", 0) is None:
             self.n_iter_ = 1
         self.__dict__.pop("status_", None)  # of a fit by us

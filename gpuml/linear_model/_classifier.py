@@ -85,6 +85,47 @@ class LinearClassifier(Travels):
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
 
 
+class ProbabilityClassifier(LinearClassifier):
+    """A linear classifier whose decision values are logarithms of odds."""
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X; rows sum to 1.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="coef_", method="predict_proba")
+        scores = self.decision_function(X)
+        xp = namespace(scores)
+        return two_class_probability(scores, xp) if scores.ndim == 1 else softmax(scores, xp)
+
+    def predict_log_proba(self, X):
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probability : array of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="coef_", method="predict_log_proba")
+        probability = self.predict_proba(X)
+        with np.errstate(divide="ignore"):
+            return namespace(probability).log(probability)
+
+
 def weights_of_classes(class_weight: Mapping, classes: np.ndarray) -> np.ndarray:
     """Weights (k,), float64, of classes; 1 for those that a dict says nothing of.
 

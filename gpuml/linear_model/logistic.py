@@ -6,13 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import linear_model as sk
-from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, is_sparse, namespace, to_host
-from gpuml._sklearn import StrOptions, _check_solver, check_same_namespace
+from gpuml._arrays import is_sparse, to_host
+from gpuml._sklearn import StrOptions, _check_solver
 from gpuml.data import Batch, Folds
 from gpuml.linear_model._class_models import class_attributes, class_family
-from gpuml.linear_model._classifier import LinearClassifier, softmax, two_class_probability
+from gpuml.linear_model._classifier import ProbabilityClassifier
 from gpuml.linear_model._engines import fit_cuml_logistic
 from gpuml.linear_model._glm import LossEstimator
 from gpuml.linear_model._input import class_batch
@@ -23,7 +22,7 @@ NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
 SKLEARN_SOLVERS = ("liblinear", "newton-cg", "sag")
 
 
-class LogisticRegression(LinearClassifier, LossEstimator, sk.LogisticRegression):
+class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegression):
     r"""Logistic regression with l2, l1, elastic-net or no penalty.
 
     For two classes it minimises, over w of shape (n_features,) and b,
@@ -127,43 +126,6 @@ class LogisticRegression(LinearClassifier, LossEstimator, sk.LogisticRegression)
     _own_solvers, _sklearn_solvers = NATIVE_SOLVERS, SKLEARN_SOLVERS
     _instead = "solver='lbfgs', 'newton-cholesky' or 'saga'"
     _kind = ClassModels
-
-    def predict_proba(self, X):
-        """Probabilities of the classes, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probability : array of shape (n_samples, n_classes)
-            In the library and on the device of X; rows sum to 1.
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_same_namespace(X, self, attribute="coef_", method="predict_proba")
-        scores = self.decision_function(X)
-        xp = namespace(scores)
-        return two_class_probability(scores, xp) if scores.ndim == 1 else softmax(scores, xp)
-
-    def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_probability : array of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        X = as_array(X)
-        check_same_namespace(X, self, attribute="coef_", method="predict_log_proba")
-        probability = self.predict_proba(X)
-        with np.errstate(divide="ignore"):
-            return namespace(probability).log(probability)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""

@@ -1,10 +1,12 @@
-"""What all naive Bayes classifiers share: labelled rows in, and what is said of rows."""
+"""What classifiers by densities share: labelled rows in, and what is said of rows."""
 
+from contextlib import nullcontext
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of
+from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of
+from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, check_same_namespace
@@ -26,8 +28,7 @@ from gpuml.naive_bayes._sums import ClassRows, work_place
 class Posterior(Travels, Grid):
     """`fit` from sums over the rows of classes, `predict` and its kin from what models say of rows.
 
-    Classes have what `Grid` asks for, and `_before`, the sums that a fitted model has. One model is
-    a grid of one.
+    Classes have what `Grid` asks for. One model is a grid of one.
     """
 
     _accept_sparse = True
@@ -62,43 +63,15 @@ class Posterior(Travels, Grid):
         with unchanged_on_error(self):
             data = self._checked(X, y, sample_weight, reset=True)
             self.classes_ = data.labels.classes
-            self._learn(self._by_class(data), first=True)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
-        """Take more rows into account, as one `fit` to all rows so far would.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            May be in another place than the rows before: the model follows.
-        y : array-like of shape (n_samples,)
-        classes : array-like of shape (n_classes,), default=None
-            All labels that there will be; needed at the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : estimator
-
-        Raises
-        ------
-        ValueError
-            As for `fit`, and for labels that are not among the classes.
-        """
-        with unchanged_on_error(self):
-            first = getattr(self, "classes_", None) is None
-            data = self._checked(X, y, sample_weight, reset=first)
-            first_classes(self, classes, data.labels)
-            self._learn(self._by_class(data), first)
+            self._learn(self._by_class(data))
         return self
 
     def _labelled(self, X, y, sample_weight, *, reset=True) -> Labelled:
         return labelled(self, self._check_X(X, reset=reset), y, sample_weight)
 
     def _checked(self, X, y, sample_weight, *, reset) -> Labelled:
-        data = self._labelled(X, y, sample_weight, reset=reset)
+        with nullcontext() if is_foreign(as_array(X)) else naming_columns(self, X):
+            data = self._labelled(X, y, sample_weight, reset=reset)
         self._check_values(data.X)
         return data
 
@@ -114,15 +87,8 @@ class Posterior(Travels, Grid):
         """What `_sums` has to know of all rows."""
         return self._check_values(X)
 
-    def _learn(self, rows: ClassRows, first: bool) -> None:
-        sums = self._sums(rows)
-        if not first:
-            sums = self._joined([self._before(work_place(rows.X)), sums], [1, 1])
-        self._adopt(sums, place_of(values_of(rows.X)), result_dtype(rows.X))
-
-    def _before(self, place: Any) -> Any:
-        """What the attributes say of the rows so far."""
-        raise NotImplementedError
+    def _learn(self, rows: ClassRows, first: bool = True) -> None:
+        self._adopt(self._sums(rows), place_of(values_of(rows.X)), result_dtype(rows.X))
 
     def _joint_log_likelihood(self, X: Any) -> Array:
         """Float64 (n, k) of checked rows, where they are."""
@@ -228,3 +194,46 @@ class Posterior(Travels, Grid):
         score : float
         """
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+
+
+class Incremental(Posterior):
+    """`partial_fit` of classes with `_before`, the sums that a fitted model has."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
+        """Take more rows into account, as one `fit` to all rows so far would.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            May be in another place than the rows before: the model follows.
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), default=None
+            All labels that there will be; needed at the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            As for `fit`, and for labels that are not among the classes.
+        """
+        with unchanged_on_error(self):
+            first = getattr(self, "classes_", None) is None
+            data = self._checked(X, y, sample_weight, reset=first)
+            first_classes(self, classes, data.labels)
+            self._learn(self._by_class(data), first)
+        return self
+
+    def _learn(self, rows: ClassRows, first: bool = True) -> None:
+        sums = self._sums(rows)
+        if not first:
+            sums = self._joined([self._before(work_place(rows.X)), sums], [1, 1])
+        self._adopt(sums, place_of(values_of(rows.X)), result_dtype(rows.X))
+
+    def _before(self, place: Any) -> Any:
+        """What the attributes say of the rows so far."""
+        raise NotImplementedError

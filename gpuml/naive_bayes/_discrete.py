@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuml._arrays import Array, as_array, is_array, is_sparse, move, namespace, place_of, to_host
 from gpuml._inputs.csr import in_float64
-from gpuml.naive_bayes._base import Posterior
+from gpuml.naive_bayes._base import Incremental
 from gpuml.naive_bayes._input import refuse_negative
 from gpuml.naive_bayes._sums import ClassRows, class_sums, in_blocks, work_place
 
@@ -19,7 +19,7 @@ class ClassSums(NamedTuple):
     sums: Array
 
 
-class Discrete(Posterior):
+class Discrete(Incremental):
     """Models that are sums over classes; log-likelihoods that are linear in the values of rows.
 
     A class has `_update_feature_log_prob(alpha)`, and `_linear()`: coefficients (k, p) of the

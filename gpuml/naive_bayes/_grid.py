@@ -38,6 +38,10 @@ class Grid(MultifitEstimator):
     # Parameters that do not change what models have in common, such as logarithms of counts.
     _own_params: tuple[str, ...] = ()
 
+    @property
+    def _stack(self) -> "type[GridStack]":
+        return GridStack
+
     _labelled: Callable[..., Labelled]
     _sums: Callable[..., Any]
     _joined: Callable[..., Any]
@@ -92,7 +96,7 @@ class Grid(MultifitEstimator):
                 advance(sum(count_rows(atom) for atom in part.atoms))
         refuse(_lacking(partitions, counts, batch), folds.n_splits, together=True)
         refuse(self._refused(partitions, sums), folds.n_splits)
-        return GridStack(self, folds, models, partitions, sums)
+        return self._stack(self, folds, models, partitions, sums)
 
     def _known(self, X: Any) -> Any:
         """What `_sums` has to know of all rows; ValueError for rows that nothing is fitted to."""

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn import naive_bayes as sk
 
 from gpuml._arrays import Array, Place, as_array, is_array, move, namespace, place_of, to_host
-from gpuml.naive_bayes._base import Posterior
+from gpuml.naive_bayes._base import Incremental
 from gpuml.naive_bayes._input import result_dtype
 from gpuml.naive_bayes._sums import (
     ClassMoments,
@@ -22,7 +22,7 @@ from gpuml.naive_bayes._sums import (
 )
 
 
-class GaussianNB(Posterior, sk.GaussianNB):
+class GaussianNB(Incremental, sk.GaussianNB):
     r"""Naive Bayes with a normal density of each feature in each class.
 
     .. math:: P(y = c, x) = \pi_c \prod_j N(x_j; \theta_{cj}, \sigma^2_{cj})
@@ -97,7 +97,7 @@ class GaussianNB(Posterior, sk.GaussianNB):
             columns = [one.columns for one in each if one.columns is not None]
             return GaussianSums(found, joined_moments(columns, times) if columns else None)
 
-    def _learn(self, rows, first):
+    def _learn(self, rows, first=True):
         sums = self._sums(rows)
         if not first:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -28,6 +28,8 @@ MODELS = dict.fromkeys(
         *("PoissonRegressor", "Ridge", "RidgeClassifier", "TweedieRegressor"),
     ),
     "gpuml.linear_model",
+) | dict.fromkeys(
+    ("LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"), "gpuml.discriminant_analysis"
 )
 # Those of them that join no affine steps.
 BAYES = dict.fromkeys(

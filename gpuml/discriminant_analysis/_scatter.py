@@ -1,0 +1,113 @@
+"""What linear discriminants are made of: means of the classes, and scatter within and of all."""
+
+from dataclasses import dataclass
+
+from gpuml._arrays import Array, device_of, move, namespace
+from gpuml._arrays.ops import EPS
+from gpuml.data import Folds, take
+from gpuml.solvers.described import Described, Training
+from gpuml.solvers.moments import normal_equations
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Of S training parts, in float64; matrices are divided by the number of rows.
+
+    Attributes
+    ----------
+    counts : array (S, k)
+        Rows of each class.
+    means : array (S, k, p)
+    mean : array (S, p)
+        Of all rows.
+    within, total : arrays (S, p, p)
+    """
+
+    counts: Array
+    means: Array
+    mean: Array
+    within: Array
+    total: Array
+
+    @classmethod
+    def of(cls, described: Described, parts: Training) -> "Scatter":
+        """From moments of rows whose targets are the indicators of their classes."""
+        moments = described.combined(parts)
+        normal = normal_equations(moments, True)
+        xp = namespace(normal.xx)
+        n_rows = moments.gram[:, -1, -1]
+        counts = normal.y_mean * n_rows[:, None]
+        away = xp.matrix_transpose(normal.xy) / counts[:, :, None]  # (S, k, p)
+        between = xp.matrix_transpose(away) @ (away * counts[:, :, None])
+        within = normal.xx - between
+        # Of a feature that is constant in every class rounding is left.
+        squares, own = xp.linalg.diagonal(normal.xx), xp.linalg.diagonal(within)
+        nothing = own <= normal.noise + 8 * EPS * squares
+        some = xp.astype(~nothing, within.dtype)
+        within = within * some[:, :, None] * some[:, None, :]
+        n = n_rows[:, None, None]
+        return cls(
+            counts, normal.x_mean[:, None, :] + away, normal.x_mean, within / n, normal.xx / n
+        )
+
+    def part(self, s: int) -> "Scatter":
+        """That of one training part, without the axis."""
+        fields = (self.counts, self.means, self.mean, self.within, self.total)
+        return Scatter(*(a[s, ...] for a in fields))
+
+
+def shrunk(matrix: Array, share: float | None) -> Array:
+    """A covariance (p, p), drawn to the multiple of the identity that has the same trace."""
+    if not share:
+        return matrix
+    xp, p = namespace(matrix), matrix.shape[-1]
+    level = xp.linalg.trace(matrix) / p
+    eye = xp.eye(p, dtype=matrix.dtype, device=device_of(matrix))
+    return (1.0 - share) * matrix + share * level * eye
+
+
+def training_rows(folds: Folds, split: int | None) -> tuple[Array, Array]:
+    """The rows (n, p), as models see them, and their classes: of a training part, or of all."""
+    batch = folds.batch
+    batch.must_be_here("shrinkage='auto', and priors with 'lsqr' and 'eigen', need all rows here.")
+    X, codes = batch.X, batch.codes
+    splits = None
+    if split is not None:
+        rows, splits = folds.splits[split].train, slice(split, split + 1)
+        X, codes = (take(a, rows, namespace(a)) for a in (X, codes))
+    xp = batch.work.xp
+    X, codes = xp.astype(move(X, batch.work), xp.float64, copy=False), move(codes, batch.work)
+    if folds.frame is not None:
+        image = folds.frame.of(splits).beside(X)
+        X = X @ image.matrix[0, ...] + image.offset[0, :]
+    return X, codes
+
+
+def covariance(X: Array) -> Array:
+    """The covariance (p, p) of rows (n, p)."""
+    X = X - namespace(X).mean(X, axis=0)
+    return X.T @ X / X.shape[0]
+
+
+def ledoit_wolf(X: Array) -> Array:
+    """The same with the shrinkage that fourth moments ask for.
+
+    As scikit-learn has it: of features divided by their standard deviations, which it then gets
+    back.
+    """
+    xp = namespace(X)
+    n_rows, p = X.shape
+    X = X - xp.mean(X, axis=0)
+    scale = xp.std(X, axis=0)
+    scale = xp.where(scale == 0, 1.0, scale)
+    X = X / scale
+    found = X.T @ X / n_rows
+    if p > 1:
+        level = xp.linalg.trace(found) / p
+        squares = xp.sum(found**2)
+        fourth = xp.sum(xp.sum(X**2, axis=1) ** 2)
+        distance = (squares - p * level**2) / p
+        error = xp.minimum((fourth / n_rows - squares) / (p * n_rows), distance)
+        share = float(error) / float(distance) if float(error) else 0.0
+        found = shrunk(found, share)
+    return found * scale[:, None] * scale[None, :]
