@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -27,6 +28,8 @@ STRATEGIES = {
     "levels": ("most_frequent", "constant"),
 }
 ENCODERS = (OneHotEncoder, OrdinalEncoder)
+# What fits and transforms, and nothing else.
+ALIKE = TransformerMixin.fit_transform
 # Steps that hold other ones.
 CONTAINERS = (Pipeline, FeatureUnion, ColumnTransformer)
 # Affine steps that sparse rows allow, unless they centre.
@@ -123,7 +126,8 @@ def varying_params(transformer: Any) -> list[str]:
         if step is None or isinstance(step, CONTAINERS) or hasattr(params[name], "get_params"):
             continue
         ours = ours_of(step, STEPS)
-        if own in getattr(ours, "affine_params", ()) or is_made(step):
+        free = own != "random_state" and is_made(step)
+        if own in getattr(ours, "affine_params", ()) or free:
             names.append(name)
     return names
 
@@ -257,10 +261,22 @@ def is_affine(step: Any) -> bool:
 
 def is_made(step: Any) -> bool:
     """Whether what a step makes of a training part may stand for it in all fits to that."""
-    if not is_known(step):
-        return False
+    return _not_made(step) is None
+
+
+def _not_made(step):
+    """Why other fits of a step to the same rows, or its `transform` of them, may give others."""
     name = type(step).__name__
-    return name in MADE or (name in STEPS and (is_affine(step) or getattr(step, "clip", False)))
+    clips = getattr(step, "clip", False)
+    if is_known(step) and (name in MADE or (name in STEPS and (is_affine(step) or clips))):
+        return None
+    if not hasattr(step, "transform"):
+        return f"{name} has no transform"
+    if getattr(type(step), "fit_transform", ALIKE) is not ALIKE:
+        return f"{name} has a fit_transform of its own, which may give other rows than transform"
+    params = step.get_params() if hasattr(step, "get_params") else {}
+    drawn = [each for each in params if each.endswith("random_state") and params[each] is None]
+    return f"{name} with {drawn[0]}=None draws at random; give it a number" if drawn else None
 
 
 def _fills(step, role):
@@ -362,8 +378,7 @@ def _chain_obstacle(steps):
             own = ours_of(step, STEPS)
             joins = isinstance(own, AffineStep) and step_words(own) is None
             why = own.affine_obstacle(ANY_ROWS) if joins else None
-            name = type(step).__name__
-            why = f"{name} with {why}" if why else f"{name} is none of the steps that join the pass"
+            why = f"{type(step).__name__} with {why}" if why else _not_made(step)
         if why is not None:
             return why
     for n, step in enumerate(steps):

@@ -16,6 +16,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from gpuml._arrays import HOST
+from gpuml._arrays.places import free_bytes
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._layout import Branch, columns_of
 from gpuml.data import Folds, Split, row_indices
@@ -105,6 +107,11 @@ class Pool:
                     f"Steps that differ between splits make more than {MOST_COLUMNS:,} columns, "
                     "all splits counted. Search fewer of their settings in one call, or take "
                     "fewer bins, knots or products."
+                )
+            if 8 * len(column) * (len(self.columns) + 1) > free_bytes(HOST) // 4:
+                raise ValueError(
+                    f"{len(self.columns)} columns that differ between splits take a quarter of the "
+                    "free memory. Take fewer bins, knots, products or splits."
                 )
             self._known[key] = len(self.columns)
             self.columns.append(column if levels is None else (column, levels))

@@ -45,14 +45,9 @@ FROM_ROWS = (
     *("GenericUnivariateSelect", "RobustScaler", "SelectFdr", "SelectFpr", "SelectFwe"),
     *("SelectKBest", "SelectPercentile", "VarianceThreshold"),
 )
-# Those whose output for the rows of a split may stand in all fits to it: the same rows give the
-# same, in `fit_transform` and `transform`, whatever the model behind them is.
-MADE = (
-    *FROM_ROWS,
-    *("Binarizer", "FunctionTransformer", "KBinsDiscretizer", "KNNImputer", "MissingIndicator"),
-    *("Normalizer", "OneHotEncoder", "OrdinalEncoder", "PolynomialFeatures", "PowerTransformer"),
-    *("QuantileTransformer", "SimpleImputer", "SplineTransformer"),
-)
+# Those that give the same of the same rows, in `fit_transform` and `transform`: of others that is
+# so where `fit_transform` is scikit-learn's, and there is no `random_state`.
+MADE = ("KBinsDiscretizer", "MissingIndicator", "PowerTransformer", "QuantileTransformer")
 # Those that make of each row another one, whatever the other rows are.
 BY_ROW = dict.fromkeys(("Normalizer", "PolynomialFeatures"), "gpuml.preprocessing")
 # Those that read tables. scikit-learn's own do as well, and so do the steps inside.

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import compose as sk_compose
 from sklearn import linear_model as sk_linear
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.exceptions import FitFailedWarning
 from sklearn.feature_selection import (
@@ -39,6 +40,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
+from sklearn.random_projection import GaussianRandomProjection
 
 from gpuml import preprocessing
 from gpuml.compose import ColumnTransformer, make_column_selector
@@ -80,6 +82,17 @@ def centred(X):
     return np.asarray(X) - np.asarray(X).mean(axis=0)
 
 
+class Ranges(TransformerMixin, BaseEstimator):
+    """A step of one's own."""
+
+    def fit(self, X, y=None):
+        self.range_ = np.ptp(X, axis=0)
+        return self
+
+    def transform(self, X):
+        return np.asarray(X) / self.range_
+
+
 def union(**params):
     parts = [("a", behind(StandardScaler(), PCA(2))), ("b", behind(SplineTransformer(3)))]
     return FeatureUnion([*parts, ("no", "drop"), ("c", behind())], **params)
@@ -115,6 +128,8 @@ CASES = {
     "components": (behind(TruncatedSVD(2, algorithm="arpack")), make_pipeline(LEVELS, TruncatedSVD(3, algorithm="arpack")), {}),
     "shapes": (behind(PowerTransformer()), FILLED, {}),
     "ranks": (behind(QuantileTransformer(n_quantiles=50)), FILLED, {}),
+    "one's own": (behind(Ranges()), FILLED, {}),
+    "drawn by a number": (behind(GaussianRandomProjection(2, random_state=0)), FILLED, varied(gaussianrandomprojection__n_components=[1, 2])),
     "neighbours": (KNNImputer(), FILLED, varied(n_neighbors=[2, 5])),
     "scaled holes": (make_pipeline(StandardScaler(), SimpleImputer()), FILLED, {}),
     "clipped": (behind(MinMaxScaler(clip=True)), often(DENSE, MaxAbsScaler()), {}),

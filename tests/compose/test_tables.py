@@ -10,12 +10,13 @@ from sklearn import config_context
 from sklearn import impute as sk_impute
 from sklearn import linear_model as sk_linear
 from sklearn import preprocessing as sk_preprocessing
+from sklearn.decomposition import NMF
 from sklearn.decomposition import PCA as SkPCA
-from sklearn.decomposition import FactorAnalysis
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 from sklearn.pipeline import Pipeline
+from sklearn.random_projection import GaussianRandomProjection
 
 from gpuml import model_selection
 from gpuml.compose import ColumnTransformer, make_column_selector
@@ -273,7 +274,8 @@ def test_a_wild_value_in_rows_held_out_changes_no_model():
 
 
 REFUSED = {
-    "FactorAnalysis": (imputed(FactorAnalysis(1)), FILLED),
+    "NMF has a fit_transform of its own": (imputed(NMF(1)), FILLED),
+    "give it a number": (imputed(GaussianRandomProjection(2)), FILLED),
     "svd_solver": (imputed(PCA(1, svd_solver="randomized")), FILLED),
     "set sparse_output=False": (SCALED, imputed(OneHot(handle_unknown="ignore"), StandardScaler(), strategy="most_frequent")),
 }  # fmt: skip
