@@ -311,7 +311,9 @@ class TableStep(AffineStep):
     Its maps are of the columns of the batch that `table_batch` makes, such as codes of categories.
     """
 
-    _members = AffineStep._members | {"table_batch", "table_folds", "table_key", "table_sparse"}
+    _members = AffineStep._members | {
+        *("table_batch", "table_folds", "table_key", "table_only_fits", "table_sparse"),
+    }
     _prefixes: ClassVar[tuple[str, ...]] = (*AffineStep._prefixes, "table_")
 
     def table_batch(self, batch: Batch, X: Any) -> Batch:
@@ -324,6 +326,10 @@ class TableStep(AffineStep):
 
     def table_sparse(self) -> str | None:
         """What makes its output sparse, in words that name what to change; None where none does."""
+        return None
+
+    def table_only_fits(self) -> str | None:
+        """The step that makes other columns of training rows for fits than for scores, if any."""
         return None
 
     def table_key(self) -> Any:

@@ -15,6 +15,7 @@ from gpuml._sklearn import _fit_transform_one, _get_column_indices, _safe_indexi
 from gpuml.compose._fits import fit_alone, is_known
 from gpuml.compose._in_pass import fit_columns, folds_of
 from gpuml.compose._layout import (
+    cross_fitted,
     lay_out,
     layout_key,
     layout_obstacle,
@@ -185,6 +186,10 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
     def table_sparse(self) -> str | None:
         """The encoder that makes its output sparse, unless `sparse_threshold` is 0."""
         return sparse_encoder(self) if self.sparse_threshold > 0 else None
+
+    def table_only_fits(self) -> str | None:
+        """The step that is fitted across parts of the training rows, if one is."""
+        return cross_fitted(self)
 
     def table_key(self) -> Any:
         """Which columns are read in which way."""

@@ -16,7 +16,7 @@ from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
 from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows
-from gpuml.resampling.multifit import MADE, STEPS, is_known, ours_of, step_words
+from gpuml.resampling.multifit import CROSS_FITTED, MADE, STEPS, is_known, ours_of, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
 # Sums over pairs of more levels than this take longer than they save.
@@ -270,6 +270,8 @@ def _not_made(step):
     clips = getattr(step, "clip", False)
     if is_known(step) and (name in MADE or (name in STEPS and (is_affine(step) or clips))):
         return None
+    if is_known(step) and name in CROSS_FITTED:
+        return None
     if not hasattr(step, "transform"):
         return f"{name} has no transform"
     if getattr(type(step), "fit_transform", ALIKE) is not ALIKE:
@@ -277,6 +279,14 @@ def _not_made(step):
     params = step.get_params() if hasattr(step, "get_params") else {}
     drawn = [each for each in params if each.endswith("random_state") and params[each] is None]
     return f"{name} with {drawn[0]}=None draws at random; give it a number" if drawn else None
+
+
+def cross_fitted(transformer: Any) -> str | None:
+    """The name of a step that encodes rows that it is fitted to in another way than later ones."""
+    for step in transformer.get_params().values():
+        if is_known(step) and type(step).__name__ in CROSS_FITTED:
+            return type(step).__name__
+    return None
 
 
 def _fills(step, role):

@@ -20,6 +20,7 @@ from gpuml._arrays import HOST
 from gpuml._arrays.places import free_bytes
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._layout import Branch, columns_of
+from gpuml.compose._target_codes import Codes, codes_of, encoded, is_shared, level_sums
 from gpuml.data import Folds, Split, row_indices
 from gpuml.pipeline._from_rows import targets
 from gpuml.resampling.stand_ins import refuse
@@ -134,7 +135,8 @@ def with_made(folds: Folds, branches: Sequence[Branch]) -> Folds:
     key = "made", frozenset(heads)
     if key not in folds.known:
         numbers, codes = Pool(), Pool()
-        made = {key: _make(branch, folds, numbers, codes) for key, branch in heads.items()}
+        sums: dict[Any, Any] = {}
+        made = {key: _make(branch, folds, numbers, codes, sums) for key, branch in heads.items()}
         reasons = {s: why for each in made.values() for s, why in each.faults.items()}
         reasons.pop(folds.n_splits, None)  # told when all rows are fitted
         refuse(reasons, folds.n_splits)
@@ -164,10 +166,10 @@ def _beside(table, numbers, codes) -> Table:
     )
 
 
-def _make(branch, folds, numbers, codes):
+def _make(branch, folds, numbers, codes, sums):
     """Columns that the head of a branch makes for each split, and for all rows."""
     batch, made = folds.batch, Made()
-    X = columns_of(batch.source, branch.columns)
+    X = codes_of(branch, columns_of(batch.source, branch.columns))
     first_number, first_code = batch.table.numbers.shape[1], len(batch.table.codes)
     binned: list[list[tuple[np.ndarray, int]]] = []
     for s, split in enumerate([*folds.splits, Split(slice(0, batch.n_rows), slice(0, 0))]):
@@ -176,8 +178,10 @@ def _make(branch, folds, numbers, codes):
         if bins is not None:
             bins.set_params(encode="ordinal")
         try:
-            columns = list(_values(steps, X, batch, split).T)
-        except (ValueError, TypeError) as error:
+            images = _by_target(branch, s, X, batch, split, sums)
+            images = _values(steps, X, batch, split) if images is None else images
+            columns = list(images.T)
+        except (ValueError, TypeError, IndexError) as error:
             made.faults[s] = str(error)
             columns = []
         found = [] if bins is not None else [numbers.add(column) for column in columns]
@@ -217,6 +221,20 @@ def _in_cells(binned, codes, first):
 def _is_binned(step):
     """Whether the output of a step are indicators of bins."""
     return getattr(step, "encode", None) in ("onehot", "onehot-dense")
+
+
+def _by_target(branch, s, X, batch, split, known):
+    """What an encoder by targets makes of all rows; None where scikit-learn's class is asked."""
+    if not is_shared(branch.head) or not isinstance(X, Codes):
+        return None
+    encoder = clone(branch.head[0])  # whose inner splitter may hold a generator
+    train = batch.X[row_indices(split.train), 0]
+    key = branch.columns, s, encoder.target_type, repr(encoder.cv)
+    if key not in known:
+        once = len(np.unique(train)) == len(train)
+        y = targets(batch, split.train)
+        known[key] = level_sums(encoder, X[train], y, X.n_levels) if once else None
+    return None if known[key] is None else encoded(encoder, known[key], X, train)
 
 
 def _values(steps, X, batch, split):

@@ -221,6 +221,12 @@ def together(estimator: Any, task: Task) -> tuple[MultifitEstimator | None, str]
         if why is not None:
             return None, why
         fits = estimator
+    only_fits = getattr(fits, "only_fits", None)
+    if only_fits and task.return_train_score:
+        return None, (
+            f"{only_fits} encodes training rows otherwise for fits than for scores; set "
+            "return_train_score=False"
+        )
     if not _scored_alike(task, fit_weight(fits, task)):
         return None, "scores are given other weights or metadata than fits"
     if not _last_step_scores(estimator, task):

@@ -79,6 +79,11 @@ class AffinePipeline(MultifitEstimator):
         return kind if self.table is None else (kind, self.table.table_key())
 
     @property
+    def only_fits(self) -> str | None:
+        """A step that makes other columns of training rows for fits than for scores, if any."""
+        return None if self.table is None else self.table.table_only_fits()
+
+    @property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of hyper-parameters that may differ within one call."""
         own = [(name, step.affine_params) for name, step in self.before]

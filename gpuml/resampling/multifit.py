@@ -48,6 +48,9 @@ FROM_ROWS = (
 # Those that give the same of the same rows, in `fit_transform` and `transform`: of others that is
 # so where `fit_transform` is scikit-learn's, and there is no `random_state`.
 MADE = ("KBinsDiscretizer", "MissingIndicator", "PowerTransformer", "QuantileTransformer")
+# Those that make something else of the rows they are fitted to than of the same rows later: models
+# are fitted to other columns than training parts are scored with.
+CROSS_FITTED = ("TargetEncoder",)
 # Those that make of each row another one, whatever the other rows are.
 BY_ROW = dict.fromkeys(("Normalizer", "PolynomialFeatures"), "gpuml.preprocessing")
 # Those that read tables. scikit-learn's own do as well, and so do the steps inside.
