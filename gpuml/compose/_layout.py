@@ -239,8 +239,9 @@ def made_where_missing(branch: Branch, layout: Layout) -> Branch:
 
 
 def _are_alike(X, columns):
-    """Whether columns keep their values where an imputer makes an array of them."""
-    return len({column_of(X, j).dtype.kind in "biuf" for j in columns}) < 2
+    """Whether columns keep their values where an imputer makes one array of them."""
+    kinds = {column_of(X, j).dtype.kind for j in columns}
+    return kinds <= set("iuf") or not kinds & set("biuf")
 
 
 def _follows(steps):

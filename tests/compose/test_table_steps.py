@@ -333,6 +333,7 @@ def test_steps_that_read_rows_join_pipelines_of_arrays(rng):
 
 REFUSED = {
     "bools": (SimpleImputer(strategy="most_frequent"), ["bool"]),
+    "bools as levels": (often(LEVELS), ["bool"]),
     "fractions in integers": (SimpleImputer(strategy="constant", fill_value=0.5), ["code"]),
     "one feature": (behind(TruncatedSVD(1, algorithm="arpack")), ["x"]),
     "sparse rows": (make_pipeline(LEVELS, StandardScaler()), ["kind"]),
