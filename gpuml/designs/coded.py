@@ -247,7 +247,8 @@ class CodedBlock:
         total: Any = 0.0
         for codes, first, n_levels in self._each():
             table = xp.concat([coef[:, first : first + n_levels], nothing], axis=1)
-            total = total + xp.take(table, codes % (n_levels + 1), axis=1)
+            slots = xp.astype(codes, xp.int64, copy=False) % (n_levels + 1)
+            total = total + xp.take(table, slots, axis=1)
         return total
 
     def products(self, values: Array) -> Array:

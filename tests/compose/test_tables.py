@@ -18,7 +18,9 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
+from gpuml import config_context as config_of_gpuml
 from gpuml import model_selection
+from gpuml._arrays import has_gpu
 from gpuml.compose import ColumnTransformer, make_column_selector
 from gpuml.decomposition import PCA
 from gpuml.designs.coded import CodedBlock
@@ -432,3 +434,20 @@ def test_no_search_makes_indicators(model, scoring, monkeypatch):
     grid = {"columns__numbers__impute__strategy": ["mean", "median"]}
     search = GridSearchCV(ours, grid, cv=3, scoring=scoring).fit(X, y)
     assert "all candidates together" in str(search.plan_)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not has_gpu(), reason="no GPU")
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_tables_on_a_machine_with_a_gpu(name, device):
+    """A frame is in CPU memory, where its codes are summed; the results are those of a CPU."""
+    model, theirs, grid, rtol = MODELS[name]
+    X, y = table()
+    y = (y > np.median(y)).astype(int) if name == "logistic" else y
+    ours, theirs = pair(SCALED, FILLED, model, theirs)
+    with config_of_gpuml(device=device):
+        search = GridSearchCV(ours, grid, cv=3).fit(X, y)
+        outlook = str(search.plan_)
+    assert "all candidates together" in outlook
+    assert_same(search, SkGridSearchCV(theirs, grid, cv=3).fit(X, y), rtol)

@@ -184,17 +184,26 @@ def test_parts_that_do_not_fit_together_are_refused(library, rng):
         Columns(parts)
 
 
-def test_codes_that_cannot_be_missing_and_levels_beyond_a_byte(rng):
+def test_codes_that_cannot_be_missing_and_levels_beyond_a_byte(library, rng):
     """Unsigned codes are taken as they are, whatever columns stand before theirs."""
-    codes = rng.integers(0, 200, N), rng.integers(0, 250, N)
-    floats, n_levels = np.float64, (200, 250)
-    signed = Coded(codes, n_levels, floats)
-    unsigned = Coded(tuple(c.astype(np.uint8) for c in codes), n_levels, floats)
-    X, weights, values = signed.block(slice(0, N)).dense(), rng.random((2, N)), rng.random((N, 3))
-    for design in (signed, unsigned):
-        close(design.rmatvec(values), values.T @ X)
-        close(design.matvec(rng.random((3, 450)) * 0 + 2), np.full((N, 3), 4.0))
-        close(design.gram(weights), [X.T @ (X * w[:, None]) for w in weights])
+    n_levels = (200, 250)
+    codes = [rng.integers(0, k, N) for k in n_levels]
+    X = np.concatenate(
+        [c[:, None] == np.arange(k) for c, k in zip(codes, n_levels, strict=True)], 1
+    )
+    X = X.astype(float)
+    weights, values, coef = rng.random((2, N)), rng.random((N, 3)), rng.random((3, 450))
+    numbers = rng.normal(size=(N, 2))
+    for dtype in (np.int64, np.uint8):
+        there = tuple(library.asarray(c.astype(dtype)) for c in codes)
+        place = place_of(there[0])
+        design = Coded(there, n_levels, place.xp.float64)
+        w = library.asarray(weights)
+        close(design.rmatvec(library.asarray(values)), values.T @ X)
+        close(design.matvec(library.asarray(coef)), X @ coef.T)
+        close(design.gram(w), [X.T @ (X * own[:, None]) for own in weights])
+        beside = Dense(library.asarray(numbers), place)
+        close(design.cross(beside, w), [X.T @ (numbers * own[:, None]) for own in weights])
 
 
 @pytest.mark.parametrize("n_vectors", [1, 3])
