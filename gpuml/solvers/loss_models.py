@@ -265,6 +265,8 @@ def _solve(data, penalty, start, options):
                 raise
             free_memory(data.place)  # rows are read block by block then
     entries = data.design.stored.n_entries // max(1, data.n_rows)  # of a row
+    if has_cheap_squares(data):
+        entries = data.n_features  # Hessians are taken at once: it need not be good
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
     sample = data.every(max(1, data.n_rows // few))
     home = _home_of(start, data)

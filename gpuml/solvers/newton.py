@@ -52,7 +52,9 @@ class Objective:
 
     def gradient(self, W: Array) -> Array:
         """Gradients (C, S, k, q) of all but the l1 part at models W, where these are."""
-        sums = move(gradients(self.data, W), place_of(W))
+        # Where models begin, those of all candidates are the same.
+        own = W[:1, ...] if are_alike(W) else W
+        sums = move(gradients(self.data, own), place_of(W))
         return (sums / self.total[:, None, None] + self.penalty.l2 * W) * self.penalty.used
 
     def select(self, candidates: np.ndarray) -> Self:

@@ -11,9 +11,10 @@ from gpuml.designs import Coded, Columns, Dense, Mapped, Sparse
 from gpuml.designs._sparse_ops import csr
 from gpuml.designs.coded import CodedBlock
 from gpuml.losses import BINOMIAL, MULTINOMIAL, tweedie
-from gpuml.solvers import loss_rows
+from gpuml.penalties import Penalty
+from gpuml.solvers import loss_rows, newton
 from gpuml.solvers.loss_rows import LossRows, gradients
-from gpuml.solvers.newton import mean_second_derivatives, second_derivatives
+from gpuml.solvers.newton import Objective, mean_second_derivatives, second_derivatives
 
 N = 150
 KINDS = ["dense", "sparse", "coded", "columns", "columns of columns", "mapped"]
@@ -225,3 +226,23 @@ def test_products_with_codes_make_no_indicators(rng, monkeypatch, n_vectors):
 
 def made_of_codes(rng, *n_levels):
     return Coded(tuple(rng.integers(0, k, N) for k in n_levels), n_levels, np.float64)
+
+
+def test_models_that_begin_alike_share_sums_over_the_rows(rng, monkeypatch):
+    """Only the penalties of candidates differ there, which no row has to be read for."""
+    X, target = rng.normal(size=(N, 3)), rng.integers(0, 2, N).astype(float)
+    weights, l2 = rng.integers(0, 3, (2, N)), rng.random((3, 2, 1, 4))
+    rows = LossRows(Dense(X, HOST), target, weights, BINOMIAL, 1)
+    penalty = Penalty(0 * l2, l2, np.ones((3, 1, 1, 4)))
+    problem = Objective(rows, rows.total_weights(), penalty)
+    start = np.repeat(rng.normal(size=(1, 2, 1, 4)), 3, axis=0)
+    read = []
+    sums = newton.gradients
+    monkeypatch.setattr(newton, "gradients", lambda data, W: read.append(len(W)) or sums(data, W))
+    found = problem.gradient(start)
+    one_by_one = [problem.select(np.asarray([c])).gradient(start[c : c + 1]) for c in range(3)]
+    close(found, np.concatenate(one_by_one))
+    assert read == [1] * 4
+    apart = start + np.arange(3)[:, None, None, None]
+    problem.gradient(apart)
+    assert read[-1] == 3
