@@ -325,12 +325,12 @@ def _encodes(steps):
 
 def layout_obstacle(transformer: Any, X: Any) -> str | None:
     """Why not all steps of a `ColumnTransformer` join the pass; None where they do."""
+    why = _entries_obstacle(transformer)
+    if why is not None or X is None:
+        return why
     is_frame = hasattr(X, "iloc") and hasattr(X, "columns")
     if not (is_frame or (isinstance(X, np.ndarray) and X.ndim == 2)):
         return f"X is of type {type(X).__name__}, and not a pandas DataFrame or NumPy array"
-    why = _entries_obstacle(transformer)
-    if why is not None:
-        return why
     try:
         layout = lay_out(transformer, X)
     except (ValueError, TypeError, IndexError) as error:

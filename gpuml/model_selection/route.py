@@ -38,6 +38,7 @@ from gpuml.model_selection.residence import all_estimators
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline, pipeline_obstacle
 from gpuml.pipeline._alone import AffineAlone, affine_alone
+from gpuml.pipeline._fronted import fronted_pipeline
 from gpuml.resampling.multifit import data_obstacle, meant, model_words
 
 
@@ -216,6 +217,7 @@ def together(estimator: Any, task: Task) -> tuple[MultifitEstimator | None, str]
     """What fits all candidates of an estimator at once, or None and why nothing does."""
     params = task.fit_params
     fits: Any = affine_pipeline(estimator, params) or affine_alone(estimator, params)
+    fits = fits or fronted_pipeline(estimator, params)
     if fits is None:
         why = _obstacle(estimator, params)
         if why is not None:

@@ -306,11 +306,16 @@ def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipe
     """
     if pipeline_obstacle(estimator, fit_params) is not None:
         return None
-    return AffinePipeline(estimator, *_weights(estimator, fit_params))
+    return AffinePipeline(estimator, *fit_weights(estimator, fit_params))
 
 
-def pipeline_obstacle(estimator: Any, fit_params: Mapping[str, Any]) -> str | None:
-    """Why `affine_pipeline` does not take a pipeline, in words for the user."""
+def pipeline_obstacle(
+    estimator: Any, fit_params: Mapping[str, Any], *, anyhow: bool = False
+) -> str | None:
+    """Why `affine_pipeline` does not take a pipeline, in words for the user.
+
+    With `anyhow` steps before the model may be any.
+    """
     if type(estimator) is not Pipeline or not estimator.steps:
         return f"{type(estimator).__name__} is no Pipeline of scikit-learn"
     if estimator.memory is not None:
@@ -321,10 +326,11 @@ def pipeline_obstacle(estimator: Any, fit_params: Mapping[str, Any]) -> str | No
         return "the pipeline has transform_input="
     *before, (_, last) = estimator.steps
     steps = [step for _, step in _in_front(before)[1]]
-    why = next(filter(None, map(step_words, steps)), None) or model_words(last)
+    why = None if anyhow else next(filter(None, map(step_words, steps)), None)
+    why = why or model_words(last)
     if why is None and not last.multifit_in_frames:
         why = f"{type(last).__name__} reads rows as they are, without steps before it"
-    if why is None and _weights(estimator, fit_params) is None:
+    if why is None and fit_weights(estimator, fit_params) is None:
         why = f"fit is given more than one array of weights: {', '.join(fit_params)}"
     return why
 
@@ -380,7 +386,7 @@ def _works_in_frames(model):
     return offers_multifit(model) and model.multifit_in_frames
 
 
-def _weights(pipeline, fit_params):
+def fit_weights(pipeline: Pipeline, fit_params: Mapping[str, Any]) -> Any:
     """The sample weights in parameters of `fit` and the steps they go to, or None."""
     if not fit_params:
         return None, set()
@@ -389,7 +395,7 @@ def _weights(pipeline, fit_params):
             routed = process_routing(pipeline, "fit", **fit_params)
         except (TypeError, ValueError):
             return None  # fits say what is wrong, one by one
-        by_step = {}
+        by_step: dict[Any, Any] = {}
         for name, _ in pipeline.steps:
             calls = routed.get(name, {})
             mine = {**calls.get("fit", {}), **calls.get("fit_transform", {})}
@@ -425,7 +431,7 @@ def _of_step(params, name):
 
 def _seen_after(step, seen):
     """Number of features, and their names if they have any, that the next step is given."""
-    names = _output_names(step)
+    names = output_names(step)
     if names is not None:
         return {"n_features_in_": len(names), "feature_names_in_": names}
     if hasattr(step, "get_support"):
@@ -436,7 +442,7 @@ def _seen_after(step, seen):
     return {"n_features_in_": int(width)}
 
 
-def _output_names(step):
+def output_names(step: Any) -> Any:
     """Names of the columns of a step's output where that is a DataFrame, else None."""
     frames = _get_output_config("transform", step)["dense"] != "default"
     return step.get_feature_names_out() if frames else None

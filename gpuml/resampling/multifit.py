@@ -140,7 +140,12 @@ def ours_of(step: Any, table: Mapping[str, str]) -> Any:
     module = table.get(kind.__name__)
     if module is None or kind.__module__.partition(".")[0] != "sklearn":
         return step
-    return getattr(import_module(module), kind.__name__)(**step.get_params(deep=False))
+    return class_of(kind.__name__, table)(**step.get_params(deep=False))
+
+
+def class_of(name: str, table: Mapping[str, str]) -> Any:
+    """The class of gpuml that a table has of a name."""
+    return getattr(import_module(table[name]), name)
 
 
 def model_words(estimator: Any) -> str | None:

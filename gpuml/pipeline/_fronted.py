@@ -1,0 +1,100 @@
+"""A pipeline whose first steps no sums fit, as one of a `ColumnTransformer` of all columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from gpuml._arrays import has_gpu
+from gpuml._settings.config import current_settings
+from gpuml.data import Folds
+from gpuml.pipeline._affine import AffinePipeline, fit_weights, output_names, pipeline_obstacle
+from gpuml.pipeline._stacks import PipelineStack
+from gpuml.resampling.multifit import TABLES, class_of
+
+FRONT = "front"
+
+
+class FrontedPipeline(AffinePipeline):
+    """A `Pipeline` of any steps that a table takes, and a linear model, with the multifit protocol.
+
+    Parameters
+    ----------
+    pipeline, weight, weighted
+        As for `AffinePipeline`.
+    """
+
+    def __init__(self, pipeline: Pipeline, weight: Any, weighted: set[str]):
+        self.given = pipeline
+        *front, (last_name, last) = pipeline.steps
+        self.columns = "columns" if last_name != "columns" else "table"
+        whole = class_of("ColumnTransformer", TABLES)(
+            [(FRONT, Pipeline(front), slice(0, None))], sparse_threshold=0
+        )
+        inside = {self.columns} if weighted - {last_name} else set()
+        super().__init__(
+            Pipeline([(self.columns, whole), (last_name, last)]), weight, weighted | inside
+        )
+
+    @property
+    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of hyper-parameters that may differ within one call."""
+        return tuple(name.removeprefix(self._prefix) for name in super().multifit_params)
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why not all steps can be fitted at once to this kind of data."""
+        device = current_settings().device
+        on_gpu = device == "cuda" or (device == "auto" and has_gpu())
+        if on_gpu or not hasattr(X, "iloc"):
+            # Tables are DataFrames, read in CPU memory.
+            return pipeline_obstacle(self.given, {})
+        return super().multifit_obstacle(X)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> PipelineStack:
+        """Fit every candidate on the training part of every split."""
+        return super().multifit(folds, [self._inside(each) for each in candidates], advance)
+
+    def check(self, candidate: Mapping[str, Any]) -> None:
+        """Raise scikit-learn's error for a parameter of a step that it does not take."""
+        super().check(self._inside(candidate))
+
+    def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Pipeline:
+        """A fitted pipeline of attributes that a stack gave."""
+        inside = super().multifit_model(self._inside(params), attributes)
+        model = clone(self.given).set_params(**clone(dict(params), safe=False))
+        front, last = inside.steps[0][1].transformers_[0][1], inside.steps[-1]
+        model.steps = [*front.steps, last]
+        seen = [step for _, step in front.steps if step is not None and not isinstance(step, str)]
+        names = output_names(seen[-1]) if seen else None
+        if names is not None:
+            last[1].feature_names_in_ = names
+        return model
+
+    @property
+    def _prefix(self):
+        return f"{self.columns}__{FRONT}__"
+
+    def _inside(self, params):
+        """The same parameters, of the steps where they stand inside."""
+        own = {name for name, _ in self.given.steps[:-1]}
+        return {
+            self._prefix + name if name.partition("__")[0] in own else name: value
+            for name, value in params.items()
+        }
+
+
+def fronted_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> FrontedPipeline | None:
+    """A pipeline as what fits all candidates at once behind a table; None for others."""
+    plain = type(estimator) is Pipeline and len(estimator.steps) > 1
+    if not plain or pipeline_obstacle(estimator, fit_params, anyhow=True) is not None:
+        return None
+    weights = fit_weights(estimator, fit_params)
+    fronted = FrontedPipeline(estimator, *weights) if weights is not None else None
+    table = None if fronted is None else fronted.table
+    return fronted if table is not None and table.affine_obstacle(None) is None else None
