@@ -22,7 +22,8 @@ GROUPS = {
     "linear models of numbers": (
         *("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression", "Ridge", "RidgeCV"),
         *("GridSearchCV", "Pipeline"),
-        *("GammaRegressor", "PoissonRegressor", "TweedieRegressor"),
+        *("GammaRegressor", "HuberRegressor", "PoissonRegressor", "QuantileRegressor"),
+        "TweedieRegressor",
     ),
     "classifiers": (
         *("LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"),

@@ -10,12 +10,14 @@ from gpuml.linear_model import (
     ElasticNet,
     ElasticNetCV,
     GammaRegressor,
+    HuberRegressor,
     Lasso,
     LassoCV,
     LinearRegression,
     LogisticRegression,
     LogisticRegressionCV,
     PoissonRegressor,
+    QuantileRegressor,
     Ridge,
     RidgeClassifier,
     RidgeCV,
@@ -53,6 +55,8 @@ REGRESSORS = [
     GammaRegressor(l1_ratio=0.5),
     TweedieRegressor(),
     TweedieRegressor(power=1.5, alpha=0.1),
+    HuberRegressor(),
+    QuantileRegressor(alpha=0.01),
     GridSearchCV(PoissonRegressor(), GRID),
     GridSearchCV(Ridge(), GRID),
     GridSearchCV(Lasso(), GRID),
@@ -111,15 +115,17 @@ PIPELINES = [
     ),
 ]
 NOTHING_FITTED = {"check_array_api_same_namespace": "nothing is fitted that could live elsewhere"}
+STOPS_SHORT = {
+    "check_sample_weight_equivalence_on_sparse_data": (
+        "sparse rows are fitted by scikit-learn's lbfgs, which stops short of this tol"
+    )
+}
 # What fails for scikit-learn's own class too.
 EXPECTED = {
     "Normalizer(": NOTHING_FITTED,
     "PolynomialFeatures(": NOTHING_FITTED,
-    "LogisticRegressionCV(Cs=5": {
-        "check_sample_weight_equivalence_on_sparse_data": (
-            "sparse rows are fitted by scikit-learn's lbfgs, which stops short of this tol"
-        )
-    },
+    "LogisticRegressionCV(Cs=5": STOPS_SHORT,
+    "HuberRegressor(": STOPS_SHORT,
 }
 
 

@@ -11,7 +11,6 @@ from gpuml.discriminant_analysis._scatter import (
     covariance,
     ledoit_wolf,
     shrunk,
-    training_rows,
 )
 from gpuml.discriminant_analysis._solvers import (
     Discriminants,
@@ -19,6 +18,7 @@ from gpuml.discriminant_analysis._solvers import (
     by_least_squares,
     by_svd,
 )
+from gpuml.linear_model._by_split import training_rows
 from gpuml.linear_model._models import ClassModels, Models, at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.solvers.described import Described, all_rows, training_parts
@@ -139,7 +139,8 @@ class Analyses:
         """What the rows of a training part are read for once more, beside its scatter."""
         if (what, split, *key) not in self.known:
             place = place_of(self.scatter(split).within)
-            self.known[what, split, *key] = move(make(*training_rows(self.folds, split)), place)
+            rows = training_rows(self.folds, split, self.folds.batch.codes)
+            self.known[what, split, *key] = move(make(*rows), place)
         return self.known[what, split, *key]
 
 

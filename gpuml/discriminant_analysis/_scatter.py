@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from gpuml._arrays import Array, device_of, move, namespace
+from gpuml._arrays import Array, device_of, namespace
 from gpuml._arrays.ops import EPS
-from gpuml.data import Folds, take
 from gpuml.solvers.described import Described, Training
 from gpuml.solvers.moments import normal_equations
 
@@ -64,23 +63,6 @@ def shrunk(matrix: Array, share: float | None) -> Array:
     level = xp.linalg.trace(matrix) / p
     eye = xp.eye(p, dtype=matrix.dtype, device=device_of(matrix))
     return (1.0 - share) * matrix + share * level * eye
-
-
-def training_rows(folds: Folds, split: int | None) -> tuple[Array, Array]:
-    """The rows (n, p), as models see them, and their classes: of a training part, or of all."""
-    batch = folds.batch
-    batch.must_be_here("shrinkage='auto', and priors with 'lsqr' and 'eigen', need all rows here.")
-    X, codes = batch.X, batch.codes
-    splits = None
-    if split is not None:
-        rows, splits = folds.splits[split].train, slice(split, split + 1)
-        X, codes = (take(a, rows, namespace(a)) for a in (X, codes))
-    xp = batch.work.xp
-    X, codes = xp.astype(move(X, batch.work), xp.float64, copy=False), move(codes, batch.work)
-    if folds.frame is not None:
-        image = folds.frame.of(splits).beside(X)
-        X = X @ image.matrix[0, ...] + image.offset[0, :]
-    return X, codes
 
 
 def covariance(X: Array) -> Array:

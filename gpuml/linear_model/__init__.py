@@ -7,10 +7,12 @@ from gpuml._settings.first_use import at_first_use
 if TYPE_CHECKING:
     from gpuml.linear_model.elastic_net import ElasticNet, Lasso
     from gpuml.linear_model.gamma import GammaRegressor
+    from gpuml.linear_model.huber import HuberRegressor
     from gpuml.linear_model.least_squares import LinearRegression
     from gpuml.linear_model.logistic import LogisticRegression
     from gpuml.linear_model.logistic_cv import LogisticRegressionCV
     from gpuml.linear_model.poisson import PoissonRegressor
+    from gpuml.linear_model.quantile import QuantileRegressor
     from gpuml.linear_model.regression_cv import ElasticNetCV, LassoCV
     from gpuml.linear_model.ridge import Ridge
     from gpuml.linear_model.ridge_classifier import RidgeClassifier
@@ -21,12 +23,14 @@ __all__ = [
     "ElasticNet",
     "ElasticNetCV",
     "GammaRegressor",
+    "HuberRegressor",
     "Lasso",
     "LassoCV",
     "LinearRegression",
     "LogisticRegression",
     "LogisticRegressionCV",
     "PoissonRegressor",
+    "QuantileRegressor",
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
@@ -38,12 +42,14 @@ _LATER = {
     "ElasticNet": "gpuml.linear_model.elastic_net",
     "ElasticNetCV": "gpuml.linear_model.regression_cv",
     "GammaRegressor": "gpuml.linear_model.gamma",
+    "HuberRegressor": "gpuml.linear_model.huber",
     "Lasso": "gpuml.linear_model.elastic_net",
     "LassoCV": "gpuml.linear_model.regression_cv",
     "LinearRegression": "gpuml.linear_model.least_squares",
     "LogisticRegression": "gpuml.linear_model.logistic",
     "LogisticRegressionCV": "gpuml.linear_model.logistic_cv",
     "PoissonRegressor": "gpuml.linear_model.poisson",
+    "QuantileRegressor": "gpuml.linear_model.quantile",
     "Ridge": "gpuml.linear_model.ridge",
     "RidgeCV": "gpuml.linear_model.ridge_cv",
     "RidgeClassifier": "gpuml.linear_model.ridge_classifier",

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -11,12 +10,11 @@ from sklearn import linear_model as sk
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import Array, as_array, free_bytes, is_array, move, namespace
-from gpuml._inputs.validation import flat_target
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import Interval
 from gpuml.data import Batch, Folds, split_weights
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
-from gpuml.linear_model._input import multifit_batch
+from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._losses import Family, Problem, Strength
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.losses import Loss, tweedie
@@ -207,14 +205,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
-        batch = multifit_batch(self, X, y, sample_weight, finite_X=True)
-        if not batch.y_is_flat:
-            y = flat_target(batch.y)
-            if y.ndim > 1:
-                raise ValueError(
-                    f"y should be a 1d array, got an array of shape {tuple(y.shape)} instead."
-                )
-            batch = replace(batch, y_is_flat=True)
+        batch = flat_batch(self, X, y, sample_weight)
         self._check_range(batch.y)
         return batch
 

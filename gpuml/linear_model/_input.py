@@ -9,7 +9,7 @@ from scipy import sparse
 
 from gpuml._arrays import Array, as_array, is_array, is_sparse, move, namespace, place_of
 from gpuml._inputs.csr import check_csr
-from gpuml._inputs.validation import check_classify, check_fit, check_predict
+from gpuml._inputs.validation import check_classify, check_fit, check_predict, flat_target
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch, resident, resident_classes
 from gpuml.designs._sparse_ops import times
@@ -38,6 +38,17 @@ def multifit_batch(
         estimator, X, y, sample_weight, finite_X=finite_X, numeric_strings=numeric_strings
     )
     return resident(*data, device)
+
+
+def flat_batch(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Batch:
+    """As `multifit_batch`, of finite rows with one target each."""
+    batch = multifit_batch(estimator, X, y, sample_weight, finite_X=True)
+    if batch.y_is_flat:
+        return batch
+    y = flat_target(batch.y)
+    if y.ndim > 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)} instead.")
+    return replace(batch, y_is_flat=True)
 
 
 def class_batch(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Batch:

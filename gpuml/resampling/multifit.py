@@ -24,8 +24,9 @@ PAGE = "see the page on extending gpuml"
 # Classes of scikit-learn's names that are fitted at once where they are gpuml's.
 MODELS = dict.fromkeys(
     (
-        *("ElasticNet", "GammaRegressor", "Lasso", "LinearRegression", "LogisticRegression"),
-        *("PoissonRegressor", "Ridge", "RidgeClassifier", "TweedieRegressor"),
+        *("ElasticNet", "GammaRegressor", "HuberRegressor", "Lasso", "LinearRegression"),
+        *("LogisticRegression", "PoissonRegressor", "QuantileRegressor", "Ridge"),
+        *("RidgeClassifier", "TweedieRegressor"),
     ),
     "gpuml.linear_model",
 ) | dict.fromkeys(

@@ -1,0 +1,180 @@
+"""Models that are fitted to the training rows of a split, candidate after candidate.
+
+For objectives whose minima no sums over the rows give. Rows of a split are taken, and brought to
+float64, once for all candidates.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gpuml._arrays import Array, is_sparse, move, namespace, to_host
+from gpuml.data import Batch, Folds, take
+from gpuml.linear_model._base import LinearEstimator
+from gpuml.linear_model._input import flat_batch
+from gpuml.linear_model._models import Models, RegressionModels
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows X (m, p) and targets (m,) in float64; weights (m,) above 0, or None."""
+
+    X: Array
+    y: Array
+    weight: Array | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model: coefficients (p,) and intercept in CPU memory, readings of the rows, attributes."""
+
+    coef: np.ndarray
+    intercept: float
+    n_passes: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+def training_rows(folds: Folds, split: int | None, *columns: Array | None) -> tuple[Any, ...]:
+    """The rows (m, p), as models see them, in float64, of a training part or of all rows.
+
+    And numbers (n,) of these rows, such as targets and codes of classes, as they are.
+    """
+    batch = folds.batch
+    batch.must_be_here("This model is fitted to the rows of each split.")
+    found = [batch.X, *columns]
+    splits = None
+    if split is not None:
+        rows, splits = folds.splits[split].train, slice(split, split + 1)
+        found = [None if a is None else take(a, rows, namespace(a)) for a in found]
+    X, *rest = (None if a is None else move(a, batch.work) for a in found)
+    X = batch.work.xp.astype(X, batch.work.xp.float64, copy=False)
+    if folds.frame is not None:
+        image = folds.frame.of(splits).beside(X)
+        X = X @ image.matrix[0, ...] + image.offset[0, :]
+    return X, *rest
+
+
+class BySplit(LinearEstimator):
+    """A regressor that defines `_solve`, of rows and of candidates."""
+
+    multifit_divided = False
+    _kind: ClassVar[type[Models]] = RegressionModels
+
+    def _solve(self, rows: TrainingRows, candidates: Sequence[Mapping[str, Any]]) -> list[Found]:
+        """A model for each candidate, whose parameters are all there."""
+        raise NotImplementedError
+
+    def _attributes(self, folds: Folds, split: int | None, found: Found) -> dict[str, Any]:
+        """Fitted attributes beside `coef_` and `intercept_`."""
+        return found.attributes
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        return "sparse X" if is_sparse(X) else super()._needs_sklearn(X, y)
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        return flat_batch(self, X, y, sample_weight)
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """Some twenty weighted second moments of the rows for each model."""
+        return None, 40.0 * n_rows * n_features**2 * n_models
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        params = [
+            {name: each.get(name, getattr(self, name)) for name in self.multifit_params}
+            for each in candidates
+        ]
+        return self._models(folds, params, range(folds.n_splits), advance)
+
+    def _models(self, folds, params, splits, advance=None):
+        batch, found = folds.batch, []
+        for split in splits:
+            rows = self._rows(folds, split)
+            found.append(self._solve(rows, params))
+            if advance is not None:
+                advance(int(rows.X.shape[0]))
+        by_candidate = list(zip(*found, strict=True))
+        coef = np.stack([np.stack([one.coef for one in row]) for row in by_candidate])
+        intercept = np.asarray([[one.intercept for one in row] for row in by_candidate])
+        return self._kind(
+            folds=folds,
+            coef=move(coef[:, :, None, :], batch.work),
+            intercept=move(intercept[:, :, None], batch.work),
+            fit_intercept=[bool(each["fit_intercept"]) for each in params],
+            n_passes=sum(one.n_passes for row in by_candidate for one in row),
+            refit=lambda models, i: self._models(folds, [params[i]], [None]),
+            attributes=lambda models, i, s: self._attributes(folds, splits[s], by_candidate[i][s]),
+            flat_coef=True,
+            of_all_rows=list(splits) == [None],
+        )
+
+    def _rows(self, folds, split):
+        batch = folds.batch
+        xp = batch.work.xp
+        X, y, weight = training_rows(folds, split, batch.y[:, 0], batch.weight)
+        y = xp.astype(y, xp.float64, copy=False)
+        if weight is not None:
+            counts = xp.nonzero(weight > 0)[0]
+            X, y, weight = (xp.take(a, counts, axis=0) for a in (X, y, weight))
+            weight = xp.astype(weight, xp.float64, copy=False)
+        return TrainingRows(X, y, weight)
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Rows whose features have mean 0, if there is an intercept, and mean square 1.
+
+    Attributes
+    ----------
+    X : array (m, q)
+        Float64; with an intercept the last column is 1.
+    y, weight : arrays (m,)
+    mean, scale : ndarrays (p,)
+    fit_intercept : bool
+    """
+
+    X: Array
+    y: Array
+    weight: Array
+    mean: np.ndarray
+    scale: np.ndarray
+    fit_intercept: bool
+
+    @classmethod
+    def of(cls, rows: TrainingRows, fit_intercept: bool) -> "Centred":
+        xp: Any = namespace(rows.X)
+        mean = xp.mean(rows.X, axis=0) if fit_intercept else xp.zeros_like(rows.X[0, :])
+        X = rows.X - mean
+        scale = xp.sqrt(xp.mean(X * X, axis=0))
+        scale = xp.where(scale > 0, scale, 1.0)
+        X = X / scale
+        if fit_intercept:
+            X = xp.concat([X, xp.ones_like(X[:, :1])], axis=1)
+        weight = xp.ones_like(rows.y) if rows.weight is None else rows.weight
+        return cls(X, rows.y, weight, to_host(mean), to_host(scale), fit_intercept)
+
+    def penalties(self, of_features: Array) -> np.ndarray:
+        """Penalties (q,) of features (p,), none of the intercept."""
+        return np.append(of_features, 0.0) if self.fit_intercept else np.asarray(of_features)
+
+    def model(self, coef: np.ndarray) -> tuple[np.ndarray, float]:
+        """Coefficients (p,) and intercept for the rows as they were."""
+        of_features = coef[: len(self.scale)] / self.scale
+        return of_features, float(coef[-1] - self.mean @ of_features) if self.fit_intercept else 0.0
+
+
+def warn_late(n_late: int, n_models: int, more: str) -> None:
+    """Warn of models whose steps ended before the optimum; `more` says what may help."""
+    if n_late:
+        warnings.warn(
+            f"{n_late} of {n_models} models of a split did not converge. Increase {more}.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,120 @@
+"""Huber regression on the device of its data."""
+
+from sklearn import linear_model as sk
+
+from gpuml._arrays import move, namespace
+from gpuml.linear_model._base import LinearPredictor
+from gpuml.linear_model._by_split import BySplit, Centred, Found, training_rows, warn_late
+from gpuml.solvers.huber import Robust, fit_huber
+
+
+class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
+    r"""Linear regression that outliers do not pull away, whatever the scale of the targets.
+
+    Minimises, over w of shape (n_features,), b and a scale :math:`\sigma > 0`,
+
+    .. math:: \sum_i s_i \left( \sigma + H\!\left(\frac{y_i - w \cdot x_i - b}{\sigma}\right)
+              \sigma \right) + \alpha |w|_2^2,
+              \qquad H(z) = \begin{cases} z^2 & |z| \le \epsilon \\
+              2 \epsilon |z| - \epsilon^2 & \text{else} \end{cases}
+
+    with weights s (1 if not given), by Newton's method.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are; in float64 until the end. In a
+    `gpuml.model_selection` search, the training rows of a split are taken once for all candidates,
+    each of which begins at the one before it.
+
+    Parameters
+    ----------
+    epsilon : float >= 1, default=1.35
+        Residuals beyond so many scales are outliers.
+    max_iter : int, default=100
+        Bound on the steps.
+    alpha : float >= 0, default=0.0001
+        Strength of the penalty, in units of the sum of the losses.
+    warm_start : bool, default=False
+        Without effect: Newton's steps from least squares are few.
+    fit_intercept : bool, default=True
+        Whether b is fitted (it is not penalised) or 0.
+    tol : float, default=1e-5
+        At `max_iter` steps, gradients (of features with mean square 1) of at most this are taken
+        for the optimum; before, steps go on until they promise nothing but rounding.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape ()
+        b; 0.0 without an intercept.
+    scale_ : float
+        :math:`\sigma`.
+    n_iter_ : int
+        Steps taken.
+    outliers_ : bool array of shape (n_samples,)
+        Which rows of `fit` are outliers, where X is.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    QuantileRegressor : Quantiles in place of means.
+
+    Notes
+    -----
+    Sparse X is scikit-learn's work.
+
+    References
+    ----------
+    A. B. Owen, "A robust hybrid of lasso and ridge regression", Contemporary Mathematics 443
+    (2007).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import HuberRegressor
+    >>> X = np.arange(20.0)[:, None]
+    >>> y = 3.0 * X[:, 0] + 1.0 + 0.1 * np.sin(np.arange(20))
+    >>> y[5] = 1000.0
+    >>> model = HuberRegressor().fit(X, y)
+    >>> model.coef_.round(2), bool(model.outliers_[5])
+    (array([3.]), True)
+    """
+
+    multifit_params = ("alpha", "epsilon", "fit_intercept")
+
+    def _start(self, batch):
+        return None
+
+    def _solve(self, rows, candidates):
+        found: list[Found] = []
+        known: dict[bool, tuple[Centred, Robust]] = {}
+        late = 0
+        for each in candidates:
+            flag = bool(each["fit_intercept"])
+            data, start = known.get(flag) or (Centred.of(rows, flag), None)
+            model = fit_huber(
+                *(data.X, data.y, data.weight, float(each["epsilon"])),
+                data.penalties(float(each["alpha"]) / data.scale**2),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                start=start,
+            )
+            known[flag] = data, model
+            late += not model.converged
+            attributes = {"scale_": model.scale, "n_iter_": model.n_steps}
+            attributes["epsilon"] = float(each["epsilon"])
+            coef, intercept = data.model(model.coef)
+            found.append(Found(coef, intercept, 2 * model.n_steps + 1, attributes))
+        warn_late(late, len(found), "max_iter, or scale the features (StandardScaler)")
+        return found
+
+    def _attributes(self, folds, split, found):
+        batch = folds.batch
+        X, y = training_rows(folds, split, batch.y[:, 0])
+        xp = namespace(X)
+        residual = xp.astype(y, xp.float64) - X @ move(found.coef, batch.work) - found.intercept
+        known = dict(found.attributes)
+        outliers = xp.abs(residual) > known.pop("epsilon") * known["scale_"]
+        return {**known, "outliers_": move(outliers, batch.home)}
