@@ -8,12 +8,14 @@ Least squares with a penalty, 5 folds. README.md beside this file says how it is
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import _harness as harness
 import numpy as np
 import sklearn.feature_selection as sk
+from _beside import contenders
 from _harness import needed_cupy, scaled, to_host
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.model_selection import cross_val_score
@@ -119,27 +121,18 @@ def run_scenario(name, args):
             return {"scenario": name, "skipped": str(error)}
         X, y = xp.asarray(X, dtype=xp.float32), xp.asarray(y, dtype=xp.float32)
     ours, theirs = scenario.select()
-    repeats = args.repeats or 7
+    repeats, has_rival = args.repeats or 7, scenario.has_rival
     with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
-        own = {"name": "gpuml"} | harness.first_run(lambda: ours(X, y))
-        own["seconds"] = harness.timing(lambda: ours(X, y), repeats)
+        found = contenders(
+            lambda: ours(X, y), partial(theirs, X, y) if has_rival else None, repeats, compared
+        )
         selected = ours(X, y)
-    contenders = [own]
-    if scenario.has_rival:
-        for rival, n_jobs in (("sklearn", -1), ("sklearn-one-process", None)):
-            found = {}
-
-            def measure(n_jobs=n_jobs, found=found):
-                seconds = harness.timing(
-                    lambda: found.update(support=theirs(X, y, n_jobs)), 3, at_most=20.0
-                )
-                ratio = seconds["median"] / own["seconds"]["median"]
-                same = bool(np.array_equal(found["support"], selected))
-                return {"seconds": seconds, "ratio": ratio, "same_features": same}
-
-            contenders.append(harness.attempt({"name": rival}, measure))
     problem = harness.facts_of(X) | {"folds": FOLDS, "selected": int(to_host(selected).sum())}
-    return {"scenario": name, "problem": problem, "contenders": contenders}
+    return {"scenario": name, "problem": problem, "contenders": found}
+
+
+def compared(own, other):
+    return {"same_features": bool(np.array_equal(own, other))}
 
 
 def show(result):

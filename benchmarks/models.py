@@ -1,0 +1,195 @@
+"""Searches over models that only scikit-learn has beside gpuml, on the same rows in the same run.
+
+    python benchmarks/models.py --json models.json
+
+Ten or so candidates and 5 folds. README.md beside this file says how it is measured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import _harness as harness
+import numpy as np
+import sklearn.discriminant_analysis as sk_da
+import sklearn.linear_model as sk_linear
+import sklearn.naive_bayes as sk_nb
+from _beside import contenders
+from _harness import needed_cupy, scaled
+from sklearn.model_selection import GridSearchCV as TheirSearch
+from sklearn.model_selection import ParameterGrid
+
+import gpuml
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from gpuml.linear_model import (
+    GammaRegressor,
+    HuberRegressor,
+    PoissonRegressor,
+    QuantileRegressor,
+    TweedieRegressor,
+)
+from gpuml.model_selection import GridSearchCV
+from gpuml.naive_bayes import GaussianNB
+
+SEED, FOLDS = 0, 5
+ALPHAS = np.geomspace(1e-4, 1e2, 10).tolist()
+SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
+
+
+def counts(random, margin):
+    return random.poisson(np.exp(margin)).astype(float)
+
+
+def costs(random, margin):
+    return random.gamma(2.0, np.exp(margin) / 2.0) + 1e-3
+
+
+def claims(random, margin):
+    """Sums of as many costs as there are claims: many are 0."""
+    return random.poisson(np.exp(margin)) * random.gamma(2.0, 0.5, size=len(margin))
+
+
+def outlying(random, margin):
+    return 3.0 * margin + random.standard_t(2, size=len(margin))
+
+
+def three_classes(random, margin):
+    return (margin > -0.5).astype(int) + (margin > 0.5)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Rows, targets, both models, and a grid.
+
+    Of models with several solvers in scikit-learn, theirs has the fastest that reaches the optimum.
+    """
+
+    ours: Any
+    theirs: Any
+    grid: dict[str, list]
+    target: Callable[..., np.ndarray]
+    n: int = 50_000
+    p: int = 50
+    on_device: bool = False
+
+
+def glm(kind, target, **params):
+    """A generalised linear model, both to nearly the optimum."""
+    theirs = getattr(sk_linear, kind.__name__)(solver="newton-cholesky", tol=1e-6, **params)
+    return Scenario(kind(tol=1e-6, **params), theirs, {"alpha": ALPHAS}, target)
+
+
+SCENARIOS = {
+    "poisson": glm(PoissonRegressor, counts),
+    "gamma": glm(GammaRegressor, costs),
+    "tweedie": glm(TweedieRegressor, claims, power=1.5),
+    "huber": Scenario(
+        HuberRegressor(), sk_linear.HuberRegressor(max_iter=1000), {"alpha": ALPHAS}, outlying
+    ),
+    "quantile": Scenario(
+        QuantileRegressor(),
+        sk_linear.QuantileRegressor(),
+        {"quantile": [0.1, 0.75], "alpha": [0.001, 0.1]},
+        outlying,
+        n=5_003,  # the optimum is one point where no share of the rows is a whole number
+        p=30,
+    ),
+    "lda": Scenario(
+        LinearDiscriminantAnalysis(solver="lsqr"),
+        sk_da.LinearDiscriminantAnalysis(solver="lsqr"),
+        {"shrinkage": SHRINKAGE},
+        three_classes,
+    ),
+    "qda": Scenario(
+        QuadraticDiscriminantAnalysis(),
+        sk_da.QuadraticDiscriminantAnalysis(),
+        {"reg_param": SHRINKAGE},
+        three_classes,
+    ),
+    "gaussian_nb": Scenario(
+        GaussianNB(),
+        sk_nb.GaussianNB(),
+        {"var_smoothing": np.geomspace(1e-10, 1e-1, 10).tolist()},
+        three_classes,
+    ),
+}
+# The same on a GPU, of which scikit-learn knows nothing.
+SCENARIOS |= {
+    f"device_{name}": Scenario(
+        each.ours, None, each.grid, each.target, 1_000_000, 2 * each.p, on_device=True
+    )
+    for name, each in SCENARIOS.items()
+}
+GROUPS = {
+    "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
+    "device": tuple(name for name, each in SCENARIOS.items() if each.on_device),
+}
+
+
+def rows(args, scenario):
+    """Correlated features, and targets that some of them make."""
+    random = np.random.default_rng(SEED)
+    n, p = scaled(scenario.n, args), args.features or scenario.p
+    X = random.normal(size=(n, p)) @ (np.eye(p) + 0.2 * random.normal(size=(p, p)) / p**0.5)
+    coef = np.where(np.arange(p) % 3 == 0, random.normal(size=p), 0.0)
+    margin = X @ coef
+    return X, scenario.target(random, margin / margin.std())
+
+
+def run_scenario(name, args):
+    """Everything about one scenario, as it goes into the JSON."""
+    scenario = SCENARIOS[name]
+    X, y = rows(args, scenario)
+    if scenario.on_device:
+        try:
+            xp = needed_cupy()
+        except RuntimeError as error:
+            return {"scenario": name, "skipped": str(error)}
+        X, y = xp.asarray(X, dtype=xp.float32), xp.asarray(y)
+    ours = partial(searched, GridSearchCV, scenario.ours, scenario.grid, X, y)
+    theirs = None
+    if scenario.theirs is not None:
+        theirs = partial(searched, TheirSearch, scenario.theirs, scenario.grid, X, y)
+    with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
+        found = contenders(ours, theirs, args.repeats or 7, compared)
+    problem = harness.facts_of(X) | {
+        "folds": FOLDS,
+        "candidates": len(ParameterGrid(scenario.grid)),
+    }
+    return {"scenario": name, "problem": problem, "contenders": found}
+
+
+def searched(kind, model, grid, X, y, n_jobs=None):
+    """Mean scores of the candidates."""
+    return kind(model, grid, cv=FOLDS, n_jobs=n_jobs).fit(X, y).cv_results_["mean_test_score"]
+
+
+def compared(own, other):
+    return {"largest_score_difference": float(np.max(np.abs(own - other)))}
+
+
+def show(result):
+    """Print a scenario as a table."""
+    problem = result["problem"]
+    size = f"{problem['rows']:,} x {problem['features']}, {problem['candidates']} x {FOLDS} folds"
+    rows = [as_row(contender) for contender in result["contenders"]]
+    harness.print_table(f"{result['scenario']}: {size}", rows)
+
+
+def as_row(contender):
+    return {
+        "contender": contender["name"],
+        **harness.clock_cells(contender),
+        "x gpuml": harness.cell(contender.get("ratio"), ".1f"),
+        "score difference": harness.cell(contender.get("largest_score_difference"), ".1e"),
+    }
+
+
+def main():
+    args = harness.arguments(__doc__, [*SCENARIOS, *GROUPS], ["cpu"]).parse_args()
+    harness.report_on("models", harness.names_of(args.scenario, GROUPS), run_scenario, show, args)
+
+
+if __name__ == "__main__":
+    main()
