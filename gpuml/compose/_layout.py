@@ -119,17 +119,21 @@ def as_ours(step: Any) -> Any:
 def varying_params(transformer: Any) -> list[str]:
     """Hyper-parameters of the steps of a `ColumnTransformer` that may differ within one call."""
     params = transformer.get_params()
-    names = []
-    for name in params:
-        owner, _, own = name.rpartition("__")
-        step = params.get(owner)
-        if step is None or isinstance(step, CONTAINERS) or hasattr(params[name], "get_params"):
-            continue
-        ours = ours_of(step, STEPS)
-        free = own != "random_state" and is_made(step)
-        if own in getattr(ours, "affine_params", ()) or free:
-            names.append(name)
-    return names
+    free: dict[str, Any] = {}
+    for owner in {name.rpartition("__")[0] for name in params} & params.keys():
+        step = params[owner]
+        ours = None if isinstance(step, CONTAINERS) else ours_of(step, STEPS)
+        if isinstance(ours, AffineStep):
+            free[owner] = ours.affine_params
+        elif ours is not None and is_made(step):
+            free[owner] = [*step.get_params(deep=False)]
+    return [
+        name
+        for name, value in params.items()
+        if (named := name.rpartition("__"))[2] in free.get(named[0], ())
+        and named[2] != "random_state"
+        and not hasattr(value, "get_params")
+    ]
 
 
 def chain_of(transformer: Any) -> tuple[Any, ...]:

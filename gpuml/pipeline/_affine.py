@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -83,7 +84,7 @@ class AffinePipeline(MultifitEstimator):
         """A step that makes other columns of training rows for fits than for scores, if any."""
         return None if self.table is None else self.table.table_only_fits()
 
-    @property
+    @cached_property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of hyper-parameters that may differ within one call."""
         own = [(name, step.affine_params) for name, step in self.before]

@@ -283,6 +283,17 @@ def test_settings_of_all_steps_share_a_pass():
     assert_same(search, other)
 
 
+def test_a_setting_that_does_not_join_keeps_no_other_out():
+    X, y = table()
+    numbers = behind(PCA(2, random_state=0))
+    grid = {**varied(pca__svd_solver=["full", "randomized"]), **ALPHAS}
+    ours, theirs = pair(numbers, FILLED, Ridge(), sk_linear.Ridge())
+    search, other = searched(ours, theirs, grid, X, y, cv=3)
+    assert "6 fits in 1 pass on numpy:cpu (all candidates together)" in str(search.plan_)
+    assert "svd_solver='randomized'" in str(search.plan_)
+    assert_same(search, other, 1e-6)
+
+
 def test_selectors_of_columns_remainders_and_sparse_columns():
     X, y = table()
     X = X.drop(columns="place").astype({"holes": float})
