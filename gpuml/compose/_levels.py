@@ -26,14 +26,14 @@ class Levels:
     counts : int array (S, L)
         Rows of each training part that have each.
     maps : list of S arrays (L0, L)
-        From the levels of the table to these.
+        From the levels of the table to these; None for levels as they are in the table.
     merged : int array (L,) or None
         Of how many rare levels each is a group, and 0 for a level by itself; None for no groups.
     """
 
     values: np.ndarray
     counts: np.ndarray
-    maps: list[np.ndarray]
+    maps: list[Any]
     merged: np.ndarray | None = None
 
 
@@ -41,7 +41,12 @@ def levels_of_table(table: Table, number: int, counts: np.ndarray) -> Levels:
     """Levels as they are in a column of the table."""
     values = table.levels[number]
     merged = table.merged[number] if table.merged else None
-    return Levels(values, counts, [np.eye(len(values))] * len(counts), merged)
+    return Levels(values, counts, [None] * len(counts), merged)
+
+
+def _after(before, step):
+    """Two maps, one after the other; the first may be none."""
+    return step if before is None else before @ step
 
 
 def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
@@ -72,7 +77,7 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
             step[number, target if missing[number] else place[value]] = 1.0
         steps.append(step)
     counts = np.stack([n @ step for n, step in zip(levels.counts, steps, strict=True)])
-    maps = [before @ step for before, step in zip(levels.maps, steps, strict=True)]
+    maps = [_after(before, step) for before, step in zip(levels.maps, steps, strict=True)]
     return Levels(values, counts, maps)
 
 
@@ -90,7 +95,7 @@ def one_hot(
             groups = None if levels.merged is None else levels.merged[seen] > 0
             rare = rare_levels(encoder, counts[seen], n_rows[s], groups)
             step = _columns(encoder, rare, seen, len(counts))
-        found.append(levels.maps[s] @ step)
+        found.append(_after(levels.maps[s], step))
     return found
 
 
@@ -162,5 +167,5 @@ def ordinal(encoder: Any, levels: Levels, reasons: dict[int, str]) -> list[np.nd
             if is_nan(encoder.encoded_missing_value):
                 reasons[s] = "an encoder leaves values missing"
             number[missing & seen] = encoder.encoded_missing_value
-        found.append(levels.maps[s] @ number[:, None])
+        found.append(_after(levels.maps[s], number[:, None]))
     return found

@@ -1,9 +1,13 @@
 """Images of rows under affine maps, one for each split."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gpuml._arrays import Array, Place, device_of, namespace
+from gpuml.designs._few_entries import both_sides, few_entries, from_right
 from gpuml.designs.base import Block, Design
 
 
@@ -63,14 +67,25 @@ class Mapped(Design):
         mean = self.design.column_sums() / self.shape[0]
         products = self.design.products_about(mean) / self.shape[0]
         matrix, offset = self.maps[:, :-1, :-1], self.maps[:, :-1, -1]
-        return matrix @ mean + offset, xp.sum((matrix @ products) * matrix, axis=-1)
+        few = few_entries(matrix)
+        if few is None:
+            return matrix @ mean + offset, xp.sum((matrix @ products) * matrix, axis=-1)
+        variance = [own.multiply(own @ products).sum(axis=1) for own in few]
+        return matrix @ mean + offset, np.stack(variance)
+
+    @cached_property
+    def _few(self):
+        """The maps as sparse matrices, where they have few entries."""
+        return few_entries(self.maps)
 
     def to_stored(self, W: Array) -> Array:
         """Vectors (C, S, k, p' + 1) of models as such (C, S, k, p + 1) of models of the rows."""
-        return W @ self.maps
+        return W @ self.maps if self._few is None else from_right(W, self._few)
 
     def from_stored(self, G: Array) -> Array:
         """Gradients (C, S, k, p + 1) by vectors for the rows as gradients by those of models."""
+        if self._few is not None:
+            return from_right(G, self._few, transpose=True)
         return G @ self.place.xp.matrix_transpose(self.maps)
 
     def hessians_from_stored(self, H: Array) -> Array:
@@ -78,6 +93,8 @@ class Mapped(Design):
         xp, maps = self.place.xp, self.maps
         q_out, q_in = maps.shape[1:]
         k = H.shape[-1] // q_in
+        if self._few is not None:
+            return both_sides(self._few, H, k)
         if k > 1:
             blocks = xp.eye(k, dtype=maps.dtype, device=device_of(maps))
             maps = blocks[None, :, None, :, None] * maps[:, None, :, None, :]

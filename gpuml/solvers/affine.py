@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuml._arrays import Array, move, namespace, place_of
 from gpuml.data import Batch, Rows, UnfittableSplits
+from gpuml.designs._few_entries import both_sides, few_entries
 from gpuml.solvers.extrema import Extrema
 from gpuml.solvers.factors import ROUNDING, Stacked, about_mean, above, norms_of
 from gpuml.solvers.moments import Moments, rounding
@@ -178,7 +179,12 @@ def transformed(moments: Moments, step: Affine) -> Moments:
     roots = xp.sqrt(rounding(moments))
     noise = (roots[:, None, :] @ xp.abs(step.matrix))[:, 0, :] ** 2
     change = _with_others(step.matrix, moments.gram.shape[-1] - p, xp)
-    gram = xp.matrix_transpose(change) @ moments.gram @ change
+    turned = xp.matrix_transpose(change)
+    few = few_entries(turned)
+    if few is None:
+        gram = turned @ moments.gram @ change
+    else:
+        gram = both_sides(few, moments.gram)
     n_parts = step.matrix.shape[0]
     shift = xp.broadcast_to(moments.shift, (n_parts, moments.shift.shape[-1]))
     image = (shift[:, None, :p] @ step.matrix)[:, 0, :] + step.offset

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from gpuml._arrays import HOST, place_of, to_host
-from gpuml.designs import Coded, Columns, Dense, Mapped, Sparse
+from gpuml.designs import Coded, Columns, Dense, Mapped, Sparse, _few_entries
 from gpuml.designs._sparse_ops import csr
 from gpuml.designs.coded import CodedBlock
 from gpuml.losses import BINOMIAL, MULTINOMIAL, tweedie
@@ -150,11 +150,18 @@ def test_solvers_see_no_difference(kind, library, rng, loss):
 
 @pytest.mark.parametrize("n_images", [2, 8])
 @pytest.mark.parametrize("n_vectors", [1, 3])
-def test_models_of_images_are_those_of_rows_that_were_mapped(library, rng, n_vectors, n_images):
+@pytest.mark.parametrize("few", [False, True])
+def test_models_of_images_are_those_of_rows_that_were_mapped(
+    library, rng, n_vectors, n_images, few, monkeypatch
+):
     """Whatever the split's own map, and whether Hessians are mapped or the rows are."""
     design, X = made("columns", library, rng)
     place = design.place
     maps = affine_maps(rng, 3, X.shape[1], n_images)
+    if few:
+        maps[:, :-1, :] *= rng.random(maps[:, :-1, :].shape) < 0.1
+        monkeypatch.setattr(_few_entries, "LEAST_ENTRIES", 0)
+        monkeypatch.setattr(_few_entries, "ONE_IN", 2)
     target, weights = rng.integers(0, max(2, n_vectors), N), rng.integers(0, 3, (3, N))
     loss = BINOMIAL if n_vectors == 1 else MULTINOMIAL
     target = library.asarray(target.astype(float) if n_vectors == 1 else target)
@@ -164,6 +171,7 @@ def test_models_of_images_are_those_of_rows_that_were_mapped(library, rng, n_vec
         *(target, library.asarray(weights.astype(float)), loss, n_vectors),
     )
     mean, variance = mapped.design.spread()
+    assert (mapped.design._few is not None) == (few and isinstance(mapped.design.maps, np.ndarray))
     G = gradients(mapped, library.asarray(W))
     H = mean_second_derivatives(mapped, library.asarray(W), mapped.total_weights(), shared=False)
     for s, split in enumerate(maps):
