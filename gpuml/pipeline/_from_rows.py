@@ -13,6 +13,9 @@ from gpuml.extending import AffineStep
 from gpuml.resampling.multifit import FROM_ROWS, is_known
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 
+# Scores of which each is of one feature, and bytes of the features that are scored at once.
+BY_FEATURE = ("chi2", "f_classif", "f_regression", "r_regression")
+BLOCK_BYTES = 2**27
 # Where rows are in CPU memory anyway, extrema are found likewise.
 BEHIND_TABLES = (*FROM_ROWS, "MaxAbsScaler", "MinMaxScaler")
 
@@ -92,25 +95,50 @@ def targets(batch: Batch, rows: Rows) -> Any:
 def _fitted_to(parts, s, steps):
     """Steps fitted to one part, with the map of each."""
     width = parts.n_features if parts.widths is None else parts.widths[s]
-    X, y = parts.times(s, np.eye(parts.n_features, width)), targets(parts.batch, parts.rows(s))
+    eye, y = np.eye(parts.n_features, width), targets(parts.batch, parts.rows(s))
+    rows: dict[str, np.ndarray] = {}
     scores: dict[Any, Any] = {}
+
+    def all_features():
+        if not rows:
+            rows["X"] = parts.times(s, eye)
+        return rows["X"]
+
     found = []
     for step in steps:
-        if hasattr(step, "score_func"):
-            _select(step, X, y, scores)
+        score = getattr(step, "score_func", None)
+        if score is None:
+            step.fit(all_features(), y)
         else:
-            step.fit(X, y)
+            if score not in scores and _is_by_feature(score) and width > 0:
+                size = max(1, BLOCK_BYTES // (8 * parts.n_rows[s]))
+                blocks = [eye[:, i : i + size] for i in range(0, width, size)]
+                scores[score] = _side_by_side([score(parts.times(s, B), y) for B in blocks])
+            elif score not in scores:
+                scores[score] = score(all_features(), y)
+            _select(step, scores[score], width, y)
         found.append((step, *_map(step, width)))
     return found
 
 
-def _select(step, X, y, scores):
-    """Fit a selector by scores; candidates share them."""
+def _is_by_feature(score):
+    """Whether a function of scikit-learn scores each feature by itself."""
+    own = getattr(score, "__module__", "").startswith("sklearn.feature_selection")
+    return own and getattr(score, "__name__", "") in BY_FEATURE
+
+
+def _side_by_side(scores):
+    """Scores of some features each, or scores and p values, as those of all."""
+    if isinstance(scores[0], tuple):
+        return tuple(np.concatenate(each) for each in zip(*scores, strict=True))
+    return np.concatenate(scores)
+
+
+def _select(step, scores, width, y):
+    """Fit a selector by scores, which candidates share."""
     own = step.score_func
-    if own not in scores:
-        scores[own] = own(X, y)
-    step.set_params(score_func=lambda X, y: scores[own])
-    step.fit(X[:2], y[:2])
+    step.set_params(score_func=lambda X, y: scores)
+    step.fit(np.zeros((2, width)), y[:2])
     step.set_params(score_func=own)
 
 

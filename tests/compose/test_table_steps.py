@@ -283,6 +283,18 @@ def test_settings_of_all_steps_share_a_pass():
     assert_same(search, other)
 
 
+@pytest.mark.parametrize("score", [f_regression, r_regression])
+def test_features_are_scored_in_blocks(score, monkeypatch):
+    X, y = table()
+    monkeypatch.setattr("gpuml.pipeline._from_rows.BLOCK_BYTES", 8 * 160 * 4)
+    levels = make_pipeline(DENSE, SelectKBest(score))
+    grid = {"columns__levels__selectkbest__k": [3, 7], **ALPHAS}
+    ours, theirs = pair(behind(), levels, Ridge(), sk_linear.Ridge())
+    search, other = searched(ours, theirs, grid, X, y, cv=3)
+    assert_together(search)
+    assert_same(search, other)
+
+
 def test_a_setting_that_does_not_join_keeps_no_other_out():
     X, y = table()
     numbers = behind(PCA(2, random_state=0))
