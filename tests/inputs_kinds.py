@@ -223,7 +223,7 @@ HOLES = {
 SPARSE = {
     **dict.fromkeys(["MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),
     **dict.fromkeys(["PolynomialFeatures", "SimpleImputer"], "SciPy sparse float64"),
-    **dict.fromkeys(["MinMaxScaler", "OneHotEncoder"], "TypeError"),
+    **dict.fromkeys(["BayesianRidge", "MinMaxScaler", "OneHotEncoder"], "TypeError"),
     **dict.fromkeys(["StandardScaler", "Pipeline"], "ValueError"),
     **dict.fromkeys(
         [f"{kind}DiscriminantAnalysis" for kind in ("Linear", "Quadratic")], "TypeError"
@@ -235,7 +235,7 @@ SPARSE_ON_GPU = {
     **dict.fromkeys(["Normalizer", "OneHotEncoder", "PolynomialFeatures"], "ValueError"),
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
     **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
-    "LinearDiscriminantAnalysis": "ValueError",
+    **dict.fromkeys(["BayesianRidge", "LinearDiscriminantAnalysis"], "ValueError"),
     "Pipeline": "NotImplementedError",
     "SimpleImputer": "ValueError",
 }

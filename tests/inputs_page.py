@@ -20,7 +20,8 @@ START = "<!-- {} table: written by tests/inputs_page.py -->\n"
 END = "<!-- end of table -->\n"
 GROUPS = {
     "linear models of numbers": (
-        *("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression", "Ridge", "RidgeCV"),
+        *("BayesianRidge", "ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression"),
+        *("Ridge", "RidgeCV"),
         *("GridSearchCV", "Pipeline"),
         *("GammaRegressor", "HuberRegressor", "PoissonRegressor", "QuantileRegressor"),
         "TweedieRegressor",

@@ -7,6 +7,7 @@ from gpuml.compose import TransformedTargetRegressor
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
+    BayesianRidge,
     ElasticNet,
     ElasticNetCV,
     GammaRegressor,
@@ -56,6 +57,7 @@ REGRESSORS = [
     TweedieRegressor(),
     TweedieRegressor(power=1.5, alpha=0.1),
     HuberRegressor(),
+    BayesianRidge(),
     QuantileRegressor(alpha=0.01),
     GridSearchCV(PoissonRegressor(), GRID),
     GridSearchCV(Ridge(), GRID),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gpuml._settings.first_use import at_first_use
 
 if TYPE_CHECKING:
+    from gpuml.linear_model.bayesian_ridge import BayesianRidge
     from gpuml.linear_model.elastic_net import ElasticNet, Lasso
     from gpuml.linear_model.gamma import GammaRegressor
     from gpuml.linear_model.huber import HuberRegressor
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gpuml.linear_model.tweedie import TweedieRegressor
 
 __all__ = [
+    "BayesianRidge",
     "ElasticNet",
     "ElasticNetCV",
     "GammaRegressor",
@@ -39,6 +41,7 @@ __all__ = [
 
 # A model brings its own solvers along, and no others.
 _LATER = {
+    "BayesianRidge": "gpuml.linear_model.bayesian_ridge",
     "ElasticNet": "gpuml.linear_model.elastic_net",
     "ElasticNetCV": "gpuml.linear_model.regression_cv",
     "GammaRegressor": "gpuml.linear_model.gamma",

@@ -24,7 +24,14 @@ PAGE = "see the page on extending gpuml"
 # Classes of scikit-learn's names that are fitted at once where they are gpuml's.
 MODELS = dict.fromkeys(
     (
-        *("ElasticNet", "GammaRegressor", "HuberRegressor", "Lasso", "LinearRegression"),
+        *(
+            "BayesianRidge",
+            "ElasticNet",
+            "GammaRegressor",
+            "HuberRegressor",
+            "Lasso",
+            "LinearRegression",
+        ),
         *("LogisticRegression", "PoissonRegressor", "QuantileRegressor", "Ridge"),
         *("RidgeClassifier", "TweedieRegressor"),
     ),

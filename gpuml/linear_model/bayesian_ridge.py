@@ -1,0 +1,322 @@
+"""Bayesian ridge regression from second moments of the rows."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn import linear_model as sk
+
+from gpuml._arrays import as_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays.ops import EPS
+from gpuml.data import Batch
+from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
+from gpuml.linear_model._input import flat_batch
+from gpuml.linear_model._models import RegressionModels, at_home
+from gpuml.solvers.described import Described, Training, all_rows, training_parts
+from gpuml.solvers.moments import normal_equations, to_origin
+
+
+class BayesianRidge(LinearPredictor, OnePass, sk.BayesianRidge):
+    r"""Ridge regression whose penalty, and noise, are what makes the targets most likely.
+
+    With precisions :math:`\alpha` of the noise and :math:`\lambda` of the coefficients, which have
+    Gamma priors, the coefficients are those of ridge regression with the penalty
+    :math:`\lambda / \alpha`,
+
+    .. math:: w = \Big( \tfrac{\lambda}{\alpha} I + \sum_i s_i x_i x_i^\top \Big)^{-1}
+              \sum_i s_i x_i y_i ,
+
+    of centred rows with weights s (1 if not given). Both precisions are updated as MacKay has it,
+    until w stays the same.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Rows are read once: the steps take place in
+    the eigenvectors of their second moments, in CPU memory. In a `gpuml.model_selection` search,
+    all candidates share these on each split.
+
+    Parameters
+    ----------
+    max_iter : int, default=300
+        Bound on the updates.
+    tol : float, default=1e-3
+        Updates end when the coefficients change by less in all.
+    alpha_1, alpha_2 : float >= 0, default=1e-6
+        Shape and rate of the prior of :math:`\alpha`.
+    lambda_1, lambda_2 : float >= 0, default=1e-6
+        Shape and rate of the prior of :math:`\lambda`.
+    alpha_init : float, default=None
+        Where :math:`\alpha` begins; None is the inverse of the variance of y.
+    lambda_init : float, default=None
+        Where :math:`\lambda` begins; None is 1.
+    compute_score : bool, default=False
+        Whether to set `scores_`.
+    fit_intercept : bool, default=True
+        Whether b is fitted or 0.
+    copy_X : bool, default=True
+        Without effect: X is never written to.
+    verbose : bool, default=False
+        Without effect.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape ()
+        b; 0.0 without an intercept.
+    alpha_, lambda_ : float
+        The precisions.
+    sigma_ : array of shape (n_features, n_features)
+        Covariance of the coefficients, where `coef_` is.
+    scores_ : ndarray of shape (n_iter_ + 1,)
+        Logarithms of the likelihood of the targets, with `compute_score`; else an empty list.
+    n_iter_ : int
+        Updates.
+    X_offset_, X_scale_ : arrays of shape (n_features,)
+        Means of the features, or 0 without an intercept; and 1, where `coef_` is.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    RidgeCV : The penalty chosen by held-out rows.
+
+    Notes
+    -----
+    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+
+    References
+    ----------
+    D. J. C. MacKay, "Bayesian interpolation", Neural Computation 4 (1992).
+
+    Examples
+    --------
+    >>> from gpuml.linear_model import BayesianRidge
+    >>> model = BayesianRidge().fit([[0, 0], [1, 1], [2, 2], [3, 3]], [0, 1, 2, 3])
+    >>> model.predict([[1, 1]]).round(3)
+    array([1.])
+    """
+
+    multifit_params = (
+        *("alpha_1", "alpha_2", "alpha_init", "compute_score", "fit_intercept", "lambda_1"),
+        *("lambda_2", "lambda_init", "max_iter", "tol"),
+    )
+    _of_sklearn: ClassVar[tuple[str, ...]] = ("scores_",)
+
+    def predict(self, X, return_std=False):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Whether to return standard deviations of new targets too.
+
+        Returns
+        -------
+        y_mean : array of shape (n_samples,)
+            In the library and on the device of X.
+        y_std : array of shape (n_samples,)
+            Only with `return_std`.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        mean = super().predict(X)
+        if not return_std:
+            return mean
+        place = place_of(mean)
+        xp: Any = place.xp
+        X = xp.astype(move(as_array(X), place) if is_foreign(X) else xp.asarray(X), mean.dtype)
+        sigma, offset = (
+            xp.astype(move(as_array(a), place), mean.dtype) for a in (self.sigma_, self.X_offset_)
+        )
+        X = X - offset
+        return mean, xp.sqrt(xp.sum((X @ sigma) * X, axis=1) + 1.0 / float(self.alpha_))
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        if X is not None and not is_foreign(X):
+            shape = X.shape if hasattr(X, "shape") else np.shape(X)
+            if len(shape) == 2 and shape[1] > shape[0]:
+                return "more features than rows"
+        return super()._needs_sklearn(X, y)
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        return flat_batch(self, X, y, sample_weight)
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        described = describe_rows(self, folds, advance, by_features=True)
+        params = [
+            {name: each.get(name, getattr(self, name)) for name in self.multifit_params}
+            for each in candidates
+        ]
+        return _models(described, params, training_parts(folds))
+
+
+def _models(described, params, parts, of_all_rows=False):
+    folds = described.folds
+    flags = [bool(each["fit_intercept"]) for each in params]
+    spectra = {
+        flag: [one for part in parts for one in Spectrum.of(described, part, flag)]
+        for flag in set(flags)
+    }
+    found = [
+        [spectrum.posterior(each) for spectrum in spectra[flag]]
+        for each, flag in zip(params, flags, strict=True)
+    ]
+
+    def attributes(models, candidate, split):
+        batch, one = folds.batch, found[candidate][split]
+        spectrum = spectra[flags[candidate]][split]
+        arrays = {
+            "sigma_": spectrum.covariance(one),
+            "X_offset_": spectrum.x_mean,
+            "X_scale_": np.ones_like(spectrum.x_mean),
+        }
+        numbers = {"alpha_": one.alpha, "lambda_": one.lambda_, "n_iter_": one.n_iter}
+        scores: Any = np.asarray(one.scores) if params[candidate]["compute_score"] else []
+        arrays = {name: at_home(move(a, batch.home), batch) for name, a in arrays.items()}
+        return {**arrays, **numbers, "scores_": scores}
+
+    def refit(models, candidate):
+        return _models(described, [params[candidate]], [all_rows(folds)], of_all_rows=True)
+
+    coef = np.stack([np.stack([one.coef for one in row]) for row in found])
+    level = np.asarray(
+        [
+            [s.level(one) for s, one in zip(spectra[flag], row, strict=True)]
+            for flag, row in zip(flags, found, strict=True)
+        ]
+    )
+    work = folds.batch.work
+    return RegressionModels(
+        folds=folds,
+        coef=move(coef[:, :, None, :], work),
+        intercept=move(level[:, :, None], work),
+        fit_intercept=flags,
+        n_passes=described.n_passes,
+        refit=refit,
+        attributes=attributes,
+        flat_coef=True,
+        described=described if place_of(described.moments[0].gram) == work else None,
+        of_all_rows=of_all_rows,
+    )
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Coefficients (p,), precisions, updates, and logarithms of likelihoods."""
+
+    coef: np.ndarray
+    alpha: float
+    lambda_: float
+    n_iter: int
+    scores: list[float]
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Second moments of a training part in their eigenvectors; in CPU memory.
+
+    Attributes
+    ----------
+    values : ndarray (p,)
+    vectors : ndarray (p, p)
+    xy : ndarray (p,)
+        Of eigenvectors and y.
+    yy, weight, variance : float
+        Sum of squares of y, sum of weights, and variance of y.
+    x_mean : ndarray (p,)
+    y_mean : float
+    """
+
+    values: np.ndarray
+    vectors: np.ndarray
+    xy: np.ndarray
+    yy: float
+    weight: float
+    variance: float
+    x_mean: np.ndarray
+    y_mean: float
+
+    @classmethod
+    def of(cls, described: Described, parts: Training, fit_intercept: bool) -> "list[Spectrum]":
+        """Those of some training parts."""
+        moments = described.combined(parts)
+        xp: Any = namespace(moments.gram)
+        p = moments.n_features
+        normal = normal_equations(moments, fit_intercept)
+        values, vectors = xp.linalg.eigh(normal.xx)
+        weight, y_sum = moments.gram[:, -1, -1], moments.gram[:, p, -1]
+        about_mean = moments.gram[:, p, p] - y_sum**2 / weight
+        yy = about_mean if fit_intercept else to_origin(moments)[:, p, p]
+        xy = xp.matrix_transpose(vectors) @ normal.xy
+        columns = {
+            "values": xp.where(values > 0, values, 0.0),
+            "vectors": vectors,
+            "xy": xy[..., 0],
+            "yy": yy,
+            "weight": weight,
+            "variance": about_mean / weight,
+            "x_mean": normal.x_mean,
+            "y_mean": normal.y_mean[:, 0],
+        }
+        here = {name: to_host(a) for name, a in columns.items()}
+        return [cls(**{name: a[s] for name, a in here.items()}) for s in range(len(here["yy"]))]
+
+    def posterior(self, params: dict[str, Any]) -> Posterior:
+        """Update the precisions until the coefficients stay the same."""
+        alpha, lambda_ = params["alpha_init"], params["lambda_init"]
+        alpha = 1.0 / (self.variance + EPS) if alpha is None else float(alpha)
+        lambda_ = 1.0 if lambda_ is None else float(lambda_)
+        scores: list[float] = []
+        old = None
+        n_iter = 0
+        while n_iter < params["max_iter"]:
+            n_iter += 1
+            rotated, error = self._mean(alpha, lambda_)
+            if params["compute_score"]:
+                scores.append(self._score(alpha, lambda_, rotated, error, params))
+            coef = self.vectors @ rotated
+            shares = alpha * self.values
+            gamma = float(np.sum(shares / (lambda_ + shares)))
+            lambda_ = (gamma + 2 * params["lambda_1"]) / (
+                float(rotated @ rotated) + 2 * params["lambda_2"]
+            )
+            alpha = (self.weight - gamma + 2 * params["alpha_1"]) / (error + 2 * params["alpha_2"])
+            if old is not None and np.abs(old - coef).sum() < params["tol"]:
+                break
+            old = coef
+        rotated, error = self._mean(alpha, lambda_)
+        if params["compute_score"]:
+            scores.append(self._score(alpha, lambda_, rotated, error, params))
+        return Posterior(self.vectors @ rotated, alpha, lambda_, n_iter, scores)
+
+    def level(self, found: Posterior) -> float:
+        """The intercept; 0 where means are."""
+        return self.y_mean - float(found.coef @ self.x_mean)
+
+    def covariance(self, found: Posterior) -> np.ndarray:
+        """Of the coefficients, (p, p)."""
+        scale = 1.0 / (found.alpha * self.values + found.lambda_)
+        return (self.vectors * scale) @ self.vectors.T
+
+    def _mean(self, alpha, lambda_):
+        """Coefficients in eigenvectors, and the sum of squared errors."""
+        rotated = self.xy / (self.values + lambda_ / alpha)
+        error = self.yy - 2.0 * float(rotated @ self.xy) + float(self.values @ rotated**2)
+        return rotated, max(error, EPS * self.yy)
+
+    def _score(self, alpha, lambda_, rotated, error, params):
+        total = params["lambda_1"] * np.log(lambda_) - params["lambda_2"] * lambda_
+        total += params["alpha_1"] * np.log(alpha) - params["alpha_2"] * alpha
+        of_posterior = len(rotated) * np.log(lambda_) + self.weight * np.log(alpha)
+        of_posterior -= alpha * error + lambda_ * float(rotated @ rotated)
+        of_posterior -= float(np.sum(np.log(lambda_ + alpha * self.values)))
+        return float(total + 0.5 * (of_posterior - self.weight * np.log(2 * np.pi)))
