@@ -140,7 +140,7 @@ class BayesianRidge(LinearPredictor, OnePass, sk.BayesianRidge):
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
         if X is not None and not is_foreign(X):
-            shape = X.shape if hasattr(X, "shape") else np.shape(X)
+            shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
             if len(shape) == 2 and shape[1] > shape[0]:
                 return "more features than rows"
         return super()._needs_sklearn(X, y)
