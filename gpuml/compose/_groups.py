@@ -8,12 +8,12 @@ of the table: a column of a hundred thousand names is as many as are common in s
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from gpuml.compose._layout import MOST_LEVELS, Branch, Layout, groups_levels
-from gpuml.compose._levels import rare_levels
+from gpuml.compose._layout import MOST_LEVELS, Branch, Layout, groups_levels, words_of
+from gpuml.compose._levels import rare_levels, with_constant
 from gpuml.data import Folds, row_indices
 from gpuml.solvers.table_rows import Table, TableBatch, narrow
 
@@ -44,12 +44,14 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
             asked.setdefault(layout.coded.index(j), []).append(leaf)
     table = cast(TableBatch, folds.batch).table
     chosen = {
-        number: [leaf.head[0] for leaf in own]
+        number: own
         for number, own in asked.items()
-        if len(table.levels[number]) > FEW_LEVELS and all(map(groups_levels, own))
+        if len(table.levels[number]) > FEW_LEVELS
+        and all(map(groups_levels, own))
+        and len({tuple(map(words_of, leaf.head[:-1])) for leaf in own}) == 1
     }
     if chosen:
-        key = "groups", frozenset((n, repr(encoders)) for n, encoders in chosen.items())
+        key = "groups", frozenset((n, *(leaf.key for leaf in own)) for n, own in chosen.items())
         if key not in folds.known:
             folds.known[key] = _grouped(folds, chosen)
         folds = folds.known[key]
@@ -65,13 +67,17 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
 
 def _grouped(folds, chosen):
     table = cast(TableBatch, folds.batch).table
-    for number, encoders in chosen.items():
-        table = _with_column(table, number, encoders, folds)
+    for number, leaves in chosen.items():
+        table = _with_column(table, number, leaves, folds)
     return replace(folds, batch=replace(folds.batch, table=table), known={})
 
 
-def _with_column(table: Table, number: int, encoders: Sequence[Any], folds: Folds) -> Table:
+def _with_column(table: Table, number: int, leaves: Sequence[Branch], folds: Folds) -> Table:
     codes, values = table.codes[number], table.levels[number]
+    encoders = [leaf.head[-1] for leaf in leaves]
+    for imputer in leaves[0].head[:-1]:
+        values, places = with_constant(imputer, values)
+        codes = places[codes]
     given = [folds.batch.X[:, 0]]
     given += [folds.batch.X[row_indices(split.train), 0] for split in folds.splits]
     counts = np.stack([np.bincount(codes[rows], minlength=len(values)) for rows in given])

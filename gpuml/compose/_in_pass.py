@@ -330,7 +330,7 @@ def _fit_levels(branch, fit, reasons) -> Piece:
         own = np.arange(table.n_columns)[table.of_levels[j]]
         counts = np.rint(_sums(parts, own)).astype(np.int64)
         levels: Levels = levels_of_table(table, j, counts)
-        if fills:
+        if fills and levels.merged is None:  # groups are of levels without holes
             levels = filled(fills[0], levels, reasons)
         if kind_of(encoder) is OneHotEncoder:
             made = one_hot(encoder, levels, parts.n_rows, reasons)

@@ -355,9 +355,12 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
 
 def groups_levels(leaf: Branch) -> bool:
     """Whether a branch gives rare levels one column together, and asks for nothing else of them."""
-    if leaf.kind != "levels" or len(leaf.head) != 1 or not _makes_levels(leaf.head[0]):
+    if leaf.kind != "levels" or not _makes_levels(leaf.head[-1]):
         return False
-    return leaf.head[0].min_frequency is not None or leaf.head[0].max_categories is not None
+    if any(fill.strategy != "constant" for fill in leaf.head[:-1]):
+        return False  # what fills holes differs between training parts
+    encoder = leaf.head[-1]
+    return encoder.min_frequency is not None or encoder.max_categories is not None
 
 
 def _makes_levels(step):

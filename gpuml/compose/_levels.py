@@ -60,11 +60,8 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     if len(known) == 0:
         return levels
     if imputer.strategy == "constant":
-        fill = imputer.fill_value
-        if fill is None:
-            fill = 0 if known.dtype.kind in "biuf" else "missing_value"
-        values = np.asarray(sorted_set([*known.tolist(), fill]), dtype=levels.values.dtype)
-        targets = [values.tolist().index(fill)] * len(levels.counts)
+        values, numbers = with_constant(imputer, levels.values)
+        targets = [int(numbers[missing][0])] * len(levels.counts)
     else:
         values = known
         # Of several most frequent values the smallest.
@@ -79,6 +76,21 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     counts = np.stack([n @ step for n, step in zip(levels.counts, steps, strict=True)])
     maps = [_after(before, step) for before, step in zip(levels.maps, steps, strict=True)]
     return Levels(values, counts, maps)
+
+
+def with_constant(imputer: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Levels where a constant stands for what is missing, and which of them each of `values` is."""
+    missing = np.asarray([is_nan(value) for value in values], dtype=bool)
+    if not missing.any():
+        return values, np.arange(len(values))
+    known, fill = values[~missing], imputer.fill_value
+    if fill is None:
+        fill = 0 if known.dtype.kind in "biuf" else "missing_value"
+    found = sorted_set([*known.tolist(), fill])
+    place = {value: number for number, value in enumerate(found)}
+    given = zip(values.tolist(), missing, strict=True)
+    numbers = np.asarray([place[fill if gone else value] for value, gone in given], dtype=np.int64)
+    return np.asarray(found, dtype=values.dtype), numbers
 
 
 def one_hot(

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn import compose as sk_compose
 from sklearn import linear_model as sk_linear
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 from sklearn.pipeline import Pipeline
@@ -88,6 +89,22 @@ def test_scores_are_those_of_scikit_learn(name, cv, text):
     assert list(ours.best_estimator_[0].get_feature_names_out()) == list(
         theirs.best_estimator_[0].get_feature_names_out()
     )
+
+
+@pytest.mark.parametrize("constant", ["gone", "n3", None])
+def test_holes_that_a_constant_fills(constant):
+    """Before levels are counted: a level of its own, or one that others have."""
+    X, y = table(3500, 6000)
+    assert X["name"].nunique() > 1024
+    fill = SimpleImputer(strategy="constant", fill_value=constant)
+    encoder = Pipeline([("f", fill), ("o", OneHotEncoder(**INFREQUENT, min_frequency=4))])
+    grid = {"columns__levels__o__min_frequency": [2, 4, 30]}
+    X["few"] = X["few"].astype(str).astype(object)
+    ours, theirs = (
+        search.fit(X, y) for search in searches(encoder, grid, Ridge(), sk_linear.Ridge(), cv=2)
+    )
+    assert_same(ours, theirs)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-7)
 
 
 def test_models_with_a_loss():
