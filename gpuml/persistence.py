@@ -233,6 +233,7 @@ def trusted_types() -> list[str]:
         *_metrics(),
         *_splitters(),
         *_losses(),
+        *_splines(),
         *scorers,
     )
     return sorted({*_RECORDS, *(f"{obj.__module__}.{obj.__qualname__}" for obj in found)})
@@ -264,6 +265,14 @@ def _losses() -> Iterator[type]:
     for power in (0, 1, 1.5, 2):
         for link in ("identity", "log"):
             yield type(TweedieRegressor(power=power, link=link)._get_loss())
+
+
+def _splines() -> Iterator[Callable]:
+    """What splines are kept as, and the function that SciPy keeps with each."""
+    from scipy.interpolate import BSpline
+
+    yield BSpline
+    yield from filter(callable, vars(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 1.0], 1)).values())
 
 
 def _splitters() -> Iterator[type]:

@@ -211,20 +211,32 @@ DAYS = np.arange(N_ROWS).astype("datetime64[D]").astype("datetime64[ms]")
 SCALERS = [
     *("MaxAbsScaler", "MinMaxScaler", "PolynomialFeatures", "SimpleImputer", "StandardScaler"),
 ]
-SCALED_16 = dict.fromkeys([*SCALERS, "Normalizer"], "NumPy float16")
+SCALED_16 = dict.fromkeys(
+    [*SCALERS, "Binarizer", "Normalizer", "RobustScaler", "SplineTransformer"], "NumPy float16"
+)
 NAMED, DATED = "ValueError, names the column", "TypeError, names the column"
-CODES = {"OneHotEncoder": "NumPy float64", "SimpleImputer": "ValueError"}
-DATES = {"OneHotEncoder": "NumPy float64", "SimpleImputer": "NumPy float64", "GridSearchCV": NAMED}
+ENCODERS = dict.fromkeys(["OneHotEncoder", "OrdinalEncoder", "TargetEncoder"], "NumPy float64")
+FLAGS = {"MissingIndicator": "NumPy bool"}
+CODES = {**ENCODERS, **FLAGS, "SimpleImputer": "ValueError"}
+# Some libraries' strings are an array of objects, in which NumPy finds no numbers.
+OBJECTS = dict.fromkeys(["KBinsDiscretizer", "SplineTransformer"], "TypeError, names the column")
+DATES = {**ENCODERS, **FLAGS, "SimpleImputer": "NumPy float64", "GridSearchCV": NAMED}
 HOLES = {
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "SimpleImputer"], "NumPy float64"),
-    **dict.fromkeys(["OneHotEncoder", "StandardScaler"], "NumPy float64"),
+    **dict.fromkeys(["RobustScaler", "StandardScaler"], "NumPy float64"),
+    **ENCODERS,
+    **FLAGS,
     "Pipeline": "ValueError",
 }
 SPARSE = {
-    **dict.fromkeys(["MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),
+    **dict.fromkeys(["Binarizer", "MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),
+    "MissingIndicator": "SciPy sparse bool",
     **dict.fromkeys(["PolynomialFeatures", "SimpleImputer"], "SciPy sparse float64"),
-    **dict.fromkeys(["BayesianRidge", "MinMaxScaler", "OneHotEncoder"], "TypeError"),
-    **dict.fromkeys(["StandardScaler", "Pipeline"], "ValueError"),
+    **dict.fromkeys(
+        ["BayesianRidge", "KBinsDiscretizer", "MinMaxScaler", "SplineTransformer"], "TypeError"
+    ),
+    **dict.fromkeys(ENCODERS, "TypeError"),
+    **dict.fromkeys(["Pipeline", "RobustScaler", "StandardScaler"], "ValueError"),
     **dict.fromkeys(
         [f"{kind}DiscriminantAnalysis" for kind in ("Linear", "Quadratic")], "TypeError"
     ),
@@ -232,29 +244,44 @@ SPARSE = {
 SPARSE_ON_GPU = {
     **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
     **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
-    **dict.fromkeys(["Normalizer", "OneHotEncoder", "PolynomialFeatures"], "ValueError"),
-    **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
+    **dict.fromkeys(["Normalizer", "PolynomialFeatures", *ENCODERS], "ValueError"),
+    **dict.fromkeys(
+        ["Binarizer", "KBinsDiscretizer", "MissingIndicator", "SplineTransformer"], "ValueError"
+    ),
+    **dict.fromkeys(
+        ["MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"], "NotImplementedError"
+    ),
     **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
     **dict.fromkeys(["BayesianRidge", "LinearDiscriminantAnalysis"], "ValueError"),
     "Pipeline": "NotImplementedError",
     "SimpleImputer": "ValueError",
 }
 
+# Rows in CPU memory that scikit-learn leaves what they are.
+LONG = f"NumPy {np.dtype(np.longdouble).name}"
+INTEGERS = {"Binarizer": "NumPy int64"}
+NO_BOOLS = {"MissingIndicator": "ValueError"}
+BOOLS = {"Binarizer": "NumPy bool", "KBinsDiscretizer": "TypeError", **NO_BOOLS}
+
 ROWS = [
     Kind("NumPy float64", np.array),
     Kind("NumPy float32", lambda x: x.astype(np.float32), dtype="float32"),
     Kind("NumPy float16", lambda x: x.astype(np.float16), but=SCALED_16, tolerance=2e-2),
-    Kind("NumPy longdouble", lambda x: x.astype(np.longdouble)),
-    Kind("NumPy int64", lambda x: x.astype(np.int64)),
-    Kind("NumPy uint8", lambda x: x.astype(np.uint8)),
-    Kind("NumPy bool", lambda x: x.astype(bool), rows=bits),
+    Kind("NumPy longdouble", lambda x: x.astype(np.longdouble), but={"Binarizer": LONG}),
+    Kind("NumPy int64", lambda x: x.astype(np.int64), but=INTEGERS),
+    Kind("NumPy uint8", lambda x: x.astype(np.uint8), but={"Binarizer": "NumPy uint8"}),
+    Kind("NumPy bool", lambda x: x.astype(bool), rows=bits, but=BOOLS),
     Kind("NumPy object that holds numbers", lambda x: x.astype(object)),
     Kind("NumPy, Fortran order", np.asfortranarray),
     Kind("NumPy, not contiguous", strided),
     Kind("NumPy, read-only", read_only),
     Kind("NumPy, other byte order", lambda x: x.astype(">f8")),
     Kind("NumPy, not aligned", travelled),
-    Kind("NumPy, other byte order, integers", lambda x: x.astype(">i4")),
+    Kind(
+        "NumPy, other byte order, integers",
+        lambda x: x.astype(">i4"),
+        but={"Binarizer": "NumPy int32"},
+    ),
     Kind("NumPy bfloat16 (ml_dtypes)", bfloat16, ("ml_dtypes",), dtype="float32"),
     Kind("list of lists", lambda x: x.tolist()),
     Kind("list of arrays", list),
@@ -262,6 +289,7 @@ ROWS = [
         "list of large integers",
         lambda x: [[int(v) for v in row] for row in x],
         rows=lambda: numbers() + 2.0**64,
+        but={"SplineTransformer": "TypeError"},
     ),
     Kind("pandas float64", pandas(), ("pandas",)),
     Kind("pandas, dtypes mixed", pandas({"a": "float32", "b": "int64"}), ("pandas",)),
@@ -274,11 +302,13 @@ ROWS = [
         polars("Float32"),
         ("polars", "pyarrow"),
         dtype="float32",
-        but=dict.fromkeys([*SCALERS, "Pipeline"], "NumPy float64"),
+        but=dict.fromkeys(
+            [*SCALERS, "KBinsDiscretizer", "Pipeline", "RobustScaler"], "NumPy float64"
+        ),
     ),
-    Kind("polars Int64", polars("Int64"), ("polars", "pyarrow")),
+    Kind("polars Int64", polars("Int64"), ("polars", "pyarrow"), but=INTEGERS),
     Kind("Arrow table", arrow(), ("pandas", "pyarrow")),
-    Kind("Arrow table of integers", arrow("int64"), ("pandas", "pyarrow")),
+    Kind("Arrow table of integers", arrow("int64"), ("pandas", "pyarrow"), but=INTEGERS),
     Kind("SciPy CSR", sparse.csr_array, but=SPARSE, tolerance=SOLVERS),
     Kind("SciPy CSC", sparse.csc_array, but=SPARSE, tolerance=SOLVERS),
     Kind("SciPy COO", sparse.coo_array, but=SPARSE, tolerance=SOLVERS),
@@ -287,7 +317,7 @@ ROWS = [
     Kind("torch float16", torch("float16"), ("torch",), dtype="float32"),
     Kind("torch bfloat16", torch("bfloat16"), ("torch",), dtype="float32"),
     Kind("torch int64", torch("int64"), ("torch",)),
-    Kind("torch bool", torch("bool"), ("torch",), rows=bits),
+    Kind("torch bool", torch("bool"), ("torch",), rows=bits, but=NO_BOOLS),
     Kind("torch, not contiguous", lambda x: torch()(x.T).T, ("torch",)),
     Kind("torch with a gradient", lambda x: torch()(x).requires_grad_(), ("torch",)),
     Kind("array-api-strict", strict, ("array_api_strict",)),
@@ -299,7 +329,7 @@ ROWS = [
     Kind("CuPy float32", cupy("float32"), ("cupy",), dtype="float32"),
     Kind("CuPy float16", cupy("float16"), ("cupy",), dtype="float32"),
     Kind("CuPy int64", cupy("int64"), ("cupy",)),
-    Kind("CuPy bool", cupy("bool"), ("cupy",), rows=bits),
+    Kind("CuPy bool", cupy("bool"), ("cupy",), rows=bits, but=NO_BOOLS),
     Kind("CuPy, Fortran order", cupy(order="F"), ("cupy",)),
     Kind("CuPy, not contiguous", cupy_strided, ("cupy",)),
     Kind("torch float32 on the GPU", torch("float32", "cuda"), ("torch", "cuda"), dtype="float32"),
@@ -321,17 +351,23 @@ REFUSED = [
         lambda x: pandas(b=WORDS)(x).astype({"b": "category"}),
         ("pandas",),
         error=NAMED,
-        but=CODES,
+        but={**CODES, **OBJECTS},
     ),
     Kind(
         "pandas, dates",
         pandas(b=DAYS),
         ("pandas",),
         error=DATED,
-        but={**DATES, "SimpleImputer": "TypeError"},
+        but={**DATES, **dict.fromkeys(["MissingIndicator", "SimpleImputer"], "TypeError")},
     ),
     Kind("pandas Float64 with NA", with_missing("Float64"), ("pandas",), error=NAMED, but=HOLES),
-    Kind("polars, strings", polars(b=WORDS), ("polars", "pyarrow"), error=NAMED, but=CODES),
+    Kind(
+        "polars, strings",
+        polars(b=WORDS),
+        ("polars", "pyarrow"),
+        error=NAMED,
+        but={**CODES, **OBJECTS},
+    ),
     Kind("polars, dates", polars(b=DAYS), ("polars", "pyarrow"), error=DATED, but=DATES),
     Kind(
         "polars, null",
@@ -341,7 +377,13 @@ REFUSED = [
         but=HOLES,
     ),
     Kind("polars LazyFrame", lambda x: polars()(x).lazy(), ("polars",), error="TypeError"),
-    Kind("Arrow, strings", arrow(b=WORDS), ("pandas", "pyarrow"), error=NAMED, but=CODES),
+    Kind(
+        "Arrow, strings",
+        arrow(b=WORDS),
+        ("pandas", "pyarrow"),
+        error=NAMED,
+        but={**CODES, **OBJECTS},
+    ),
     Kind("cuDF, strings", cudf(b=WORDS), ("cudf",), error=NAMED, but=CODES),
     Kind("cuDF, null", cudf("Float64", missing=True), ("cudf",), error="TypeError"),
     Kind("masked array", lambda x: np.ma.masked_array(x, mask=x == 3), error="ValueError"),
@@ -350,7 +392,7 @@ REFUSED = [
         "array without axes",
         lambda x: np.array(3.0),
         error="ValueError",
-        but={"GridSearchCV": "TypeError"},
+        but=dict.fromkeys(["GridSearchCV", "TargetEncoder"], "TypeError"),
     ),
     Kind("array with one axis", lambda x: x[:, 0], error="ValueError"),
     Kind("ragged list", lambda x: [[1, 2], [3]], error="ValueError"),

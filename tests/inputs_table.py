@@ -20,6 +20,11 @@ PAGE = ROOT / "docs" / "inputs.md"
 N_ROWS = 30
 NAMES = ["a", "b", "c", "d"]
 TOLERANCE_32 = 1e-3
+# Dtypes of results, whatever the rows are.
+OF_THEIR_OWN = {
+    **dict.fromkeys(("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"), "float64"),
+    "MissingIndicator": "bool",
+}
 
 
 def numbers() -> np.ndarray:
@@ -84,7 +89,7 @@ class Kind:
             return self.but.get(name, self.error)
         if is_classifier(estimator):
             return f"{self.library} int64"
-        return f"{self.library} {'float64' if name == 'OneHotEncoder' else self.dtype}"
+        return f"{self.library} {OF_THEIR_OWN.get(name, self.dtype)}"
 
     @property
     def needs_gpu(self) -> bool:
@@ -121,13 +126,18 @@ def estimators() -> list[tuple[str, Any]]:
         "n_components": 2,
         "reg_param": 0.1,
         "sparse_output": False,
-        "handle_unknown": "ignore",
+        "encode": "onehot-dense",
+        "features": "all",
     }
     found = []
     for name, estimator in estimators():
+        if name == "FunctionTransformer":  # gives what its function gives
+            continue
         known = {k: v for k, v in cheap.items() if k in estimator.get_params()}
         if name in ("LinearDiscriminantAnalysis", "RidgeCV"):
             known = {}
+        if name == "OneHotEncoder":
+            known["handle_unknown"] = "ignore"
         found.append((name, estimator.set_params(**known)))
     found.append(("GridSearchCV", GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3)))
     found.append(("Pipeline", make_pipeline(StandardScaler(), Ridge())))

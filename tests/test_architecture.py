@@ -100,7 +100,7 @@ RULES = {
     ),
     "gpuml.compose": (*MODELS, "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
-    "gpuml.preprocessing": MODELS,
+    "gpuml.preprocessing": (*MODELS, "gpuml.designs"),
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
     "gpuml.discriminant_analysis": (
         *(*MODELS, "gpuml.linear_model", "gpuml.losses", "gpuml.naive_bayes"),

@@ -94,7 +94,9 @@ OF_SCIKIT_LEARN = {
     "sklearn.pipeline.Pipeline": (
         "_check_method_params _final_estimator _iter _log_message _validate_steps"
     ),
-    "sklearn.preprocessing.OneHotEncoder": "_infrequent_enabled _n_features_outs _transform",
+    "sklearn.preprocessing.KBinsDiscretizer": "_validate_n_bins",
+    "sklearn.preprocessing.OneHotEncoder": "_n_features_outs _transform",
+    "sklearn.preprocessing.OrdinalEncoder": "_missing_indices",
     "sklearn.preprocessing.PolynomialFeatures": "_max_degree _min_degree",
     "sklearn.preprocessing.StandardScaler": "_reset",
     "sklearn.random_projection.GaussianRandomProjection": "_compute_inverse_components",

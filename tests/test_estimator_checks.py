@@ -27,13 +27,21 @@ from gpuml.linear_model import (
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
     MaxAbsScaler,
     MinMaxScaler,
+    MissingIndicator,
     Normalizer,
     OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
+    RobustScaler,
     SimpleImputer,
+    SplineTransformer,
     StandardScaler,
+    TargetEncoder,
 )
 
 GRID = {"alpha": [0.1, 1.0]}
@@ -106,6 +114,19 @@ TRANSFORMERS = [
     SimpleImputer(strategy="median", add_indicator=True),
     OneHotEncoder(handle_unknown="ignore"),
     OneHotEncoder(sparse_output=False, handle_unknown="ignore"),
+    OrdinalEncoder(),
+    TargetEncoder(cv=3),
+    RobustScaler(),
+    RobustScaler(with_centering=False, unit_variance=True),
+    Binarizer(),
+    KBinsDiscretizer(encode="onehot-dense"),
+    KBinsDiscretizer(),
+    KBinsDiscretizer(encode="ordinal", strategy="uniform"),
+    SplineTransformer(),
+    SplineTransformer(extrapolation="linear"),
+    FunctionTransformer(),
+    FunctionTransformer(abs, validate=True),
+    MissingIndicator(features="all"),
 ]
 PIPELINES = [
     TransformedTargetRegressor(Ridge()),
@@ -124,6 +145,7 @@ STOPS_SHORT = {
 }
 # What fails for scikit-learn's own class too.
 EXPECTED = {
+    "Binarizer(": NOTHING_FITTED,
     "Normalizer(": NOTHING_FITTED,
     "PolynomialFeatures(": NOTHING_FITTED,
     "LogisticRegressionCV(Cs=5": STOPS_SHORT,

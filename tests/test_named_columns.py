@@ -33,7 +33,11 @@ TABLE = [
     *(LogisticRegression(solver="saga"), Ridge(solver="svd")),
     *ELSEWHERE,
 ]
-TABLE = [estimator for estimator in TABLE if not get_tags(estimator).input_tags.allow_nan]
+TABLE = [
+    estimator
+    for estimator in TABLE
+    if not (get_tags(estimator).input_tags.allow_nan or get_tags(estimator).no_validation)
+]
 
 
 def table_of(X):

@@ -27,7 +27,7 @@ from gpuml.model_selection import (
     RandomizedSearchCV,
 )
 from gpuml.pipeline import FeatureUnion
-from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from gpuml.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder, StandardScaler
 from gpuml.solvers import Status
 from gpuml.testing import count_transfers, estimators
 
@@ -58,6 +58,7 @@ SEARCHES = {
 # What adapters have of their own is tested with them.
 MODELS = {name: model for name, model in estimators() if not hasattr(model, "_row")}
 MODELS |= COMPOSED | SEARCHES
+MODELS["KBinsDiscretizer"] = KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform")
 MODELS["LogisticRegressionCV"] = LogisticRegressionCV(
     Cs=3, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
 )
@@ -129,6 +130,9 @@ def assert_same(a, b, path="model"):
             assert_same(x, y, f"{path}[{i}]")
     elif isinstance(a, BaseEstimator):
         assert_same(vars(a), vars(b), path)
+    elif isinstance(a, np.ndarray) and a.dtype == object and a.ndim == 1:
+        assert a.dtype == b.dtype, path
+        assert_same(list(a), list(b), path)
     elif isinstance(a, np.ndarray | np.generic):
         assert a.dtype == b.dtype, path
         np.testing.assert_array_equal(a, b, err_msg=path)

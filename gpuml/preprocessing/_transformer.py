@@ -18,8 +18,8 @@ from gpuml.preprocessing._places import at_host, check_library
 class Transformer(Travels, TransformerMixin):
     """`fit` and `transform`, before scikit-learn's class, which does both to rows in CPU memory.
 
-    A class has `_fit_there(X)` and `_transform_there(X)` for arrays of other libraries, which are
-    not checked yet.
+    A class has `_fit_there(X, y)` and `_transform_there(X)` for arrays of other libraries, which
+    are not checked yet.
     """
 
     # Whether rows in CPU memory have to be numbers, so that errors can name the other columns.
@@ -48,14 +48,26 @@ class Transformer(Travels, TransformerMixin):
             libraries with parameters that need NumPy's. A failed fit leaves the estimator as it
             was.
         """
+        return self._fitted(X, y)
+
+    def _fitted(self, X: Any, *y_and_weights: Any) -> Self:
         with unchanged_on_error(self):
             X = as_array(X)
             if is_foreign(X):
-                self._fit_there(X)
+                self._fit_there(X, *y_and_weights)
             else:
+                theirs: Any = super()
                 with self._naming(X):
-                    super().fit(X, y)
+                    theirs.fit(X, *y_and_weights)
         return self
+
+    def _fit_few(self, rows: Any) -> None:
+        """scikit-learn's `fit` to rows in CPU memory that say the same as those on a device."""
+        names = getattr(self, "feature_names_in_", None)
+        theirs: Any = super()
+        theirs.fit(rows)
+        if names is not None:
+            self.feature_names_in_ = names
 
     def transform(self, X):
         """Transform rows.
@@ -92,7 +104,7 @@ class Transformer(Travels, TransformerMixin):
     def _naming(self, X):
         return naming_columns(self, X) if self._needs_numbers else nullcontext()
 
-    def _fit_there(self, X: Array) -> None:
+    def _fit_there(self, X: Array, *y_and_weights: Any) -> None:
         raise NotImplementedError
 
     def _transform_there(self, X: Array, *options: Any) -> Any:

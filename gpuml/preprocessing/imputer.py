@@ -78,7 +78,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
     _needs_numbers = False
     _located_by = "statistics_"
 
-    def _fit_there(self, X):
+    def _fit_there(self, X, y=None):
         X = self._check_foreign(X, reset=True)
         n_missing = count_missing(X, self._is_missing)
         self._fit_indicator((n_missing > 0)[None, :])
@@ -86,10 +86,10 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
         self.statistics_ = self._statistics(X, X.shape[0] - n_missing)
 
     def _check_foreign(self, X, *, reset):
-        _check_numeric(self.missing_values)
+        check_numeric(self.missing_values)
         keep_dtype = self.strategy in ("most_frequent", "constant")
         X = check_rows(
-            self, X, reset=reset, allow_nan=_is_nan(self.missing_values), keep_dtype=keep_dtype
+            self, X, reset=reset, allow_nan=is_nan(self.missing_values), keep_dtype=keep_dtype
         )
         xp = namespace(X)
         if xp.isdtype(X.dtype, "bool"):
@@ -109,14 +109,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
 
     def _is_missing(self, X: Array) -> Array:
         """Mask of the missing values of device data."""
-        xp = namespace(X)
-        is_integer = xp.isdtype(X.dtype, "integral")
-        placeholder = None if _is_nan(self.missing_values) else float(self.missing_values)
-        if is_integer and (placeholder is None or not placeholder.is_integer()):
-            return xp.zeros_like(X, dtype=xp.bool)
-        if placeholder is None:
-            return xp.isnan(X)
-        return int(self.missing_values) == X if is_integer else placeholder == X
+        return mask_of(X, self.missing_values)
 
     def _statistics(self, X: Array, seen: np.ndarray) -> Array:
         xp, place = namespace(X), place_of(X)
@@ -198,7 +191,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
         flag_of[features] = len(kept) + np.arange(len(features))
         values = xp.take(with_zero, move(value_of, place), axis=1)
         flags = xp.take(with_zero, move(flag_of, place), axis=1) != 0
-        if not _is_nan(self.missing_values):
+        if not is_nan(self.missing_values):
             return xp.where(flags, xp.full_like(values, self.missing_values), values)
         if not xp.isdtype(values.dtype, "real floating"):
             values = xp.astype(values, xp.float64)
@@ -218,11 +211,25 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
         return sk.SimpleImputer.get_feature_names_out(at_host(self), input_features)
 
 
-def _is_nan(missing_values: Any) -> bool:
+def mask_of(X: Array, missing_values: Any) -> Array:
+    """Mask of the values of device data that are missing, where nan or a number stands for that."""
+    xp = namespace(X)
+    is_integer = xp.isdtype(X.dtype, "integral")
+    placeholder = None if is_nan(missing_values) else float(missing_values)
+    if is_integer and (placeholder is None or not placeholder.is_integer()):
+        return xp.zeros_like(X, dtype=xp.bool)
+    if placeholder is None:
+        return xp.isnan(X)
+    return int(missing_values) == X if is_integer else placeholder == X
+
+
+def is_nan(missing_values: Any) -> bool:
+    """Whether nan stands for a missing value, perhaps as that of pandas."""
     return is_pandas_na(missing_values) or is_scalar_nan(missing_values)
 
 
-def _check_numeric(missing_values: Any) -> None:
+def check_numeric(missing_values: Any) -> None:
+    """Refuse what no device data can hold."""
     if not (is_pandas_na(missing_values) or isinstance(missing_values, numbers.Real)):
         raise ValueError(
             "'X' and 'missing_values' types are expected to be both numerical. Got device data "

@@ -36,7 +36,7 @@ class Normalizer(Transformer, sk.Normalizer):
            [0. , 1. ]])
     """
 
-    def _fit_there(self, X):
+    def _fit_there(self, X, y=None):
         check_rows(self, X, reset=True)
 
     def transform(self, X, copy=None):

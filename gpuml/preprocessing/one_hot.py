@@ -18,11 +18,11 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._inputs.validation import check_images, check_rows
+from gpuml.preprocessing._categories import Encoder, one_of_each, positions
 from gpuml.preprocessing._places import wants_frame
-from gpuml.preprocessing._transformer import Transformer
 
 
-class OneHotEncoder(Transformer, sk.OneHotEncoder):
+class OneHotEncoder(Encoder, sk.OneHotEncoder):
     """A column of 0 and 1 for each category of each feature.
 
     Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
@@ -64,24 +64,9 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
            [1., 0.]])
     """
 
-    _needs_numbers = False
-
-    def _fit_there(self, X):
-        if self.min_frequency is not None or self.max_categories is not None:
-            raise ValueError(
-                "min_frequency and max_categories need data in CPU memory: convert X to NumPy, or "
-                "leave both at None."
-            )
-        X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
-        # scikit-learn's fit sees one row or more of each category, and checks parameters.
-        sk.OneHotEncoder.fit(self, _one_of_each(X))
-
     def _transform_there(self, X):
         kind = place_of(X).kind
-        if self._infrequent_enabled:
-            raise ValueError(
-                "min_frequency and max_categories need data in CPU memory: convert X to NumPy."
-            )
+        self._refuse_infrequent()
         if self.sparse_output and kind != "cupy":
             raise ValueError(
                 "sparse_output=True is for data in CPU memory and CuPy arrays, and X is of "
@@ -92,8 +77,8 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
         X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
         codes = self._codes(X)
         if self.sparse_output:
-            return _csr(codes, self._n_features_outs, np.dtype(self.dtype))
-        return _dense(codes, self._n_features_outs, np.dtype(self.dtype))
+            return csr(codes, self._n_features_outs, np.dtype(self.dtype))
+        return dense(codes, self._n_features_outs, np.dtype(self.dtype))
 
     def _codes(self, X: Array) -> list[Array]:
         """For each feature, the number of its column for each row (n,); -1 for none."""
@@ -102,7 +87,7 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
         columns_of = [move(self._column_of_category(j), place) for j in range(X.shape[1])]
         for j, categories in enumerate(self.categories_):
             column = xp.asarray(X[:, j], copy=True)  # read several times: neighbours in memory
-            found, is_known = _positions(column, categories)
+            found, is_known = positions(column, categories)
             code = xp.take(columns_of[j], found, axis=0)
             codes.append(xp.where(is_known, code, xp.full_like(code, -1)))
             unknown.append(xp.any(~is_known))
@@ -124,7 +109,7 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
         if self.handle_unknown in ("error", "warn") or self.drop is not None:
             unknown = "error" if self.handle_unknown == "error" else "infrequent_if_exist"
             self._transform(
-                _one_of_each(X),
+                one_of_each(X),
                 handle_unknown=unknown,
                 ensure_all_finite="allow-nan",
                 warn_on_unknown=True,
@@ -191,44 +176,7 @@ class OneHotEncoder(Transformer, sk.OneHotEncoder):
         return values
 
 
-def _one_of_each(X: Array) -> np.ndarray:
-    """Host rows with the same categories in each column as X: (most categories, p)."""
-    xp = namespace(X)
-    distinct = [_distinct(X[:, j], xp) for j in range(X.shape[1])]
-    length = max(len(values) for values in distinct)
-    return np.stack([np.resize(values, length) for values in distinct], axis=1)
-
-
-def _distinct(column, xp):
-    if xp.isdtype(column.dtype, "bool"):
-        return to_host(xp.unique_values(xp.astype(column, xp.int8))).astype(bool)
-    values = to_host(xp.unique_values(column))
-    # Libraries may count each nan as another value.
-    return np.unique(values, equal_nan=True)
-
-
-def _positions(column: Array, categories: np.ndarray) -> tuple[Array, Array]:
-    """Positions of values (n,) among sorted categories, nan last, and whether each is there."""
-    xp, place = namespace(column), place_of(column)
-    last = len(categories) - 1
-    has_nan = categories.dtype.kind == "f" and bool(np.isnan(categories[-1]))
-    if xp.isdtype(column.dtype, "bool"):
-        column, categories = xp.astype(column, xp.int8), categories.astype(np.int8)
-    # No value is inf, and searching among nan is not defined.
-    categories = move(np.nan_to_num(categories, nan=np.inf) if has_nan else categories, place)
-    if column.dtype != categories.dtype:
-        column, categories = (xp.astype(x, xp.float64) for x in (column, categories))
-    found = xp.searchsorted(categories, column)
-    found = xp.where(found > last, xp.full_like(found, last), found)
-    is_known = xp.take(categories, found, axis=0) == column
-    if has_nan:
-        is_nan = xp.isnan(column)
-        found = xp.where(is_nan, xp.full_like(found, last), found)
-        is_known = is_known | is_nan
-    return found, is_known
-
-
-def _dense(codes: list[Array], widths: list[int], dtype: np.dtype) -> Array:
+def dense(codes: list[Array], widths: list[int], dtype: np.dtype) -> Array:
     """Columns of 0 and 1, written once."""
     xp = namespace(codes[0])
     device = device_of(codes[0])
@@ -241,7 +189,7 @@ def _dense(codes: list[Array], widths: list[int], dtype: np.dtype) -> Array:
     return out
 
 
-def _csr(codes: list[Array], widths: list[int], dtype: np.dtype) -> Any:
+def csr(codes: list[Array], widths: list[int], dtype: np.dtype) -> Any:
     """A cupyx CSR matrix with a 1 for each feature and row whose category has a column."""
     import cupy
     from cupyx.scipy.sparse import csr_matrix

@@ -43,10 +43,10 @@ class PolynomialFeatures(Transformer, sk.PolynomialFeatures):
     array([[1., 2., 3., 4., 6., 9.]])
     """
 
-    def _fit_there(self, X):
+    def _fit_there(self, X, y=None):
         X = check_rows(self, X, reset=True)
         # Only the number of features counts, so that one row of zeros says it all.
-        sk.PolynomialFeatures.fit(self, [[0.0] * X.shape[1]])
+        self._fit_few([[0.0] * X.shape[1]])
 
     def _transform_there(self, X):
         X = check_rows(self, X, reset=False)

@@ -1,0 +1,66 @@
+"""Zeros and ones by a threshold, on the device of the rows."""
+
+from sklearn import preprocessing as sk
+
+from gpuml._arrays import namespace
+from gpuml._inputs.validation import check_rows
+from gpuml.preprocessing._transformer import Transformer
+
+
+class Binarizer(Transformer, sk.Binarizer):
+    r"""1 for values above a threshold and 0 for others, :math:`z_{ij} = [x_{ij} > t]`.
+
+    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory,
+    sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    threshold : float, default=0.0
+    copy : bool, default=True
+        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    KBinsDiscretizer : Several bins for each feature.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import Binarizer
+    >>> Binarizer(threshold=1.5).fit_transform([[1.0, 2.0], [3.0, 0.0]])
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    def _fit_there(self, X, y=None):
+        check_rows(self, X, reset=True)
+
+    def transform(self, X, copy=None):
+        """Compare each value with the threshold.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        copy : bool, default=None
+            Overrides the parameter of the class.
+
+        Returns
+        -------
+        X_tr : array of shape (n_samples, n_features)
+            In the library, on the device and of the dtype of X.
+
+        Raises
+        ------
+        ValueError
+            If X has other features than in `fit`, or holds nan or inf.
+        """
+        return self._transformed(X, copy)
+
+    def _transform_there(self, X, copy=None):
+        X = check_rows(self, X, reset=False)
+        return namespace(X).astype(self.threshold < X, X.dtype)

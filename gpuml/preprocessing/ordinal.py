@@ -1,0 +1,139 @@
+"""A number for each category, on the device of the rows."""
+
+import numpy as np
+from sklearn import preprocessing as sk
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of
+from gpuml._inputs.validation import check_images, check_rows
+from gpuml._sklearn import is_scalar_nan
+from gpuml.preprocessing._categories import Encoder, one_of_each, positions
+
+
+class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
+    """The number of the category of each value, among the sorted categories of its feature.
+
+    Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
+    data in CPU memory, strings included, is scikit-learn's work. Categories stay in CPU memory.
+
+    Parameters
+    ----------
+    categories : "auto" or list of array-likes, default="auto"
+        Found in `fit`, or given for each feature, sorted where they are numbers.
+    dtype : dtype, default=numpy.float64
+        Of the output, for any library.
+    handle_unknown : {"error", "use_encoded_value"}, default="error"
+        What `transform` does with a category that `fit` has not seen.
+    unknown_value : int or nan, default=None
+        What stands for such categories.
+    encoded_missing_value : int or nan, default=nan
+        What stands for nan.
+    min_frequency, max_categories : default=None
+        Rare categories share a number; only for data in CPU memory.
+
+    Attributes
+    ----------
+    categories_ : list of ndarrays
+        Categories of each feature, sorted, nan at the end; in CPU memory.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    OneHotEncoder : A column for each category.
+    TargetEncoder : The mean of the target for each category.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import OrdinalEncoder
+    >>> OrdinalEncoder().fit_transform([["AA", 7], ["DL", 3], ["AA", 3]])
+    array([[0., 1.],
+           [1., 0.],
+           [0., 0.]])
+    """
+
+    def _transform_there(self, X):
+        self._refuse_infrequent()
+        X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
+        xp, columns = namespace(X), []
+        dtype = getattr(xp, np.dtype(self.dtype).name)
+        unknown = []
+        for j, categories in enumerate(self.categories_):
+            found, is_known = positions(xp.asarray(X[:, j], copy=True), categories)
+            column = xp.astype(found, dtype)
+            if j in self._missing_indices:
+                missing = xp.full_like(column, self.encoded_missing_value)
+                column = xp.where(found == self._missing_indices[j], missing, column)
+            if self.handle_unknown == "use_encoded_value":
+                column = xp.where(is_known, column, xp.full_like(column, self.unknown_value))
+            unknown.append(xp.any(~is_known))
+            columns.append(column)
+        if self.handle_unknown == "error" and bool(xp.any(xp.stack(unknown))):
+            # scikit-learn says it in its words, of one row or more of each category.
+            sk.OrdinalEncoder.transform(self, one_of_each(X))
+        return xp.stack(columns, axis=1)
+
+    def inverse_transform(self, X):
+        """Categories from their numbers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_original : array of shape (n_samples, n_features)
+            In the library and on the device of X. Of an unknown category there is None for data in
+            CPU memory, nan for device data.
+
+        Raises
+        ------
+        ValueError
+            For device data, if an unknown category would have to be an integer.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().inverse_transform(X)
+        self._refuse_infrequent()
+        X = check_images(self, X, len(self.categories_), allow_nan=True, keep_dtype=True)
+        return namespace(X).stack([self._inverse(X[:, j], j) for j in range(X.shape[1])], axis=1)
+
+    def _inverse(self, codes: Array, j: int) -> Array:
+        """Categories (n,) of feature j from their numbers."""
+        xp, place = namespace(codes), place_of(codes)
+        dtype = np.result_type(*self.categories_)
+        categories = self.categories_[j].astype(dtype)
+        if j in self._missing_indices:
+            number = xp.full_like(codes, self._missing_indices[j])
+            codes = xp.where(_is(codes, self.encoded_missing_value), number, codes)
+        unknown = None
+        if self.handle_unknown == "use_encoded_value":
+            unknown = _is(codes, self.unknown_value)
+            codes = xp.where(unknown, xp.zeros_like(codes), codes)
+        if bool(xp.any((codes < 0) | (codes >= len(categories)))):
+            raise IndexError(
+                f"Feature {j} has {len(categories)} categories, numbered from 0, and X holds other "
+                "numbers."
+            )
+        values = xp.take(move(categories, place), xp.astype(codes, xp.int64), axis=0)
+        if unknown is None or not bool(xp.any(unknown)):
+            return values
+        if dtype.kind != "f":
+            raise ValueError(
+                f"Unknown categories of feature {j} cannot be told among values of dtype {dtype} "
+                "on a device. Convert X to NumPy, where they become None."
+            )
+        nan = xp.asarray(float("nan"), dtype=values.dtype, device=device_of(values))
+        return xp.where(unknown, nan, values)
+
+
+def _is(codes, value):
+    """Where numbers are a value, which may be nan."""
+    xp = namespace(codes)
+    if not is_scalar_nan(value):
+        return codes == value
+    if xp.isdtype(codes.dtype, "real floating"):
+        return xp.isnan(codes)
+    return xp.zeros_like(codes, dtype=xp.bool)
