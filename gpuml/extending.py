@@ -50,10 +50,13 @@ class Stack:
         Candidates that it has models of.
     n_passes : int
         Passes over the rows that they took.
+    words : str
+        What a plan says of the way in which they were found; "" for nothing.
     """
 
     n_candidates: Any
     n_passes: Any
+    words: Any = ""
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -168,8 +171,7 @@ class MultifitEstimator(Extension):
             *("computes_on_gpu", "multifit", "multifit_batch", "multifit_divided"),
             *("multifit_in_frames", "multifit_joined", "multifit_model", "multifit_obstacle"),
             *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
-            "multifit_score",
-            "multifit_work",
+            *("multifit_score", "multifit_words", "multifit_work"),
         )
     )
     _prefixes = ("multifit",)
@@ -214,6 +216,15 @@ class MultifitEstimator(Extension):
         `search.explain` estimates seconds from it.
         """
         return None
+
+    def multifit_words(
+        self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
+    ) -> str:
+        """What `search.explain` says of the way in which `multifit` is going to find models.
+
+        `X` and `y` are as the user has them, or stand-ins with their shape and dtype.
+        """
+        return ""
 
     def multifit(
         self,

@@ -9,7 +9,7 @@ from gpuml.data import Folds, split_weights
 from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._losses import Family, row_weights
 from gpuml.linear_model._models import Models, at_home
-from gpuml.losses import BINOMIAL, MULTINOMIAL
+from gpuml.losses import BINOMIAL, MULTINOMIAL, Loss
 from gpuml.resampling.stand_ins import no_weight, refuse
 
 
@@ -24,8 +24,12 @@ def class_family(class_weight: Any, folds: Folds) -> Family:
     counts = class_counts(folds, fewest=2)
     factors = class_factors(class_weight, folds)
     n_classes = folds.batch.n_classes
-    loss, n_vectors = (BINOMIAL, 1) if n_classes == 2 else (MULTINOMIAL, n_classes)
-    return Family(loss, n_vectors, int(counts.min()), no_weight(class_weight), factors)
+    return Family(*class_loss(n_classes), int(counts.min()), no_weight(class_weight), factors)
+
+
+def class_loss(n_classes: int) -> tuple[Loss, int]:
+    """The loss of so many classes, and vectors of one model."""
+    return (BINOMIAL, 1) if n_classes <= 2 else (MULTINOMIAL, n_classes)
 
 
 def class_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:

@@ -9,13 +9,23 @@ from typing import Any, ClassVar
 from sklearn import linear_model as sk
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import Array, as_array, free_bytes, is_array, move, namespace
+from gpuml._arrays import (
+    Array,
+    Place,
+    as_array,
+    compute_place,
+    free_bytes,
+    is_array,
+    move,
+    namespace,
+    nbytes,
+)
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import Interval
 from gpuml.data import Batch, Folds, split_weights
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model._input import flat_batch
-from gpuml.linear_model._losses import Family, Problem, Strength
+from gpuml.linear_model._losses import Family, Problem, Strength, words_before
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.losses import Loss, tweedie
 from gpuml.metrics.regression import d2_tweedie_score
@@ -68,16 +78,36 @@ class LossEstimator(LinearEstimator):
         there_and_back = float(n_rows) * n_features * (n_rows + 2.0 * n_models)
         return None, min(steps * n_features, there_and_back + steps * n_rows)
 
-    def multifit(self, folds, candidates, advance=None, start=None):
-        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+    def multifit_words(
+        self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
+    ) -> str:
+        """Whether steps are going to be taken in the space of the rows."""
+        if not is_array(X) or X.shape[0] >= X.shape[1]:
+            return ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parameters: the fits tell
+            strengths = self._strengths(candidates)
+        place = compute_place(X, nbytes(X), current_settings().device)
+        return words_before(X, place, *self._loss_of(y), strengths, n_splits, self._options(place))
+
+    def _loss_of(self, y: Any) -> tuple[Loss, int]:
+        """The loss for targets that nobody has checked, and vectors of one model."""
+        raise NotImplementedError
+
+    def _options(self, place: Place) -> Options:
+        """How models of rows at a place are solved."""
         settings = current_settings()
-        options = Options(
+        return Options(
             tol=self.tol,
             max_iter=self.max_iter,
             newton=self.solver == "newton-cholesky",
-            memory=settings.solver_bytes or free_bytes(folds.batch.work) // 4,
+            memory=settings.solver_bytes or free_bytes(place) // 4,
             block_bytes=settings.block_bytes,
         )
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        options = self._options(folds.batch.work)
         # Coefficients of regressors have one axis: they have one target.
         flat = self._kind is RegressionModels
         problem = Problem(self._family, options, self._kind, self._attributes, flat)
@@ -208,6 +238,9 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         batch = flat_batch(self, X, y, sample_weight)
         self._check_range(batch.y)
         return batch
+
+    def _loss_of(self, y: Any) -> tuple[Loss, int]:
+        return self.loss, 1
 
     def _family(self, folds: Folds) -> Family:
         """The loss, whose penalties are added to its mean."""

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
+from gpuml._arrays import Array, Place, device_of, move, namespace, place_of, to_host
 from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
 from gpuml.losses import Loss
 from gpuml.penalties import Penalty
 from gpuml.resampling.stand_ins import refuse
+from gpuml.solvers import row_space
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.loss_models import Options, solve
+from gpuml.solvers.loss_models import Options, passes_by_rows, solve
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 from gpuml.solvers.numbered_rows import NumberedBatch, folds_without_rows
@@ -130,6 +131,8 @@ class Problem:
             n_iter=n_iter,
             loss=loss,
             flat_coef=self.flat_coef,
+            # Twice in the space of the rows, and before.
+            words="" if solved.n_read is None else row_space.words(int(solved.n_read.max()) - 1),
         )
 
 
@@ -259,6 +262,31 @@ def _design(batch: Batch, block_bytes: int | None) -> Design:
 def _dtype(batch):
     """Float dtype of the rows in the library of the work."""
     return getattr(batch.work.xp, str(batch.X.dtype).rpartition(".")[2])
+
+
+def words_before(
+    X: Array,
+    place: Place,
+    loss: Loss,
+    n_vectors: int,
+    strengths: Sequence[Strength],
+    n_splits: int,
+    options: Options,
+) -> str:
+    """What is said before a fit of models in the space of rows X, worked on at a place."""
+    xp, device = place.xp, place.device
+    dtype = getattr(xp, str(X.dtype).rpartition(".")[2])
+    there = xp.broadcast_to(xp.zeros((), dtype=dtype, device=device), X.shape)
+    weights = xp.broadcast_to(xp.ones((), dtype=dtype, device=device), (n_splits, X.shape[0]))
+    data = LossRows(Dense(there, place), None, weights, loss, n_vectors)
+    total = xp.full(n_splits, float(X.shape[0]), device=device)
+    penalty = penalty_of(strengths, total, total, X.shape[1], "")
+    shape = (len(strengths), n_splits, n_vectors, X.shape[1] + 1)
+    has_l1 = any(s.l1 > 0 for s in strengths)
+    n_first = passes_by_rows(data, penalty, shape, options, has_l1=has_l1)
+    if n_first >= options.max_iter:
+        return ""
+    return row_space.words(n_first) + (", if they take more" if n_first else "")
 
 
 def _maps(folds: Folds) -> Array | None:

@@ -135,6 +135,8 @@ class Models(Stack):
         The columns that these are of; None for all.
     of_all_rows : bool
         Whether these are models of all rows, with no splits.
+    words : str
+        What a plan says of the way in which they were found.
     """
 
     folds: Folds
@@ -151,6 +153,7 @@ class Models(Stack):
     described: Described | None = None
     columns: np.ndarray | None = None
     of_all_rows: bool = False
+    words: str = ""
 
     @property
     def n_candidates(self) -> int:

@@ -7,16 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import is_sparse, to_host
+from gpuml._arrays import is_array, is_sparse, to_host
 from gpuml._sklearn import StrOptions, _check_solver
 from gpuml.data import Batch, Folds
-from gpuml.linear_model._class_models import class_attributes, class_family
+from gpuml.linear_model._class_models import class_attributes, class_family, class_loss
 from gpuml.linear_model._classifier import ProbabilityClassifier
 from gpuml.linear_model._engines import fit_cuml_logistic
 from gpuml.linear_model._glm import LossEstimator
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model._losses import Family, Strength
 from gpuml.linear_model._models import ClassModels
+from gpuml.losses import Loss
 
 NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
 SKLEARN_SOLVERS = ("liblinear", "newton-cg", "sag")
@@ -156,6 +157,9 @@ class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegres
 
     def _family(self, folds: Folds) -> Family:
         return class_family(self.class_weight, folds)
+
+    def _loss_of(self, y: Any) -> tuple[Loss, int]:
+        return class_loss(len(np.unique(to_host(y)) if is_array(y) else set(y)))
 
     def _attributes(self, models, candidate, split):
         return class_attributes(models, candidate, split)

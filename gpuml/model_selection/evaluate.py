@@ -218,7 +218,8 @@ class Evaluator:
         self._shared.append((self.n_done, _Shared(estimator, group, stack, all_rows)))
         n_fits = len(group.varying) * (len(job.splits) - len(refused))
         place = str(folds.batch.work)
-        self.steps.append(Step(n_fits, stack.n_passes, place, TOGETHER))
+        why = ", ".join(filter(None, [TOGETHER, stack.words]))
+        self.steps.append(Step(n_fits, stack.n_passes, place, why))
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
         alone = {split: self._fit_refused(split, why, group) for split, why in refused.items()}
         for split, why in refused.items():

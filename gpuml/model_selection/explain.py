@@ -223,7 +223,9 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
         n_clones += CLONES["group"] * len(list(all_estimators(job.estimator)))
         n_clones += CLONES["fit"] * n_fits
         n_calls = CALLS * (USUAL_PASSES if n_passes is None else n_passes)
-        n_side, why = outlook.at_once, f"{way_of.way}{outlook.why}"
+        words = way_of.fits.multifit_words(X, job.y, way_of.group.varying, n_splits)
+        why = ", ".join(filter(None, [way_of.way, "" if outlook.why else words])) + outlook.why
+        n_side = outlook.at_once
         reasons: tuple[str, ...] = ()
     else:
         model = configured(job.estimator, candidates[way_of.positions[0]])

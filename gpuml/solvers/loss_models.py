@@ -137,10 +137,7 @@ def solve(
     Solved
     """
     by_rows = partial(_solve_in_parts, data, penalty, has_l1=has_l1, rarest=rarest)
-    n_first = options.max_iter
-    if not has_l1 and not row_space.has_none(data, penalty, options.memory):
-        costs = CPU_COSTS if data.place.is_host else GPU_COSTS
-        n_first = row_space.passes_before(data, start.shape, costs, newton=options.newton)
+    n_first = passes_by_rows(data, penalty, start.shape, options, has_l1=has_l1)
     if n_first >= options.max_iter:
         return by_rows(start, options)
     first = np.zeros(start.shape[:2], dtype=np.int32)
@@ -157,6 +154,20 @@ def solve(
         found = _solve_in(space, data, penalty, start, options)
     n_read = None if found.n_read is None else found.n_read + first
     return replace(found, n_iter=found.n_iter + first, n_read=n_read)
+
+
+def passes_by_rows(
+    data: LossRows, penalty: Penalty, shape: tuple[int, ...], options: Options, *, has_l1: bool
+) -> int:
+    """After how many passes models (C, S, k, q) go on in the space of the rows.
+
+    At most ``options.max_iter``, for never.
+    """
+    if has_l1 or row_space.has_none(data, penalty, options.memory):
+        return options.max_iter
+    costs = CPU_COSTS if data.place.is_host else GPU_COSTS
+    n_first = row_space.passes_before(data, shape, costs, newton=options.newton)
+    return min(n_first, options.max_iter)
 
 
 def _solve_in_parts(data, penalty, start, options, *, has_l1, rarest):

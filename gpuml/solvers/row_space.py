@@ -26,7 +26,6 @@ from gpuml.solvers.loss_rows import LossRows
 LEAST_SHARE = 1e-8
 ROUNDING = 1e-11
 
-
 # Passes over X that models are expected to take, under losses of bounded curvature and others.
 EXPECTED_PASSES = 10
 EXPECTED_UNBOUNDED = 40
@@ -81,6 +80,15 @@ def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton:
     expected = EXPECTED_UNBOUNDED if data.loss.bound is None else EXPECTED_PASSES
     n_first = int(made / saved)
     return n_first if n_first > expected else 0
+
+
+def words(n_first: int) -> str:
+    """What a plan says of models that go there after so many passes over X.
+
+    >>> words(0), words(12)
+    ('in the space of the rows', 'in the space of the rows after 12 passes')
+    """
+    return "in the space of the rows" + (f" after {n_first} passes" if n_first else "")
 
 
 @dataclass(frozen=True)

@@ -257,8 +257,8 @@ class Round:
 
     def _step(self, why, place, done):
         n_workers = len({worker for worker, _ in done})
-        if why == TOGETHER and len(done) > 1:
-            why = groups_together(len(done))
+        if why.startswith(TOGETHER) and len(done) > 1:
+            why = why.replace(TOGETHER, groups_together(len(done)), 1)
         n_fits, n_passes = (
             sum(getattr(step, name) for _, step in done) for name in ("n_fits", "n_passes")
         )

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
-from gpuml._arrays import to_host
+from gpuml._arrays import HOST, to_host
+from gpuml.designs import Dense
 from gpuml.linear_model import LogisticRegression, PoissonRegressor
+from gpuml.losses import BINOMIAL
 from gpuml.model_selection import GridSearchCV
 from gpuml.solvers import row_space
+from gpuml.solvers.refresh import Refresh
+from gpuml.solvers.loss_rows import LossRows
 
 N_ROWS, N_FEATURES = 24, 400
 TIGHT = {"tol": 1e-10, "max_iter": 2000}
@@ -70,6 +74,40 @@ def test_scores_and_coefficients_are_those_of_passes_over_the_rows(
     for key in ("mean_test_score", "std_test_score"):
         np.testing.assert_allclose(found.cv_results_[key], expected.cv_results_[key], atol=1e-8)
     close(found.best_estimator_.coef_, expected.best_estimator_.coef_, 1e-7)
+
+
+@pytest.mark.parametrize("n_first", [None, 0, 2])
+@pytest.mark.parametrize("name", ["two classes", "classes", "counts"])
+def test_what_is_said_before_is_said_after(name, n_first, rng, monkeypatch):
+    X, y, _ = problem(rng, MODELS[name][1])
+    if n_first is None:
+        X = X[:, : N_ROWS - 1]
+    else:
+        monkeypatch.setattr(row_space, "passes_before", lambda *_, newton: n_first)
+    search = GridSearchCV(MODELS[name][0], {MODELS[name][2]: [1e-2, 1.0]}, cv=2, refit=False)
+    (before,), (after,) = search.explain(X, y).steps, search.fit(X, y).plan_.steps
+    expected = {None: "", 0: ", in the space of the rows"}
+    said = expected.get(n_first, ", in the space of the rows after 2 passes")
+    assert after.why == f"all candidates together{said}"
+    assert before.why == after.why + (", if they take more" if n_first else "")
+
+
+@pytest.mark.parametrize("n_rows", [30, 31, 32, 200])
+def test_splits_share_no_hessians_where_rows_are_no_more_than_coefficients(n_rows, rng):
+    X, weights = rng.normal(size=(n_rows, 30)), np.ones((3, n_rows))
+    data = LossRows(Dense(X, HOST), np.zeros(n_rows), weights, BINOMIAL, 1)
+    shape, taken = (2, 3, 1, 31), []
+
+    class Taking:
+        def at(self, rows, W, *, shared):
+            taken.append((rows.n_rows, shared))
+
+    refresh = Refresh(data, shape, 2**30)
+    for n_iter in range(40):
+        refresh(Taking(), np.zeros(shape), n_iter)
+    assert taken
+    assert any(shared for _, shared in taken) == (n_rows > 31)
+    assert all(rows == n_rows for rows, _ in taken)
 
 
 @pytest.mark.parametrize("name", MODELS)
