@@ -9,8 +9,8 @@ from gpuml.linear_model import LogisticRegression, PoissonRegressor
 from gpuml.losses import BINOMIAL
 from gpuml.model_selection import GridSearchCV
 from gpuml.solvers import row_space
-from gpuml.solvers.refresh import Refresh
 from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.refresh import Refresh
 
 N_ROWS, N_FEATURES = 24, 400
 TIGHT = {"tol": 1e-10, "max_iter": 2000}
