@@ -12,6 +12,7 @@ from gpuml.data import Batch, Rows, row_indices
 from gpuml.extending import AffineStep
 from gpuml.resampling.multifit import FROM_ROWS, is_known
 from gpuml.solvers.affine import Affine, FittedStep, Parts
+from gpuml.solvers.moments import rounding
 
 # Scores of which each is of one feature, and bytes of the features that are scored at once.
 BY_FEATURE = ("chi2", "f_classif", "f_regression", "r_regression")
@@ -96,12 +97,13 @@ def _fitted_to(parts, s, steps):
     """Steps fitted to one part, with the map of each."""
     width = parts.n_features if parts.widths is None else parts.widths[s]
     eye, y = np.eye(parts.n_features, width), targets(parts.batch, parts.rows(s))
+    noise = to_host(rounding(parts.moments))[s, :width]
     rows: dict[str, np.ndarray] = {}
     scores: dict[Any, Any] = {}
 
     def all_features():
         if not rows:
-            rows["X"] = parts.times(s, eye)
+            rows["X"] = _without_rounding(parts.times(s, eye), noise)
         return rows["X"]
 
     found = []
@@ -112,13 +114,28 @@ def _fitted_to(parts, s, steps):
         else:
             if score not in scores and _is_by_feature(score) and width > 0:
                 size = max(1, BLOCK_BYTES // (8 * parts.n_rows[s]))
-                blocks = [eye[:, i : i + size] for i in range(0, width, size)]
-                scores[score] = _side_by_side([score(parts.times(s, B), y) for B in blocks])
+                some = [slice(i, i + size) for i in range(0, width, size)]
+                blocks = (_without_rounding(parts.times(s, eye[:, i]), noise[i]) for i in some)
+                scores[score] = _side_by_side([score(block, y) for block in blocks])
             elif score not in scores:
                 scores[score] = score(all_features(), y)
             _select(step, scores[score], width, y)
         found.append((step, *_map(step, width)))
     return found
+
+
+def _without_rounding(X, noise):
+    """Rows whose features are constant, or 0, where they differ from that by rounding alone.
+
+    `noise` are sums of squares (p,): a constant feature that steps have filled and centred is no
+    more than that, and would be scaled to 1.
+    """
+    mean = X.mean(axis=0)
+    constant = np.sum((X - mean) ** 2, axis=0) <= noise
+    if constant.any():
+        X = X.copy()
+        X[:, constant] = np.where(len(X) * mean**2 <= noise, 0.0, mean)[constant]
+    return X
 
 
 def _is_by_feature(score):

@@ -126,8 +126,10 @@ def varied(random, transformer):
     return {f"columns__{name}": values[name.rpartition("__")[2]] for name in some}
 
 
-@pytest.mark.some
-@pytest.mark.parametrize("seed", range(30))
+SEEDS = [pytest.param(seed, marks=pytest.mark.exhaustive if seed > 4 else ()) for seed in range(40)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_scores_are_those_of_scikit_learn(seed):
     random = np.random.default_rng(seed)
     n = int(random.integers(40, 200))

@@ -38,6 +38,7 @@ def table(rng):
     return pd.DataFrame(X, columns=list("abcde")), y
 
 
+@pytest.mark.some
 @pytest.mark.parametrize("name", CASES)
 def test_scores_and_models_are_those_of_scikit_learn(name, table):
     steps, grid = CASES[name]
