@@ -107,8 +107,8 @@ RULES = {
         "gpuml.resampling",
     ),
     "gpuml.feature_selection": (
-        *(*MODELS, "gpuml.linear_model", "gpuml.model_selection", "gpuml.preprocessing"),
-        "gpuml.resampling",
+        *(*MODELS, "gpuml.designs", "gpuml.linear_model", "gpuml.model_selection"),
+        *("gpuml.preprocessing", "gpuml.resampling"),
     ),
     "gpuml.random_projection": MODELS,
     # One table of models that cuML has, and public modules of a line for each.

@@ -6,6 +6,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpuml.compose import TransformedTargetRegressor
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from gpuml.feature_selection import (
+    GenericUnivariateSelect,
+    SelectFdr,
+    SelectFpr,
+    SelectFwe,
+    SelectKBest,
+    SelectPercentile,
+    VarianceThreshold,
+)
 from gpuml.linear_model import (
     BayesianRidge,
     ElasticNet,
@@ -127,6 +136,13 @@ TRANSFORMERS = [
     FunctionTransformer(),
     FunctionTransformer(abs, validate=True),
     MissingIndicator(features="all"),
+    SelectKBest(k=1),
+    SelectPercentile(),
+    SelectFpr(),
+    SelectFdr(),
+    SelectFwe(),
+    GenericUnivariateSelect(mode="k_best", param=1),
+    VarianceThreshold(),
 ]
 PIPELINES = [
     TransformedTargetRegressor(Ridge()),

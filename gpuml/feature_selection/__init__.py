@@ -2,14 +2,35 @@
 
 from gpuml.feature_selection.elimination import RFE, RFECV
 from gpuml.feature_selection.from_model import SelectFromModel
+from gpuml.feature_selection.scores import chi2, f_classif, f_regression, r_regression
 from gpuml.feature_selection.sequential import SequentialFeatureSelector
 from gpuml.feature_selection.subsets import BestSubsets, best_subset
+from gpuml.feature_selection.univariate import (
+    GenericUnivariateSelect,
+    SelectFdr,
+    SelectFpr,
+    SelectFwe,
+    SelectKBest,
+    SelectPercentile,
+)
+from gpuml.feature_selection.variance import VarianceThreshold
 
 __all__ = [
     "RFE",
     "RFECV",
     "BestSubsets",
+    "GenericUnivariateSelect",
+    "SelectFdr",
+    "SelectFpr",
     "SelectFromModel",
+    "SelectFwe",
+    "SelectKBest",
+    "SelectPercentile",
     "SequentialFeatureSelector",
+    "VarianceThreshold",
     "best_subset",
+    "chi2",
+    "f_classif",
+    "f_regression",
+    "r_regression",
 ]

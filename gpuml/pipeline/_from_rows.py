@@ -139,8 +139,9 @@ def _without_rounding(X, noise):
 
 
 def _is_by_feature(score):
-    """Whether a function of scikit-learn scores each feature by itself."""
-    own = getattr(score, "__module__", "").startswith("sklearn.feature_selection")
+    """Whether a function, of scikit-learn or ours, scores each feature by itself."""
+    module = getattr(score, "__module__", "")
+    own = module.startswith(("sklearn.feature_selection", "gpuml.feature_selection"))
     return own and getattr(score, "__name__", "") in BY_FEATURE
 
 

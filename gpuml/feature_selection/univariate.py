@@ -1,0 +1,264 @@
+"""Selection of features by scores of each of them, on the device of the rows."""
+
+from typing import Any
+
+import numpy as np
+from sklearn import feature_selection as sk
+
+from gpuml._arrays import is_array, to_host
+from gpuml._inputs.validation import check_rows, require_target
+from gpuml.feature_selection._selector import Selector
+from gpuml.feature_selection.scores import OURS
+
+
+class _ByScore(Selector):
+    """Fits by a function of rows and targets, which is given both where they are."""
+
+    score_func: Any
+    _check_params: Any
+
+    def _fit_there(self, X, y=None):
+        X = check_rows(self, X, reset=True)
+        require_target(self, y)
+        self._check_params(X, y)
+        found = OURS.get(self.score_func, self.score_func)(X, y)
+        scores, p_values = found if isinstance(found, list | tuple) else (found, None)
+        self.scores_ = _on_host(scores)
+        self.pvalues_ = None if p_values is None else _on_host(p_values)
+
+
+def _on_host(values: Any) -> np.ndarray:
+    return to_host(values) if is_array(values) else np.asarray(values)
+
+
+class SelectKBest(_ByScore, sk.SelectKBest):
+    r"""Keep the k features with the highest scores.
+
+    The score of a feature is a function of this feature and the target alone.
+
+    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
+    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
+    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    score_func : callable, default=f_classif
+        Gives scores, or scores and p-values, of X and y.
+    k : int or "all", default=10
+        How many.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        In CPU memory, as `pvalues_`.
+    pvalues_ : ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    SelectFromModel : By what a model says of all features together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.feature_selection import SelectKBest
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> SelectKBest(k=2).fit(X, y).get_feature_names_out()
+    array(['petal length (cm)', 'petal width (cm)'], dtype=object)
+    """
+
+
+class SelectPercentile(_ByScore, sk.SelectPercentile):
+    r"""Keep a share of the features, those with the highest scores.
+
+    The score of a feature is a function of this feature and the target alone.
+
+    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
+    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
+    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    score_func : callable, default=f_classif
+        Gives scores, or scores and p-values, of X and y.
+    percentile : int, default=10
+        The share, in percent.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        In CPU memory, as `pvalues_`.
+    pvalues_ : ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    SelectFromModel : By what a model says of all features together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.feature_selection import SelectPercentile
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> SelectPercentile(percentile=50).fit(X, y).get_feature_names_out()
+    array(['petal length (cm)', 'petal width (cm)'], dtype=object)
+    """
+
+
+class SelectFpr(_ByScore, sk.SelectFpr):
+    r"""Keep features with a p-value below alpha, :math:`p_j < \alpha`.
+
+    Of features that say nothing about the target, a share of alpha is kept.
+
+    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
+    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
+    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    score_func : callable, default=f_classif
+        Gives scores, or scores and p-values, of X and y.
+    alpha : float, default=0.05
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        In CPU memory, as `pvalues_`.
+    pvalues_ : ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    SelectFromModel : By what a model says of all features together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.feature_selection import SelectFpr
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> SelectFpr(alpha=1e-60).fit(X, y).get_feature_names_out()
+    array(['petal length (cm)', 'petal width (cm)'], dtype=object)
+    """
+
+
+class SelectFdr(_ByScore, sk.SelectFdr):
+    r"""Keep features so that a share of alpha of them says nothing about the target.
+
+    Those with :math:`p_j \le \max \{p_{(k)} : p_{(k)} \le \alpha k / d\}`, of d features
+    (Benjamini and Hochberg).
+
+    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
+    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
+    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    score_func : callable, default=f_classif
+        Gives scores, or scores and p-values, of X and y.
+    alpha : float, default=0.05
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        In CPU memory, as `pvalues_`.
+    pvalues_ : ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    SelectFromModel : By what a model says of all features together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.feature_selection import SelectFdr
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> SelectFdr(alpha=1e-60).fit(X, y).get_feature_names_out()
+    array(['petal length (cm)', 'petal width (cm)'], dtype=object)
+    """
+
+
+class SelectFwe(_ByScore, sk.SelectFwe):
+    r"""Keep features with a p-value below alpha of d features, :math:`p_j < \alpha / d`.
+
+    With probability alpha at most, a feature is kept that says nothing about the target.
+
+    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
+    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
+    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    score_func : callable, default=f_classif
+        Gives scores, or scores and p-values, of X and y.
+    alpha : float, default=0.05
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        In CPU memory, as `pvalues_`.
+    pvalues_ : ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    SelectFromModel : By what a model says of all features together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.feature_selection import SelectFwe
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> SelectFwe(alpha=1e-60).fit(X, y).get_feature_names_out()
+    array(['petal length (cm)', 'petal width (cm)'], dtype=object)
+    """
+
+
+class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
+    r"""Any of the other selectors by scores, by name.
+
+    So a search may choose among them.
+
+    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
+    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
+    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    Parameters
+    ----------
+    score_func : callable, default=f_classif
+        Gives scores, or scores and p-values, of X and y.
+    mode : {"percentile", "k_best", "fpr", "fdr", "fwe"}, default="percentile"
+    param : "all", float or int, default=1e-5
+        Of the mode.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_features,)
+        In CPU memory, as `pvalues_`.
+    pvalues_ : ndarray of shape (n_features,) or None
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    SelectFromModel : By what a model says of all features together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.feature_selection import GenericUnivariateSelect
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> GenericUnivariateSelect(mode="k_best", param=2).fit(X, y).get_feature_names_out()
+    array(['petal length (cm)', 'petal width (cm)'], dtype=object)
+    """
