@@ -28,7 +28,7 @@ GROUPS = {
     ),
     "classifiers": (
         *("LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"),
-        *("QuadraticDiscriminantAnalysis", "RidgeClassifier"),
+        *("QuadraticDiscriminantAnalysis", "RidgeClassifier", "RidgeClassifierCV"),
     ),
     "decompositions": ("PCA", "IncrementalPCA", "TruncatedSVD"),
     "preprocessing": None,  # all others

@@ -134,7 +134,7 @@ def estimators() -> list[tuple[str, Any]]:
         if name == "FunctionTransformer":  # gives what its function gives
             continue
         known = {k: v for k, v in cheap.items() if k in estimator.get_params()}
-        if name in ("LinearDiscriminantAnalysis", "RidgeCV"):
+        if name in ("LinearDiscriminantAnalysis", "RidgeCV", "RidgeClassifierCV"):
             known = {}
         if name == "OneHotEncoder":
             known["handle_unknown"] = "ignore"

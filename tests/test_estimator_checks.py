@@ -30,6 +30,7 @@ from gpuml.linear_model import (
     QuantileRegressor,
     Ridge,
     RidgeClassifier,
+    RidgeClassifierCV,
     RidgeCV,
     TweedieRegressor,
 )
@@ -92,6 +93,8 @@ CLASSIFIERS = [
     ),
     RidgeClassifier(),
     RidgeClassifier(solver="svd"),
+    RidgeClassifierCV(),
+    RidgeClassifierCV(cv=3),
     LinearDiscriminantAnalysis(),
     LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
     QuadraticDiscriminantAnalysis(reg_param=0.1),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gpuml.linear_model.regression_cv import ElasticNetCV, LassoCV
     from gpuml.linear_model.ridge import Ridge
     from gpuml.linear_model.ridge_classifier import RidgeClassifier
+    from gpuml.linear_model.ridge_classifier_cv import RidgeClassifierCV
     from gpuml.linear_model.ridge_cv import RidgeCV
     from gpuml.linear_model.tweedie import TweedieRegressor
 
@@ -36,6 +37,7 @@ __all__ = [
     "Ridge",
     "RidgeCV",
     "RidgeClassifier",
+    "RidgeClassifierCV",
     "TweedieRegressor",
 ]
 
@@ -56,6 +58,7 @@ _LATER = {
     "Ridge": "gpuml.linear_model.ridge",
     "RidgeCV": "gpuml.linear_model.ridge_cv",
     "RidgeClassifier": "gpuml.linear_model.ridge_classifier",
+    "RidgeClassifierCV": "gpuml.linear_model.ridge_classifier_cv",
     "TweedieRegressor": "gpuml.linear_model.tweedie",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER)

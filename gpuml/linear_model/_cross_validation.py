@@ -17,7 +17,7 @@ from gpuml._sklearn import _raise_for_params, _routing_enabled
 class Choosing:
     """An estimator that chooses by held-out scores, where our own solver does the work."""
 
-    def _needs_host(self, X: Any) -> str | None:
+    def _needs_host(self, X: Any, y: Any = None) -> str | None:
         """Why scikit-learn has to do this fit, in CPU memory; None if it need not."""
         raise NotImplementedError
 
@@ -30,7 +30,7 @@ class Choosing:
         with unchanged_on_error(self):
             _raise_for_params(params, self, "fit")
             X = as_array(X)
-            reason = "metadata routing" if _routing_enabled() else self._needs_host(X)
+            reason = "metadata routing" if _routing_enabled() else self._needs_host(X, y)
             if reason is None:
                 vars(self).update(self._choose(X, y, sample_weight))
                 return self

@@ -255,7 +255,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
     multifit_params = ("alpha", "fit_intercept")
 
 
-def needs_host(estimator: Any, X: Any) -> str | None:
+def needs_host(estimator: Any, X: Any, y: Any = None) -> str | None:
     """Why scikit-learn's own solver has to do this fit, or None where ours can."""
     if is_sparse(X):
         return "sparse X"

@@ -170,7 +170,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         """
         return self._fit(super().fit, X, y, sample_weight, params)
 
-    def _needs_host(self, X):
+    def _needs_host(self, X, y=None):
         """Why scikit-learn has to do this fit, as far as is known without the labels."""
         if sparse.issparse(X):
             return "sparse X"

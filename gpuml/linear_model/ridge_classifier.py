@@ -135,7 +135,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         return super().predict(X)
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
-        return "several labels per row" if _is_table(y) else super()._needs_sklearn(X, y)
+        return "several labels per row" if is_table(y) else super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on.
@@ -154,12 +154,12 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
-        weighted = _with_class_weights(folds, self.class_weight)
+        weighted = with_class_weights(folds, self.class_weight)
         return super().multifit(weighted, candidates, advance)
 
     def _fitted_by_cuml(self, X, y, sample_weight):
         folds = whole(self.multifit_batch(X, y, sample_weight))
-        batch = _with_class_weights(folds, self.class_weight).batch
+        batch = with_class_weights(folds, self.class_weight).batch
         X, y, weight = (move(a, batch.home) for a in (batch.X, batch.y, batch.weight))
         # cuML's models for one target have one axis.
         y = y[:, 0] if y.shape[1] == 1 else y
@@ -171,14 +171,18 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         return {**fitted, "classes_": batch.classes}
 
     def _sklearn_state(self):
-        state = super()._sklearn_state()
-        if "classes_" in state and "_label_binarizer" not in state:
-            classes = to_host(self.classes_)  # which scikit-learn's `predict` asks of this
-            state["_label_binarizer"] = LabelBinarizer(neg_label=-1).fit(classes)
-        return state
+        return with_binarizer(super()._sklearn_state())
 
 
-def _is_table(y: Any) -> bool:
+def with_binarizer(state: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of a fitted classifier with what scikit-learn's `predict` asks of classes."""
+    if "classes_" in state and "_label_binarizer" not in state:
+        binarizer = LabelBinarizer(neg_label=-1).fit(to_host(state["classes_"]))
+        return {**state, "_label_binarizer": binarizer}
+    return state
+
+
+def is_table(y: Any) -> bool:
     """Whether a target has several columns."""
     if y is None:
         return False
@@ -200,7 +204,7 @@ def _indicators(batch: Batch) -> Array:
 # ---------------------------------------------------------------- weights of classes
 
 
-def _with_class_weights(folds: Folds, class_weight: Any) -> Folds:
+def with_class_weights(folds: Folds, class_weight: Any) -> Folds:
     """Folds whose rows have the weights of their classes too.
 
     "balanced" weights are those of all rows, and a split corrects them to those of its training

@@ -9,7 +9,7 @@ from sklearn.metrics import check_scoring
 
 from gpuml._arrays import Array, is_sparse, move, namespace, to_host
 from gpuml._sklearn import _fit_context
-from gpuml.data import whole
+from gpuml.data import Batch, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
 from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._models import at_home
@@ -20,7 +20,108 @@ from gpuml.resampling.scores import stack_scores
 from gpuml.solvers.leave_one_out import leave_one_out
 
 
-class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
+class RidgeChoosing(Choosing):
+    """Chooses alpha by leave-one-out, or by splits."""
+
+    alphas: Any
+    cv: Any
+    fit_intercept: Any
+    scoring: Any
+    store_cv_results: Any
+
+    def _batch(self, X: Any, y: Any, sample_weight: Any) -> Batch:
+        """Rows with the targets of ridge regression, and all weights."""
+        raise NotImplementedError
+
+    def _model(self) -> Any:
+        """What is fitted on every split."""
+        raise NotImplementedError
+
+    def _scorer(self):
+        """The scorer that was asked for; by itself, R^2."""
+        return check_scoring(estimator=self, scoring=self.scoring, allow_none=True)
+
+    def _choose(self, X, y, sample_weight):
+        if self.cv is not None:
+            for name in ("store_cv_results", "alpha_per_target"):
+                if getattr(self, name, False):
+                    raise ValueError(f"cv!=None and {name}=True are incompatible")
+        bounds = "neither" if self.cv is None else "left"
+        alphas = numbers_in(self.alphas, "alphas", bounds=bounds, name_of_one="alphas")
+        batch = self._batch(X, y, sample_weight)
+        classes = {"classes_": batch.classes} if batch.n_classes else {}
+        if self.cv is None:
+            return classes | self._by_leaving_one_out(batch, alphas)
+        folds = folds_of(self.cv, batch, X, y, classifier=batch.n_classes > 0)
+        return classes | self._by_splits(folds, alphas)
+
+    def _by_splits(self, folds, alphas):
+        stack = self._model().multifit(folds, [{"alpha": alpha} for alpha in alphas])
+        scores = stack_scores(stack, folds, {"score": self._scorer()}, weighted=True)
+        mean = scores["test"]["score"].mean(axis=1)
+        if np.isnan(mean).any():
+            # As a search does: such a model is worse than every other.
+            warnings.warn(
+                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=6
+            )
+        best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
+        return {
+            **_model_only(stack.pick(best, None)),
+            "alpha_": float(alphas[best]),
+            "best_score_": mean[best],
+        }
+
+    def _by_leaving_one_out(self, batch, alphas):
+        folds = whole(batch)
+        scores, table = self._left_out(describe_rows(self, folds), alphas)  # (A,) or (A, t)
+        alpha, top = alphas[np.argmax(scores, axis=0)], scores.max(axis=0)
+        model = Ridge(alpha=alpha, fit_intercept=self.fit_intercept)
+        fitted = _model_only(model.multifit(folds, [{}]).pick(0, 0))
+        if scores.ndim == 2:
+            alpha_, best_score_ = (move(np.ascontiguousarray(a), batch.home) for a in (alpha, top))
+        else:
+            alpha_, best_score_ = float(alpha), float(top)
+        fitted.update(alpha_=alpha_, best_score_=best_score_)
+        if self.store_cv_results:
+            table = namespace(table).permute_dims(table, (1, 2, 0))  # (n, t, A)
+            fitted["cv_results_"] = at_home(table[:, 0, :] if batch.y_is_flat else table, batch)
+        return fitted
+
+    def _left_out(self, described, alphas):
+        """Scores (A,), or (A, t) where each target chooses for itself; and `cv_results_` (A, n, t).
+
+        There is no such table where nobody needs it.
+        """
+        batch, xp = described.folds.batch, described.folds.batch.work.xp
+        each = getattr(self, "alpha_per_target", False) and batch.y.shape[1] > 1
+        scorer: Any = None if self.scoring is None else batch_scorer(self._scorer())
+        blocks: list[Array] = []
+        table: Any = None
+        total: Any = 0.0
+        for block in leave_one_out(described, alphas, bool(self.fit_intercept)):
+            if scorer is not None:
+                blocks.append(block.y[None, ...] - block.residual)
+                continue
+            squares = block.residual**2
+            if block.weight is not None:
+                squares = squares * xp.astype(block.weight, xp.float64)[:, None]
+            if self.store_cv_results:
+                blocks.append(squares)
+            total = total + xp.sum(squares, axis=1)
+        if blocks:
+            table = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=1)
+        if scorer is None:
+            mean = -to_host(total) / batch.n_rows  # (A, t)
+            return mean if each else mean.mean(axis=1), table
+        y, weight = move(batch.y, batch.work), move(batch.weight, batch.work)
+        targets = [slice(k, k + 1) for k in range(y.shape[1])] if each else [slice(None)]
+        columns = [
+            to_host(scorer.from_predictions(y[:, k], table[..., k], weight)) for k in targets
+        ]
+        return np.stack(columns, axis=1) if each else columns[0], table
+
+
+class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     r"""Ridge regression with `alpha` chosen by cross-validation.
 
     Without `cv`, every row is held out once: the residual of a row that is left out follows from
@@ -108,7 +209,7 @@ class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
         """
         return self._fit(super().fit, X, y, sample_weight, params)
 
-    def _needs_host(self, X):
+    def _needs_host(self, X, y=None):
         if is_sparse(X) and self.cv is None:
             return "sparse X and cv=None"
         if self.gcv_mode == "svd" and self.cv is None:
@@ -117,87 +218,11 @@ class RidgeCV(Choosing, LinearPredictor, sk.RidgeCV):
             return "this scoring"
         return None
 
-    def _scorer(self):
-        """The scorer that was asked for; by itself, R^2."""
-        return check_scoring(estimator=self, scoring=self.scoring, allow_none=True)
+    def _batch(self, X, y, sample_weight):
+        return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
 
-    def _choose(self, X, y, sample_weight):
-        if self.cv is not None:
-            for name in ("store_cv_results", "alpha_per_target"):
-                if getattr(self, name):
-                    raise ValueError(f"cv!=None and {name}=True are incompatible")
-        bounds = "neither" if self.cv is None else "left"
-        alphas = numbers_in(self.alphas, "alphas", bounds=bounds, name_of_one="alphas")
-        batch = multifit_batch(self, X, y, sample_weight, numeric_strings=True)
-        if self.cv is None:
-            return self._by_leaving_one_out(batch, alphas)
-        return self._by_splits(folds_of(self.cv, batch, X, y), alphas)
-
-    def _by_splits(self, folds, alphas):
-        model = Ridge(fit_intercept=self.fit_intercept)
-        stack = model.multifit(folds, [{"alpha": alpha} for alpha in alphas])
-        scores = stack_scores(stack, folds, {"score": self._scorer()}, weighted=True)
-        mean = scores["test"]["score"].mean(axis=1)
-        if np.isnan(mean).any():
-            # As a search does: such a model is worse than every other.
-            warnings.warn(
-                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=6
-            )
-        best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
-        return {
-            **_model_only(stack.pick(best, None)),
-            "alpha_": float(alphas[best]),
-            "best_score_": mean[best],
-        }
-
-    def _by_leaving_one_out(self, batch, alphas):
-        folds = whole(batch)
-        scores, table = self._left_out(describe_rows(self, folds), alphas)  # (A,) or (A, t)
-        alpha, top = alphas[np.argmax(scores, axis=0)], scores.max(axis=0)
-        model = Ridge(alpha=alpha, fit_intercept=self.fit_intercept)
-        fitted = _model_only(model.multifit(folds, [{}]).pick(0, 0))
-        if scores.ndim == 2:
-            alpha_, best_score_ = (move(np.ascontiguousarray(a), batch.home) for a in (alpha, top))
-        else:
-            alpha_, best_score_ = float(alpha), float(top)
-        fitted.update(alpha_=alpha_, best_score_=best_score_)
-        if self.store_cv_results:
-            table = namespace(table).permute_dims(table, (1, 2, 0))  # (n, t, A)
-            fitted["cv_results_"] = at_home(table[:, 0, :] if batch.y_is_flat else table, batch)
-        return fitted
-
-    def _left_out(self, described, alphas):
-        """Scores (A,), or (A, t) where each target chooses for itself; and `cv_results_` (A, n, t).
-
-        There is no such table where nobody needs it.
-        """
-        batch, xp = described.folds.batch, described.folds.batch.work.xp
-        each = self.alpha_per_target and batch.y.shape[1] > 1
-        scorer: Any = None if self.scoring is None else batch_scorer(self._scorer())
-        blocks: list[Array] = []
-        table: Any = None
-        total: Any = 0.0
-        for block in leave_one_out(described, alphas, bool(self.fit_intercept)):
-            if scorer is not None:
-                blocks.append(block.y[None, ...] - block.residual)
-                continue
-            squares = block.residual**2
-            if block.weight is not None:
-                squares = squares * xp.astype(block.weight, xp.float64)[:, None]
-            if self.store_cv_results:
-                blocks.append(squares)
-            total = total + xp.sum(squares, axis=1)
-        if blocks:
-            table = blocks[0] if len(blocks) == 1 else xp.concat(blocks, axis=1)
-        if scorer is None:
-            mean = -to_host(total) / batch.n_rows  # (A, t)
-            return mean if each else mean.mean(axis=1), table
-        y, weight = move(batch.y, batch.work), move(batch.weight, batch.work)
-        targets = [slice(k, k + 1) for k in range(y.shape[1])] if each else [slice(None)]
-        columns = [
-            to_host(scorer.from_predictions(y[:, k], table[..., k], weight)) for k in targets
-        ]
-        return np.stack(columns, axis=1) if each else columns[0], table
+    def _model(self):
+        return Ridge(fit_intercept=self.fit_intercept)
 
 
 def _model_only(attributes: dict[str, Any]) -> dict[str, Any]:

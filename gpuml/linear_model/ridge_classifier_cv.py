@@ -1,0 +1,147 @@
+"""The ridge classifier with its penalty chosen by cross-validation."""
+
+from typing import Any, Self
+
+from sklearn import linear_model as sk
+
+from gpuml._arrays import is_sparse
+from gpuml._sklearn import _fit_context
+from gpuml.data import whole
+from gpuml.linear_model._classifier import LinearClassifier
+from gpuml.linear_model._input import class_batch
+from gpuml.linear_model.ridge_classifier import (
+    RidgeClassifier,
+    is_table,
+    with_binarizer,
+    with_class_weights,
+)
+from gpuml.linear_model.ridge_cv import RidgeChoosing
+
+
+class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
+    r"""Classifier by ridge regression on indicators, with `alpha` chosen by cross-validation.
+
+    Without `cv`, every row is held out once, and the squared errors of its indicators (1 and -1)
+    are compared: they follow from the fit of all rows. With `cv`, all alphas are fitted on all
+    splits in one pass, as ``GridSearchCV(RidgeClassifier(), {"alpha": alphas})`` does.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
+        Positive without `cv`, not negative with it.
+    fit_intercept : bool, default=True
+    scoring : str or callable, default=None
+        None is the negative mean squared error of indicators without `cv`, accuracy with it.
+        Without `cv`, others make scikit-learn do the work, with host data.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is leave-one-out; ints are stratified.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" ones are those of all rows.
+    store_cv_results : bool, default=False
+        Whether to keep the squared errors of every row, only without `cv`.
+
+    Attributes
+    ----------
+    alpha_ : float
+    best_score_ : float
+        Score with `alpha_`.
+    cv_results_ : array of shape (n_samples, n_targets, n_alphas)
+        Only with `store_cv_results`: weighted squared errors of one indicator for two classes, or
+        of one for each class.
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        This and the array above are in the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape (1,) or (n_classes,)
+    classes_ : array of shape (n_classes,)
+        Sorted labels, in the library of y.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    RidgeClassifier : With one alpha.
+
+    Notes
+    -----
+    A target with several labels per row makes scikit-learn do the work, with data in CPU memory.
+
+    References
+    ----------
+    R. Rifkin, R. Lippert, "Notes on regularized least squares", MIT-CSAIL-TR-2007-025.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.linear_model import RidgeClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RidgeClassifierCV(alphas=[1e-3, 1e-2, 1e-1, 1]).fit(X, y)
+    >>> model.alpha_, round(model.score(X, y), 2)
+    (0.01, 0.96)
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, **params) -> Self:
+        """Choose alpha and fit.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Weights of fits and of scores.
+        **params : dict
+            For scikit-learn's metadata routing; where it is enabled, scikit-learn does the work.
+
+        Returns
+        -------
+        self : RidgeClassifierCV
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects, and for device data with parameters that
+            need data in CPU memory. A failed fit leaves the estimator as it was.
+
+        Warns
+        -----
+        UserWarning
+            If some score is nan, such as that of a held-out part without weight; such an alpha is
+            chosen only if all are.
+        """
+        self.__dict__.pop("_label_binarizer", None)  # of a fit by scikit-learn
+        return self._fit(super().fit, X, y, sample_weight, params)
+
+    def predict(self, X):
+        """The class of largest decision value, or each label whose value is positive.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,) or (n_samples, n_outputs)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        binarizer = getattr(self, "_label_binarizer", None)
+        if binarizer is not None and binarizer.y_type_.startswith("multilabel"):
+            return sk.RidgeClassifierCV.predict(self, X)
+        return super().predict(X)
+
+    def _needs_host(self, X, y=None):
+        if is_table(y):
+            return "several labels per row"
+        if is_sparse(X):
+            return "sparse X"
+        return "scoring and cv=None" if self.scoring is not None and self.cv is None else None
+
+    def _batch(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        batch = self._model().multifit_joined(class_batch(self, X, y, sample_weight))
+        return with_class_weights(whole(batch), self.class_weight).batch
+
+    def _model(self):
+        return RidgeClassifier(fit_intercept=self.fit_intercept)
+
+    def _sklearn_state(self):
+        return with_binarizer(super()._sklearn_state())
