@@ -1,6 +1,6 @@
 # Needs GNU make and Python >= 3.11. Everything is installed into $(VENV); nothing else is touched.
 #
-#   make demo     searches over Ridge, LogisticRegression and a pipeline on real data, and on a
+#   make demo     searches over Ridge, LogisticRegression, a pipeline and a table on real data, and on a
 #                 cluster of this machine; components of genotypes; tables on the screen, pictures
 #                 in out/
 #   make test     lint, types, and the tests and doctests that find most: products of parameters
@@ -51,6 +51,7 @@ demo: $(EXAMPLES)
 	$(BIN)/python examples/grid_search_ridge.py --output $(OUT)
 	$(BIN)/python examples/classification_search.py --output $(OUT)
 	$(BIN)/python examples/pipeline_search.py --output $(OUT)
+	$(BIN)/python examples/table_search.py --rows 40000 --rival-rows 2000
 	$(BIN)/python examples/cluster_search.py --output $(OUT)
 	$(BIN)/python examples/population_structure.py --output $(OUT)
 

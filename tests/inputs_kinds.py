@@ -217,10 +217,10 @@ SCALED_16 = dict.fromkeys(
 NAMED, DATED = "ValueError, names the column", "TypeError, names the column"
 ENCODERS = dict.fromkeys(["OneHotEncoder", "OrdinalEncoder", "TargetEncoder"], "NumPy float64")
 FLAGS = {"MissingIndicator": "NumPy bool"}
-CODES = {**ENCODERS, **FLAGS, "SimpleImputer": "ValueError"}
+CODES = {**ENCODERS, **FLAGS}
 # Some libraries' strings are an array of objects, in which NumPy finds no numbers.
 OBJECTS = dict.fromkeys(["KBinsDiscretizer", "SplineTransformer"], "TypeError, names the column")
-DATES = {**ENCODERS, **FLAGS, "SimpleImputer": "NumPy float64", "GridSearchCV": NAMED}
+DATES = {**ENCODERS, **FLAGS, "GridSearchCV": NAMED}
 HOLES = {
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "SimpleImputer"], "NumPy float64"),
     **dict.fromkeys(["RobustScaler", "StandardScaler"], "NumPy float64"),
@@ -358,7 +358,7 @@ REFUSED = [
         pandas(b=DAYS),
         ("pandas",),
         error=DATED,
-        but={**DATES, **dict.fromkeys(["MissingIndicator", "SimpleImputer"], "TypeError")},
+        but={**DATES, "MissingIndicator": "TypeError"},
     ),
     Kind("pandas Float64 with NA", with_missing("Float64"), ("pandas",), error=NAMED, but=HOLES),
     Kind(

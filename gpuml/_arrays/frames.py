@@ -16,9 +16,17 @@ Array = Any
 NUMERIC_KINDS = "fiub"
 
 
-def is_lazy(x: Any) -> bool:
-    """Whether `x` is a polars LazyFrame, whose rows were not worked out yet."""
-    return type(x).__module__.startswith("polars") and hasattr(x, "collect")
+def refuse_lazy(x: Any) -> None:
+    """Raise TypeError for a polars LazyFrame, whose rows were not worked out yet."""
+    if type(x).__module__.startswith("polars") and hasattr(x, "collect"):
+        raise TypeError("Got a polars LazyFrame; call .collect() first.")
+
+
+def in_pandas(columns: dict[str, np.ndarray]) -> Any:
+    """A DataFrame of pandas."""
+    import pandas
+
+    return pandas.DataFrame(columns)
 
 
 def is_cudf(x: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuml._arrays.frames import refuse_lazy
 from gpuml.exceptions import GatheredWarning, level_of_user
 
 INSTEAD = (
@@ -29,8 +30,14 @@ def gathered(x: Any) -> Any:
     -----
     GatheredWarning
         Before anything is computed, where the size is known then.
+
+    Raises
+    ------
+    TypeError
+        For a LazyFrame of polars.
     """
     if not is_divided(x):
+        refuse_lazy(x)
         return x
     size = _bytes_of(x)
     if size is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from gpuml._arrays.frames import from_cudf, is_cudf, is_lazy
+from gpuml._arrays.frames import from_cudf, is_cudf, refuse_lazy
 from gpuml._arrays.gathered import gathered, is_divided
 from gpuml._arrays.places import (
     HOST,
@@ -50,8 +50,7 @@ def as_array(x: Any) -> Any:
         return as_array(gathered(x))
     if is_cudf(x):
         return from_cudf(x)
-    if is_lazy(x):
-        raise TypeError("A polars LazyFrame holds no rows yet. Pass its collect() instead.")
+    refuse_lazy(x)
     if _is_half(x) and hasattr(x, "astype"):  # JAX: no protocol takes its bfloat16 to CuPy
         x = x.astype("float32")
     if hasattr(x, "__cuda_array_interface__"):

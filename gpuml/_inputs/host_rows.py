@@ -73,7 +73,11 @@ def blame(X: Any, error: Exception) -> str:
     columns = list(_columns(X))
     odd = [name for name, dtype in columns if not _holds_numbers(X, name, dtype)]
     if odd:
-        return f"{_named(odd, 'holds', 'hold')} no numbers."
+        them = "it" if len(odd) == 1 else "them"
+        return (
+            f"{_named(odd, 'holds', 'hold')} no numbers: drop {them}, or encode {them} with "
+            "OneHotEncoder in a ColumnTransformer."
+        )
     if "NaN" in str(error):
         found = _faulty_columns(X, columns, np.isnan)
         return f"{_named(found, 'lacks', 'lack')} values." if found else ""

@@ -70,7 +70,10 @@ def _series_levels(column):
     if len(missing) == 0:
         return number[codes], _tight(levels)
     codes = number[codes]
-    codes[missing], more = _of_missing(column.iloc[missing].to_numpy(dtype=object), len(found))
+    # pandas.NA is nan to our imputers and encoders, and None among objects a value of its own.
+    as_nan = {} if isinstance(column.dtype, np.dtype) else {"na_value": np.nan}
+    holes = column.iloc[missing].to_numpy(dtype=object, **as_nan)
+    codes[missing], more = _of_missing(holes, len(found))
     return codes, np.concatenate([levels, more])
 
 

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign
 from gpuml._inputs.host_rows import naming_columns
+from gpuml._inputs.nulls import with_nan
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
@@ -52,7 +53,7 @@ class Transformer(Travels, TransformerMixin):
 
     def _fitted(self, X: Any, *y_and_weights: Any) -> Self:
         with unchanged_on_error(self):
-            X = as_array(X)
+            X = self._read(X)
             if is_foreign(X):
                 self._fit_there(X, *y_and_weights)
             else:
@@ -92,7 +93,7 @@ class Transformer(Travels, TransformerMixin):
 
     def _transformed(self, X: Any, *options: Any) -> Any:
         check_is_fitted(self)
-        X = as_array(X)
+        X = self._read(X)
         if self._located_by is not None:
             check_library(self, X, self._located_by, "transform")
         if is_foreign(X):
@@ -100,6 +101,11 @@ class Transformer(Travels, TransformerMixin):
         theirs: Any = super(Transformer, at_host(self))
         with self._naming(X):
             return theirs.transform(X, *options)
+
+    def _read(self, X: Any) -> Any:
+        """X as an array, or as a DataFrame in CPU memory in which holes among text are nan."""
+        X = as_array(X)
+        return X if self._needs_numbers else with_nan(X)
 
     def _naming(self, X):
         return naming_columns(self, X) if self._needs_numbers else nullcontext()

@@ -2,6 +2,7 @@
 
 import numbers
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml._sklearn import is_pandas_na, is_scalar_nan
 from gpuml.preprocessing._fills import (
@@ -77,6 +79,10 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
 
     _needs_numbers = False
     _located_by = "statistics_"
+
+    def _naming(self, X):
+        """Errors name columns where the statistic is one of numbers."""
+        return naming_columns(self, X) if self.strategy in ("mean", "median") else nullcontext()
 
     def _fit_there(self, X, y=None):
         X = self._check_foreign(X, reset=True)

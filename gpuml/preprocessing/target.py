@@ -123,7 +123,7 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
             As for `fit`, and if folds overlap or leave rows out.
         """
         with unchanged_on_error(self):
-            X = as_array(X)
+            X = self._read(X)
             if not is_foreign(X):
                 return super().fit_transform(X, y, **params)
             codes, target, labels = self._learn(X, y)

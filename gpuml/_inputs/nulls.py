@@ -1,0 +1,52 @@
+"""Holes of DataFrames as nan, the only kind that scikit-learn knows among text."""
+
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays.frames import in_pandas
+
+
+def with_nan(X: Any) -> Any:
+    """A DataFrame whose holes are nan where its columns are no numbers alone; all else as it is.
+
+    Nulls of polars and Arrow among text become None in NumPy, which counts as a value of its own,
+    and pandas.NA is refused. What has such holes becomes a DataFrame of pandas, with the same names
+    of columns; pandas objects keep what they hold.
+    """
+    library = type(X).__module__.partition(".")[0]
+    if not hasattr(X, "columns") or library not in ("pandas", "polars", "pyarrow"):
+        return X
+    if library == "pandas":
+        return _of_pandas(X)
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X)
+    plain = all(dtype.is_numeric() or dtype.is_temporal() for dtype in frame.schema.values())
+    if plain or not any(frame.get_column(name).null_count() for name in frame.columns):
+        return X
+    return in_pandas({name: _values(frame.get_column(name)) for name in frame.columns})
+
+
+def _of_pandas(X):
+    found = X
+    for j, dtype in enumerate(X.dtypes):
+        if dtype.kind not in "OU" or isinstance(dtype, np.dtype) or str(dtype) == "category":
+            continue
+        column = X.iloc[:, j]
+        is_hole = column.isna().to_numpy()
+        if is_hole.any():
+            found = found.copy(deep=False) if found is X else found
+            found.isetitem(j, column.astype(object).where(~is_hole, np.nan))
+    return found
+
+
+def _values(column):
+    """A column as NumPy has it, nan for null."""
+    values = column.to_numpy()
+    is_hole = column.is_null().to_numpy()
+    if not is_hole.any() or values.dtype.kind == "f":
+        return values
+    if column.dtype.is_numeric():
+        return np.where(is_hole, np.nan, column.fill_null(0).to_numpy())
+    return np.where(is_hole, np.nan, values.astype(object))
