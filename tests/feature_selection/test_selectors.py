@@ -40,6 +40,7 @@ SPLITTERS = [
 ]
 SCORINGS = [None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error"]
 FOREST = RandomForestRegressor(5, random_state=0)
+NEWTON = LogisticRegression(solver="newton-cholesky", tol=1e-9)
 SELECTORS = {
     "forward": SequentialFeatureSelector(None, n_features_to_select=4),
     "backward": SequentialFeatureSelector(None, n_features_to_select=4, direction="backward"),
@@ -52,7 +53,7 @@ SELECTORS = {
 }
 
 
-def regression(rng, n_rows=400, n_features=9, n_targets=None):
+def regression(rng, n_rows=200, n_features=8, n_targets=None):
     """Correlated features, some of which matter."""
     X = rng.normal(size=(n_rows, n_features)) @ rng.normal(size=(n_features, n_features)) + 3.0
     coef = rng.normal(size=(4, n_targets or 1))
@@ -78,7 +79,7 @@ def assert_same(found, expected):
             np.testing.assert_allclose(found.cv_results_[name], values, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("name", SELECTORS)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("library", array_libraries())
@@ -100,7 +101,7 @@ def test_selections_are_those_of_scikit_learn(name, model, library, rng):
     np.testing.assert_array_equal(library.to_numpy(back), expected.inverse_transform(kept))
 
 
-@pytest.mark.pairwise
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["forward", "rfecv"])
 @pytest.mark.parametrize("cv", SPLITTERS, ids=lambda cv: type(cv).__name__)
 @pytest.mark.parametrize("scoring", SCORINGS)
@@ -194,9 +195,7 @@ def test_weights_are_given_to_every_step(rng):
 
 
 @pytest.mark.parametrize("library", array_libraries())
-@pytest.mark.parametrize(
-    "model", [Lasso(0.5), Ridge(), LogisticRegression(tol=1e-9), FOREST], ids=str
-)
+@pytest.mark.parametrize("model", [Lasso(0.5), Ridge(), NEWTON, FOREST], ids=str)
 def test_important_features_are_selected_where_the_rows_are(library, model, rng):
     X, y = regression(rng, 120)
     y = (y > y.mean()).astype(int) if isinstance(model, LogisticRegression) else y
