@@ -40,6 +40,7 @@ SPLITTERS = [
 ]
 SCORINGS = [None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error"]
 FOREST = RandomForestRegressor(5, random_state=0)
+LASSO = Lasso(0.5, tol=1e-12, max_iter=100_000)
 NEWTON = LogisticRegression(solver="newton-cholesky", tol=1e-9)
 SELECTORS = {
     "forward": SequentialFeatureSelector(None, n_features_to_select=4),
@@ -195,7 +196,7 @@ def test_weights_are_given_to_every_step(rng):
 
 
 @pytest.mark.parametrize("library", array_libraries())
-@pytest.mark.parametrize("model", [Lasso(0.5), Ridge(), NEWTON, FOREST], ids=str)
+@pytest.mark.parametrize("model", [LASSO, Ridge(), NEWTON, FOREST], ids=str)
 def test_important_features_are_selected_where_the_rows_are(library, model, rng):
     X, y = regression(rng, 120)
     y = (y > y.mean()).astype(int) if isinstance(model, LogisticRegression) else y
