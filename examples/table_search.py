@@ -5,10 +5,10 @@
 The flights out of New York in 2013, joined to the weather of the hour at their airport, are a table
 as people have them: numbers, of which some are missing, and names of carriers, airports and 4,000
 planes. A ColumnTransformer fills and scales the numbers and gives each frequent level of a category
-a column of its own, and the others one together; a logistic regression behind it says how likely a flight is to arrive more than
-15 minutes late. The search varies how holes are filled, which levels are too rare for a column,
-and the penalty. All candidates on all folds share the passes over the rows: names stay codes of a
-byte or two, and their columns are never made.
+a column of its own, and the others one together; a logistic regression behind it says how likely a
+flight is to arrive more than 15 minutes late. The search varies how holes are filled, which levels
+are too rare for a column, and the penalty. All candidates on all folds share the passes over the
+rows: names stay codes of a byte or two, and their columns are never made.
 
 scikit-learn's search runs beside, on the first `--rival-rows` of the rows; only the imports of the
 model and of the search differ. The script fails if the two do not agree on them.
