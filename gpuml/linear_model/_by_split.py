@@ -64,8 +64,10 @@ class BySplit(LinearEstimator):
     multifit_divided = False
     _kind: ClassVar[type[Models]] = RegressionModels
 
-    def _solve(self, rows: TrainingRows, candidates: Sequence[Mapping[str, Any]]) -> list[Found]:
-        """A model for each candidate, whose parameters are all there."""
+    def _solve(
+        self, rows: TrainingRows, candidates: Sequence[Mapping[str, Any]], start: Any = None
+    ) -> list[Found]:
+        """A model for each candidate, whose parameters are all there; `start` as of `multifit`."""
         raise NotImplementedError
 
     def _attributes(self, folds: Folds, split: int | None, found: Found) -> dict[str, Any]:
@@ -91,13 +93,13 @@ class BySplit(LinearEstimator):
             {name: each.get(name, getattr(self, name)) for name in self.multifit_params}
             for each in candidates
         ]
-        return self._models(folds, params, range(folds.n_splits), advance)
+        return self._models(folds, params, range(folds.n_splits), advance, start)
 
-    def _models(self, folds, params, splits, advance=None):
+    def _models(self, folds, params, splits, advance=None, start=None):
         batch, found = folds.batch, []
         for split in splits:
             rows = self._rows(folds, split)
-            found.append(self._solve(rows, params))
+            found.append(self._solve(rows, params, start))
             if advance is not None:
                 advance(int(rows.X.shape[0]))
         by_candidate = list(zip(*found, strict=True))

@@ -1,8 +1,9 @@
 """Huber regression on the device of its data."""
 
+import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import move, namespace
+from gpuml._arrays import as_array, move, namespace, to_host
 from gpuml.linear_model._base import LinearPredictor
 from gpuml.linear_model._by_split import BySplit, Centred, Found, training_rows, warn_late
 from gpuml.solvers.huber import Robust, fit_huber
@@ -34,7 +35,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
     alpha : float >= 0, default=0.0001
         Strength of the penalty, in units of the sum of the losses.
     warm_start : bool, default=False
-        Without effect: Newton's steps from least squares are few.
+        Whether to begin at the model of the last fit; else steps begin at least squares.
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     tol : float, default=1e-5
@@ -85,21 +86,34 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
     multifit_params = ("alpha", "epsilon", "fit_intercept")
 
     def _start(self, batch):
-        return None
+        if getattr(self, "coef_", None) is None:
+            return None
+        coef, level = (to_host(as_array(a)) for a in (self.coef_, self.intercept_))
+        if coef.shape != (batch.n_features,):
+            raise ValueError(
+                f"warm_start=True starts from coef_ of shape {coef.shape}, and X has "
+                f"{batch.n_features} features. Use warm_start=False, or a clone of the estimator."
+            )
+        return coef.astype(float), float(level), float(self.scale_)
 
-    def _solve(self, rows, candidates):
+    def _solve(self, rows, candidates, start=None):
         found: list[Found] = []
         known: dict[bool, tuple[Centred, Robust]] = {}
         late = 0
         for each in candidates:
             flag = bool(each["fit_intercept"])
-            data, start = known.get(flag) or (Centred.of(rows, flag), None)
+            before: Robust | None
+            if flag in known:
+                data, before = known[flag]
+            else:
+                data = Centred.of(rows, flag)
+                before = None if start is None else _begun(data, *start)
             model = fit_huber(
                 *(data.X, data.y, data.weight, float(each["epsilon"])),
                 data.penalties(float(each["alpha"]) / data.scale**2),
                 tol=self.tol,
                 max_iter=self.max_iter,
-                start=start,
+                start=before,
             )
             known[flag] = data, model
             late += not model.converged
@@ -118,3 +132,11 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         known = dict(found.attributes)
         outliers = xp.abs(residual) > known.pop("epsilon") * known["scale_"]
         return {**known, "outliers_": move(outliers, batch.home)}
+
+
+def _begun(data, coef, level, scale):
+    """Where a fit goes on from the model of another, which may be good enough."""
+    coef = coef * data.scale
+    if data.fit_intercept:
+        coef = np.append(coef, level + data.mean @ (coef / data.scale))
+    return Robust(coef, scale, 0, True)

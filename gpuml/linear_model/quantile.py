@@ -84,7 +84,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
             return "solver_options"
         return super()._needs_sklearn(X, y)
 
-    def _solve(self, rows, candidates):
+    def _solve(self, rows, candidates, start=None):
         found: list[Found] = []
         known: dict[bool, Centred] = {}
         late = 0

@@ -54,6 +54,8 @@ def fit_huber(
     point = problem.at(start.coef, start.scale) if start is not None else problem.begin()
     for n_steps in range(max_iter + 1):
         flat = bool(np.abs(point.gradient).max() <= tol)
+        if n_steps == 0 and flat and start is not None and start.n_steps == 0:
+            return point.result(0, True)  # the model that the caller began with
         if point.scale <= problem.least or n_steps == max_iter:
             return point.result(n_steps, flat or point.scale <= problem.least)
         step = problem.step(point)

@@ -186,3 +186,13 @@ def test_steps_that_end_early_are_told_of(rng):
     X, y, _ = outlying(rng)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         HuberRegressor(max_iter=1).fit(X, y)
+
+
+def test_a_warm_start_at_the_optimum_takes_no_step(rng):
+    X, y, _ = outlying(rng)
+    model = HuberRegressor(warm_start=True, tol=1e-3).fit(X, y)
+    before = model.coef_.copy()
+    assert model.fit(X, y).n_iter_ == 0
+    np.testing.assert_allclose(model.coef_, before, rtol=1e-9)
+    with pytest.raises(ValueError, match="features"):
+        model.fit(X[:, :2], y)
