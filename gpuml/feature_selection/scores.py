@@ -41,6 +41,11 @@ def r_regression(X, y, *, center=True, force_finite=True):
     r : ndarray of shape (n_features,)
         In CPU memory.
 
+    Raises
+    ------
+    ValueError
+        For input that scikit-learn's function rejects.
+
     Examples
     --------
     >>> from gpuml.feature_selection import r_regression
@@ -72,6 +77,11 @@ def f_regression(X, y, *, center=True, force_finite=True):
     -------
     f_statistic, p_values : ndarrays of shape (n_features,)
         In CPU memory.
+
+    Raises
+    ------
+    ValueError
+        For input that scikit-learn's function rejects.
 
     Examples
     --------
@@ -113,6 +123,11 @@ def f_classif(X, y):
     -------
     f_statistic, p_values : ndarrays of shape (n_features,)
         In CPU memory.
+
+    Raises
+    ------
+    ValueError
+        For input that scikit-learn's function rejects.
 
     Examples
     --------
