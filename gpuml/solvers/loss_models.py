@@ -20,7 +20,7 @@ from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, name
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Divided
 from gpuml.penalties import Penalty
-from gpuml.solvers import few_rows, row_space, wide_losses
+from gpuml.solvers import few_rows, one_model, row_space, wide_losses
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -227,7 +227,9 @@ def _near_minimum(data, penalty, start, options, rarest):
         return start  # of a level that few rows have, a sample shows less than nothing
     step = data.n_rows // sample_size(data)
     fits = 8 * (data.n_rows // max(step, 1)) * data.n_features <= options.memory
-    if step < WORTH_SAMPLING or rarest < SAMPLE_OF_CLASS * step or not fits:
+    one = one_model.is_one(data, start.shape)
+    least = one_model.WORTH_SAMPLING if one else WORTH_SAMPLING
+    if step < least or rarest < SAMPLE_OF_CLASS * step or not fits:
         return start
     sample = data.every(step)
     # The gradient of the sample differs from that of all rows by about 1 / (2 sqrt(rows)).
@@ -267,6 +269,9 @@ def solve_sparse(
 
 
 def _solve(data, penalty, start, options):
+    if not options.newton and one_model.is_one(data, start.shape):
+        rest = options.tol, options.max_iter, _precision(data), options.memory
+        return one_model.minimise(data, penalty, start, *rest)
     if few_rows.are_few(data, start.shape):
         bounds = options.tol, options.max_iter, _precision(data)
         try:

@@ -1,0 +1,259 @@
+"""One smooth model of an array in CPU memory: quasi-Newton steps that take few calls of Python.
+
+Steps, and when they end, are those of `solvers.lbfgs`, for one vector of NumPy. Variances of the
+features begin; a Hessian takes their place as soon as the passes that are still to go, at the rate
+of those before, would take longer than it does.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml._arrays import Array
+from gpuml.designs import Dense
+from gpuml.penalties import Penalty
+from gpuml.solvers import few_rows
+from gpuml.solvers._blocks import quiet
+from gpuml.solvers.lbfgs import (
+    ENOUGH,
+    FORESEEN,
+    GAIN,
+    OVERSHOOT,
+    PATIENCE,
+    SURE_OVERSHOOT,
+    Solved,
+)
+from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
+from gpuml.solvers.newton import (
+    RIDGE,
+    Objective,
+    diagonal_inverse,
+    mean_second_derivatives,
+    same_for_all,
+)
+from gpuml.solvers.refresh import CPU_COSTS, MATRICES_AT_ONCE, SAMPLE_ROWS
+
+# Rows of a sample to begin with are at most this part of all.
+WORTH_SAMPLING = 16
+# Pairs of steps and changes of gradients that are kept.
+MEMORY = 10
+# What Python takes for a pass of one model, in multiplications.
+PASS_HERE = 1e6
+# The first Hessian is of this part of the rows, the next ones of twice as many.
+FIRST_PART = 4
+MOST_PART = 3
+# Passes after which a rate is known, and by how many a Hessian has to be better.
+KNOWN = 3
+BETTER = 2
+# Passes after which it is known well enough to tell that `max_iter` is going to stop them.
+RELIABLE = 10
+LEAST_GAIN = 1.01
+# Rows that variances are taken from.
+ROWS_OF_VARIANCES = 1024
+
+
+def is_one(data: LossRows, shape: tuple[int, ...]) -> bool:
+    """Whether models (C, S, k, q) are one, and rows an array in CPU memory, more than columns."""
+    design = data.design
+    if shape[0] * shape[1] > 1 or not isinstance(design, Dense):
+        return False
+    return design.place.kind == "numpy" and design.shape[0] > design.shape[1]
+
+
+def minimise(
+    data: LossRows,
+    penalty: Penalty,
+    start: Array,
+    tol: float,
+    max_iter: int,
+    precision: float,
+    memory: int,
+) -> Solved:
+    """Minimise until gradients are at most `tol`, and little is left to be gained.
+
+    Parameters
+    ----------
+    data : LossRows
+    penalty : Penalty
+        Of coefficients (1, 1, k, q), without an l1 part.
+    start : array (1, 1, k, q)
+    tol, max_iter, precision
+        As of `lbfgs.minimise`.
+    memory : int
+        Bytes that Hessians take at most.
+    """
+    with quiet():
+        return _Steps(data, penalty, start, memory).minimise(start, tol, max_iter, precision)
+
+
+class _Steps:
+    """The objective, the secants of its gradient, and what multiplies gradients between them."""
+
+    def __init__(self, data: LossRows, penalty: Penalty, start: Array, memory: int):
+        self.data, self.penalty, self.shape, self.memory = data, penalty, start.shape, memory
+        self.objective = Objective(data, data.total_weights(), penalty)
+        self.total = float(self.objective.total[0])
+        part = data.n_rows // ROWS_OF_VARIANCES
+        sample = data.every(part) if part > 1 else data
+        self.inverse: Any = diagonal_inverse(sample, penalty, data.n_rows)
+        self.factor: Any = None
+        self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
+        n_rows, order = data.n_rows, start[0, 0].size
+        rows = max(SAMPLE_ROWS * order, n_rows // FIRST_PART)
+        self.n_rows = n_rows if MOST_PART * rows > n_rows else rows
+
+    def minimise(self, start, tol, max_iter, precision):
+        """See the function of this name."""
+        w, n_iter, step, waited = start.reshape(-1), 0, 1.0, 0
+        g = self.gradient(w)
+        violation = best = _largest(g)
+        direction, slope = self.aim(g)
+        foreseen = stalled = False
+        since, promised = 0, slope
+        while True:
+            done = violation <= tol and not abs(slope) > 2 * ENOUGH * tol**2
+            if (done and step == 1) or stalled or n_iter >= max_iter:
+                break
+            if step == 1 and self.pays(
+                since, promised / slope, 2 * ENOUGH * tol**2 / slope, max_iter - n_iter
+            ):
+                self.take_hessian(w)
+                direction, slope = self.aim(g)
+                since, promised = 0, slope
+                continue
+            n_iter += 1
+            since += 1
+            trial = w + step * direction
+            g_trial = self.gradient(trial)
+            behind = float(g_trial @ direction)
+            if not self.goes_down(behind, slope, g, g_trial):
+                step *= _shortened(slope, behind)
+                stalled = step < precision**0.5
+                foreseen = False
+                continue
+            foreseen = step == 1 and abs(behind) <= FORESEEN * abs(slope)
+            self.learn(trial - w, g_trial - g)
+            w, g, step, violation = trial, g_trial, 1.0, _largest(g_trial)
+            direction, slope = self.aim(g)
+            waited = 0 if violation < GAIN * best else waited + 1
+            best = min(best, violation) if waited == 0 else best
+            stalled = waited >= PATIENCE and abs(slope) <= precision
+        if done and few_rows.are_few(self.data, self.shape):
+            # To what Newton's method leads to, at every pass: a Hessian takes no longer than one.
+            self.n_rows = self.data.n_rows
+            self.take_hessian(w)
+            w = w - self.precondition(g)
+        elif done and foreseen:
+            w = w + direction
+        found = (np.full((1, 1), value) for value in (violation, np.int32(n_iter), stalled))
+        return Solved(w.reshape(self.shape), *found)
+
+    def gradient(self, w):
+        """The gradient of the objective."""
+        W, data = w.reshape(self.shape), self.data
+        if data.design.n_entries * self.shape[2] >= THREADED_FROM_PRODUCTS:
+            return self.objective.gradient(W).reshape(-1)
+        sums = np.zeros(self.shape[2:])
+        coef, level = (
+            a.astype(data.design.dtype, copy=False) for a in (W[0, 0, :, :-1], W[0, 0, :, -1:])
+        )
+        for block in data.design.blocks(self.shape[2]):
+            z = block.margins(coef)
+            z += level
+            slope = data.loss.slope(z, data.target[block.rows], np)
+            if data.weights is not None:
+                slope *= data.weights[0, block.rows]
+            sums[:, :-1] += block.products(slope)
+            sums[:, -1] += slope.sum(axis=1)
+        if data.advance is not None:
+            data.advance(data.n_rows)
+        penalty = self.penalty
+        return ((sums / self.total + penalty.l2 * W) * penalty.used).reshape(-1)
+
+    def precondition(self, g):
+        """An approximate Newton step, upwards."""
+        if self.factor is None:
+            v = self.inverse(g.reshape(self.shape)).reshape(-1)
+        else:
+            factor, scale = self.factor
+            v = lapack.dpotrs(factor, g * scale, lower=0)[0] * scale
+        if not self.data.loss.coupled:
+            return v
+        v = v.reshape(self.shape[2:])
+        return (v - v.mean(axis=0)).reshape(-1)
+
+    def aim(self, g):
+        """The next direction, and the slope along it."""
+        d, weights = g, []
+        for s, y, per in reversed(self.pairs):
+            weights.append(per * (s @ d))
+            d = d - weights[-1] * y
+        d = self.precondition(d)
+        for (s, y, per), weight in zip(self.pairs, reversed(weights), strict=True):
+            d = d + (weight - per * (y @ d)) * s
+        return -d, -float(g @ d)
+
+    def learn(self, s, y):
+        """Keep a step and the change of the gradient along it."""
+        product = float(s @ y)
+        if product > 0:
+            self.pairs = [*self.pairs[1 - MEMORY :], (s, y, 1.0 / product)]
+
+    def goes_down(self, behind, slope, g, g_trial):
+        """As steps of `lbfgs`: by the slope at the end, or the size of the gradient there."""
+        first = abs(slope)
+        if behind <= SURE_OVERSHOOT * first:
+            return True
+        if not behind <= OVERSHOOT * first:
+            return False
+        return bool(g_trial @ self.precondition(g_trial) <= g @ self.precondition(g))
+
+    def pays(self, since, gained, ahead, most):
+        """Whether passes at the rate of the last ones take longer than a Hessian would.
+
+        Or more of them than the `most` that there may be.
+        """
+        order = float(self.shape[2] * self.shape[3])
+        if since < KNOWN or 8 * MATRICES_AT_ONCE * order**2 > self.memory:
+            return False
+        if self.data.loss.expected and self.factor is not None:
+            return False  # steps have taught more than it would tell once more
+        rate = math.log(max(abs(gained), LEAST_GAIN)) / since
+        n_passes = -math.log(min(abs(ahead), 1.0)) / rate
+        hessian = self.n_rows * order**2 + CPU_COSTS.one_inverse * order**3 + CPU_COSTS.one_matrix
+        one_pass = 4.0 * self.data.design.n_entries * self.shape[2] + PASS_HERE
+        if since >= RELIABLE and n_passes > most:
+            return True
+        return (n_passes - BETTER) * one_pass > hessian
+
+    def take_hessian(self, w):
+        """A Hessian at w, of so many rows as it is the turn of; what was learnt is forgotten."""
+        data, coupled = self.data, self.data.loss.coupled
+        rows = data if self.n_rows == data.n_rows else data.every(data.n_rows // self.n_rows)
+        self.n_rows = min(2 * self.n_rows, data.n_rows)
+        W = w.reshape(self.shape)
+        H = mean_second_derivatives(rows, W, rows.total_weights(), shared=False)
+        k, q = self.shape[2:]
+        used, l2 = (np.tile(a[0, 0, 0], k) for a in (self.penalty.used, self.penalty.l2))
+        diagonal = np.diagonal(H[0, 0]) * used + l2
+        known = diagonal > 0
+        scale = used / np.sqrt(np.where(known, diagonal, 1.0))
+        if coupled:
+            H = H + same_for_all(diagonal[None, None], k, q, np)
+        H = H[0, 0] * scale[:, None] * scale
+        H[np.diag_indices_from(H)] += l2 * scale**2 + np.where(known, RIDGE, 1.0)
+        factor, info = lapack.dpotrf(H, lower=0)
+        if info == 0:
+            self.factor, self.pairs = (factor, scale), []
+
+
+def _largest(g):
+    return float(np.abs(g).max())
+
+
+def _shortened(first, slope):
+    total = slope - first
+    share = -first / total if total > 0 else 0.8
+    return min(max(share if math.isfinite(slope) else 0.1, 0.1), 0.8)
