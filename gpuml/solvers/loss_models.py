@@ -218,7 +218,7 @@ def solve_smooth(
         start = start - xp.mean(start, axis=2, keepdims=True)
     if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
         start = _near_minimum(data, penalty, start, options, rarest)
-    return _solve(data, penalty, start, options)
+    return _solve(data, penalty, start, options, near=rarest == 0)
 
 
 def _near_minimum(data, penalty, start, options, rarest):
@@ -227,7 +227,7 @@ def _near_minimum(data, penalty, start, options, rarest):
         return start  # of a level that few rows have, a sample shows less than nothing
     step = data.n_rows // sample_size(data)
     fits = 8 * (data.n_rows // max(step, 1)) * data.n_features <= options.memory
-    one = one_model.is_one(data, start.shape)
+    one = one_model.is_one(data, start.shape) and not few_rows.are_few(data, start.shape)
     least = one_model.WORTH_SAMPLING if one else WORTH_SAMPLING
     if step < least or rarest < SAMPLE_OF_CLASS * step or not fits:
         return start
@@ -268,8 +268,11 @@ def solve_sparse(
     return replace(solved, W=xp.concat([coef, level], axis=-1))
 
 
-def _solve(data, penalty, start, options):
-    if not options.newton and one_model.is_one(data, start.shape):
+def _solve(data, penalty, start, options, *, near=False):
+    # What begins near its minimum, as the best model of a search, takes the steps that it takes
+    # where rows are divided; of few rows they are the same.
+    one = not options.newton and one_model.is_one(data, start.shape)
+    if one and (not near or few_rows.are_few(data, start.shape)):
         rest = options.tol, options.max_iter, _precision(data), options.memory
         return one_model.minimise(data, penalty, start, *rest)
     if few_rows.are_few(data, start.shape):

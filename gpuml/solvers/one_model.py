@@ -2,7 +2,8 @@
 
 Steps, and when they end, are those of `solvers.lbfgs`, for one vector of NumPy. Variances of the
 features begin; a Hessian takes their place as soon as the passes that are still to go, at the rate
-of those before, would take longer than it does.
+of those before, would take longer than it does. Of few rows every step is Newton's, as in
+`solvers.few_rows`.
 """
 
 import math
@@ -29,6 +30,7 @@ from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
 from gpuml.solvers.newton import (
     RIDGE,
     Objective,
+    check_squares,
     diagonal_inverse,
     mean_second_derivatives,
     same_for_all,
@@ -50,6 +52,8 @@ BETTER = 2
 # Passes after which it is known well enough to tell that `max_iter` is going to stop them.
 RELIABLE = 10
 LEAST_GAIN = 1.01
+# What the diagonal of a singular Hessian, which is 1, is made larger by at first.
+LEAST_JITTER = 1e-8
 # Rows that variances are taken from.
 ROWS_OF_VARIANCES = 1024
 
@@ -95,32 +99,34 @@ class _Steps:
         self.data, self.penalty, self.shape, self.memory = data, penalty, start.shape, memory
         self.objective = Objective(data, data.total_weights(), penalty)
         self.total = float(self.objective.total[0])
-        part = data.n_rows // ROWS_OF_VARIANCES
-        sample = data.every(part) if part > 1 else data
-        self.inverse: Any = diagonal_inverse(sample, penalty, data.n_rows)
         self.factor: Any = None
         self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
         n_rows, order = data.n_rows, start[0, 0].size
         rows = max(SAMPLE_ROWS * order, n_rows // FIRST_PART)
-        self.n_rows = n_rows if MOST_PART * rows > n_rows else rows
+        self.exact: bool = few_rows.are_few(data, start.shape)
+        self.inverse: Any = None
+        if not self.exact:
+            part = n_rows // ROWS_OF_VARIANCES
+            sample = data.every(part) if part > 1 else data
+            self.inverse = diagonal_inverse(sample, penalty, n_rows)
+        self.n_rows = n_rows if self.exact or MOST_PART * rows > n_rows else rows
 
     def minimise(self, start, tol, max_iter, precision):
         """See the function of this name."""
         w, n_iter, step, waited = start.reshape(-1), 0, 1.0, 0
         g = self.gradient(w)
         violation = best = _largest(g)
-        direction, slope = self.aim(g)
+        direction, slope = self.aim(w, g)
         foreseen = stalled = False
         since, promised = 0, slope
         while True:
             done = violation <= tol and not abs(slope) > 2 * ENOUGH * tol**2
             if (done and step == 1) or stalled or n_iter >= max_iter:
                 break
-            if step == 1 and self.pays(
-                since, promised / slope, 2 * ENOUGH * tol**2 / slope, max_iter - n_iter
-            ):
+            gains = abs(promised), abs(slope), 2 * ENOUGH * tol**2
+            if step == 1 and self.pays(since, gains, max_iter - n_iter):
                 self.take_hessian(w)
-                direction, slope = self.aim(g)
+                direction, slope = self.aim(w, g)
                 since, promised = 0, slope
                 continue
             n_iter += 1
@@ -136,16 +142,11 @@ class _Steps:
             foreseen = step == 1 and abs(behind) <= FORESEEN * abs(slope)
             self.learn(trial - w, g_trial - g)
             w, g, step, violation = trial, g_trial, 1.0, _largest(g_trial)
-            direction, slope = self.aim(g)
+            direction, slope = self.aim(w, g)
             waited = 0 if violation < GAIN * best else waited + 1
             best = min(best, violation) if waited == 0 else best
             stalled = waited >= PATIENCE and abs(slope) <= precision
-        if done and few_rows.are_few(self.data, self.shape):
-            # To what Newton's method leads to, at every pass: a Hessian takes no longer than one.
-            self.n_rows = self.data.n_rows
-            self.take_hessian(w)
-            w = w - self.precondition(g)
-        elif done and foreseen:
+        if done and foreseen:
             w = w + direction
         found = (np.full((1, 1), value) for value in (violation, np.int32(n_iter), stalled))
         return Solved(w.reshape(self.shape), *found)
@@ -184,8 +185,10 @@ class _Steps:
         v = v.reshape(self.shape[2:])
         return (v - v.mean(axis=0)).reshape(-1)
 
-    def aim(self, g):
-        """The next direction, and the slope along it."""
+    def aim(self, w, g):
+        """The direction at w, and the slope along it."""
+        if self.exact:
+            self.take_hessian(w)
         d, weights = g, []
         for s, y, per in reversed(self.pairs):
             weights.append(per * (s @ d))
@@ -206,22 +209,23 @@ class _Steps:
         first = abs(slope)
         if behind <= SURE_OVERSHOOT * first:
             return True
-        if not behind <= OVERSHOOT * first:
+        if self.exact or not behind <= OVERSHOOT * first:
             return False
         return bool(g_trial @ self.precondition(g_trial) <= g @ self.precondition(g))
 
-    def pays(self, since, gained, ahead, most):
+    def pays(self, since, gains, most):
         """Whether passes at the rate of the last ones take longer than a Hessian would.
 
-        Or more of them than the `most` that there may be.
+        Or more of them than the `most` that there may be. The gains are what steps promised
+        `since` so many passes ago, what they promise now, and what is little enough.
         """
+        first, now, enough = gains
         order = float(self.shape[2] * self.shape[3])
-        if since < KNOWN or 8 * MATRICES_AT_ONCE * order**2 > self.memory:
+        if self.exact or since < KNOWN or 8 * MATRICES_AT_ONCE * order**2 > self.memory:
             return False
-        if self.data.loss.expected and self.factor is not None:
-            return False  # steps have taught more than it would tell once more
-        rate = math.log(max(abs(gained), LEAST_GAIN)) / since
-        n_passes = -math.log(min(abs(ahead), 1.0)) / rate
+        if not enough < now < math.inf or (self.data.loss.expected and self.factor is not None):
+            return False  # of expected curvatures, steps have taught more than they tell once more
+        n_passes = since * math.log(now / enough) / math.log(max(first / now, LEAST_GAIN))
         hessian = self.n_rows * order**2 + CPU_COSTS.one_inverse * order**3 + CPU_COSTS.one_matrix
         one_pass = 4.0 * self.data.design.n_entries * self.shape[2] + PASS_HERE
         if since >= RELIABLE and n_passes > most:
@@ -230,23 +234,49 @@ class _Steps:
 
     def take_hessian(self, w):
         """A Hessian at w, of so many rows as it is the turn of; what was learnt is forgotten."""
-        data, coupled = self.data, self.data.loss.coupled
+        data, coupled, W = self.data, self.data.loss.coupled, w.reshape(self.shape)
         rows = data if self.n_rows == data.n_rows else data.every(data.n_rows // self.n_rows)
         self.n_rows = min(2 * self.n_rows, data.n_rows)
-        W = w.reshape(self.shape)
-        H = mean_second_derivatives(rows, W, rows.total_weights(), shared=False)
+        if self.exact and not coupled:
+            H = self.hessian_of_all(W)
+        else:
+            H = mean_second_derivatives(rows, W, rows.total_weights(), shared=False)[0, 0]
         k, q = self.shape[2:]
         used, l2 = (np.tile(a[0, 0, 0], k) for a in (self.penalty.used, self.penalty.l2))
-        diagonal = np.diagonal(H[0, 0]) * used + l2
+        diagonal = np.diagonal(H) * used + l2
         known = diagonal > 0
         scale = used / np.sqrt(np.where(known, diagonal, 1.0))
         if coupled:
-            H = H + same_for_all(diagonal[None, None], k, q, np)
-        H = H[0, 0] * scale[:, None] * scale
-        H[np.diag_indices_from(H)] += l2 * scale**2 + np.where(known, RIDGE, 1.0)
-        factor, info = lapack.dpotrf(H, lower=0)
-        if info == 0:
-            self.factor, self.pairs = (factor, scale), []
+            H = H + same_for_all(diagonal[None, None], k, q, np)[0, 0]
+        H = H * scale[:, None] * scale
+        own = H.ravel()[:: k * q + 1]
+        own += l2 * scale**2 + np.where(known, RIDGE, 1.0)
+        jitter, info = 0.0, 1
+        while info != 0:
+            factor, info = lapack.dpotrf(H, lower=0)
+            if info != 0 and jitter > 1:
+                return
+            jitter = max(10 * jitter, LEAST_JITTER)
+            own += jitter if info != 0 else 0.0
+        self.factor, self.pairs = (factor, scale), []
+
+    def hessian_of_all(self, W):
+        """The Hessian (q, q) of all rows, which are few, where there is one vector."""
+        data, coef = self.data, W[0, 0]
+        X = data.design.block(slice(0, data.n_rows)).dense()
+        z = coef[:, :-1] @ X.T + coef[:, -1:]
+        c = data.loss.curvature(z, data.target, np)[0]
+        if data.weights is not None:
+            c = c * data.weights[0]
+        q = coef.shape[1]
+        H = np.empty((q, q))
+        scaled = X * np.sqrt(c)[:, None]
+        H[:-1, :-1] = scaled.T @ scaled
+        H[-1, :-1] = H[:-1, -1] = c @ X
+        H[-1, -1] = c.sum()
+        H /= self.total
+        check_squares(H, np)
+        return H
 
 
 def _largest(g):
