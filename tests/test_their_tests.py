@@ -1,0 +1,37 @@
+"""scikit-learn's own tests pass with our classes in their place."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_architecture import ROOT
+
+# Packages, and how many tests of them there are at least.
+PACKAGES = {"preprocessing": 1200, "impute": 200, "compose": 150, "feature_selection": 150}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("package", PACKAGES)
+def test_their_tests_pass_with_our_classes(package):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/their_tests.py",
+    ]
+    done = subprocess.run(
+        [*command, "-k", f"of_{package}_ or classes_are_ours"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= PACKAGES[package]

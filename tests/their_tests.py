@@ -1,0 +1,107 @@
+"""scikit-learn's own tests of classes that gpuml has by the same names, with ours in their place.
+
+`pytest tests/their_tests.py -k encoders` runs some of them; `test_their_tests.py` all of them, each
+package in a process of its own, so that nobody else waits until they are collected.
+"""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+# Test modules of each package, with words one of which is in the name of a test of a class that
+# gpuml has; none for all of them.
+MODULES = {
+    "preprocessing": {
+        **dict.fromkeys(("test_discretization", "test_encoders", "test_function_transformer")),
+        **dict.fromkeys(("test_polynomial", "test_target_encoder")),
+        "test_data": "binarizer max_abs maxabs min_max minmax normalize robust scaler",
+    },
+    "impute": dict.fromkeys(("test_base", "test_impute")),
+    "compose": dict.fromkeys(("test_column_transformer", "test_target")),
+    "feature_selection": {
+        **dict.fromkeys(("test_base", "test_chi2", "test_feature_select", "test_from_model")),
+        **dict.fromkeys(("test_rfe", "test_sequential", "test_variance_threshold")),
+    },
+}
+FIXTURE = type(pytest.fixture(lambda: None))
+# What ours need not do, and why.
+OTHERWISE = {
+    # They take rows of a device in this order as well.
+    "test_polynomial_features_array_api_raises_on_order_F",
+}
+
+
+def with_ours(package, name):
+    """A test module of scikit-learn whose imports find our classes."""
+    path = Path(sklearn.__file__).parent / package / "tests" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"swapped_{package}_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        for each in MODULES:
+            theirs, ours = (importlib.import_module(f"{p}.{each}") for p in ("sklearn", "gpuml"))
+            for public in ours.__all__:
+                if hasattr(theirs, public):
+                    patch.setattr(theirs, public, getattr(ours, public))
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+def collected():
+    """Their tests, under names of their own, and what these are given."""
+    for package, modules in MODULES.items():
+        for name, words in modules.items():
+            for test, function in vars(with_ours(package, name)).items():
+                if isinstance(function, FIXTURE):
+                    yield test, function
+                elif is_asked(test, words):
+                    marks = getattr(function, "pytestmark", ())
+                    function.pytestmark = [as_list(mark) for mark in marks]
+                    yield f"{test}_of_{package}_{name}", function
+
+
+def is_asked(test, words):
+    if not test.startswith("test_") or test in OTHERWISE:
+        return False
+    return words is None or any(word in test for word in words.split())
+
+
+def as_list(mark):
+    """A mark whose values are no generator, which pytest will refuse."""
+    if mark.name != "parametrize":
+        return mark
+    return pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs).mark
+
+
+globals().update(collected())
+
+
+def test_the_classes_are_ours():
+    for package in MODULES:
+        ours = importlib.import_module(f"gpuml.{package}")
+        taken = {
+            name: value
+            for module in list(sys.modules)
+            if module.startswith("swapped_")
+            for name, value in vars(sys.modules[module]).items()
+            if name in ours.__all__
+        }
+        assert taken
+        assert all(value is getattr(ours, name) for name, value in taken.items())
+
+
+@pytest.fixture
+def global_random_seed():
+    return 0
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def global_dtype(request):
+    return request.param
