@@ -37,6 +37,11 @@ def label_of(record):
     return f"{TITLES.get(record.benchmark, record.benchmark)}, {record.what}{workers}"
 
 
+def shape_of(problem):
+    """Rows of a scenario in a few words."""
+    return f"{problem['rows']:,} x {problem['features']:,} {problem['dtype']}"
+
+
 def kind_of(report, record):
     """What does the work of a record, in a word or two."""
     gpu = report.machine.get("gpu")
@@ -65,7 +70,8 @@ class Comparison:
 
 def comparisons(reports):
     """The fastest rival at every task, but for sweeps, maps and calls that are passed on."""
-    return _fastest([r for r in reports if r.benchmark not in ("sweep", "map")])
+    others = ("sweep", "map", "optimum")
+    return _fastest([r for r in reports if r.benchmark not in others])
 
 
 def maps(reports):

@@ -15,7 +15,7 @@ from pathlib import Path
 import _figures as figures
 import _results
 from _markdown import FOLDER, image, paragraph, seconds, table
-from _page_map import page_of_losses, the_map
+from _page_map import nearness_of, page_of_losses, the_map
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, LOSSES = "benchmarks.md", "where-it-does-not-help.md"
@@ -90,6 +90,11 @@ def sections(reports):
     for name, function, shown in plan_of(reports):
         yield titles.pop(function, "")
         yield of[function](name, shown)
+    near = [report for report in reports if report.benchmark == "optimum"]
+    if near:
+        yield "## How near to the optimum\n"
+    for report in near:
+        yield nearness_of(report)
     yield "## All results\n"
     for report in reports:
         yield details(report)
@@ -292,10 +297,15 @@ def details(report):
         f"### {report.name}\n",
         f"{report.machine_name}; gpuml {report.gpuml}.\n",
         f"    {report.command}\n",
-        table(TABLE_HEAD, [row_of(record) for record in report.records], NUMBERS_FROM),
+        *(() if report.benchmark == "optimum" else (times_of(report),)),  # gaps are what it is for
         paragraph(f"Versions: {', '.join(versions)}."),
     ]
     return "\n".join(text)
+
+
+def times_of(report):
+    """A table of all its records."""
+    return table(TABLE_HEAD, [row_of(record) for record in report.records], NUMBERS_FROM)
 
 
 def row_of(record):

@@ -81,6 +81,7 @@ BENCHMARKS = {
     "adapters": of_adapters,
     "sweep": of_sweep,
     "map": of_map,
+    "optimum": of_map,
 }
 
 

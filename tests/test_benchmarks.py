@@ -343,6 +343,16 @@ def test_each_cell_of_the_map_that_a_rival_wins_has_a_reason(path, results):
     assert won == module("_page_map").reasons_of(path.stem).keys()
 
 
+@pytest.mark.parametrize("path", [p for p in RESULTS if p.stem.startswith("optimum")], ids=str)
+def test_no_model_is_further_from_its_optimum_than_that_of_scikit_learn(path, results):
+    scenarios = results.read(path).raw["scenarios"]
+    assert scenarios
+    least = 1e-9  # so near, both have stopped well below what any row tells
+    for scenario in scenarios:
+        own, rival = (contender["gap"] for contender in scenario["contenders"])
+        assert own <= max(rival, least), scenario
+
+
 def small_map():
     """A map of two cells: one that a rival wins, one that nobody has measured."""
 
