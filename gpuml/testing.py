@@ -209,7 +209,7 @@ def estimators() -> list[tuple[str, Any]]:
     --------
     >>> from gpuml.testing import estimators
     >>> [name for name, estimator in estimators()][:4]
-    ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'ElasticNet']
+    ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'BayesianRidge']
     """
     from gpuml import decomposition, discriminant_analysis, linear_model, preprocessing
 

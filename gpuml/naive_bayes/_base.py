@@ -70,7 +70,8 @@ class Posterior(Travels, Grid):
         return labelled(self, self._check_X(X, reset=reset), y, sample_weight)
 
     def _checked(self, X, y, sample_weight, *, reset) -> Labelled:
-        with nullcontext() if is_foreign(as_array(X)) else naming_columns(self, X):
+        X = as_array(X)
+        with nullcontext() if is_foreign(X) else naming_columns(self, X):
             data = self._labelled(X, y, sample_weight, reset=reset)
         self._check_values(data.X)
         return data
