@@ -95,7 +95,10 @@ OF_SCIKIT_LEARN = {
         "_check_method_params _final_estimator _iter _log_message _validate_steps"
     ),
     "sklearn.preprocessing.KBinsDiscretizer": "_validate_n_bins",
-    "sklearn.preprocessing.OneHotEncoder": "_n_features_outs _transform",
+    "sklearn.preprocessing.OneHotEncoder": (
+        "_default_to_infrequent_mappings _drop_idx_after_grouping _infrequent_enabled "
+        "_infrequent_indices _n_features_outs _transform"
+    ),
     "sklearn.preprocessing.OrdinalEncoder": "_missing_indices",
     "sklearn.preprocessing.PolynomialFeatures": "_max_degree _min_degree",
     "sklearn.preprocessing.StandardScaler": "_reset",

@@ -7,7 +7,6 @@ differ in `smooth` share them.
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,60 +16,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from gpuml.compose._coding import levels_of
 from gpuml.compose._layout import Branch, column_of
-
-
-@dataclass(frozen=True)
-class LevelSums:
-    """Counts, sums and squares of targets by inner fold and level, of one training part.
-
-    Attributes
-    ----------
-    fold : int array (m,)
-        The inner fold that each row of the part is encoded in.
-    mean : array (c,)
-        Of the targets of all rows; sums and squares are about it.
-    n_rows : int array (F,)
-    of_fold : array (F, 2, c)
-        Sums and squares of the targets of each inner fold.
-    counts : list of d arrays (F, L)
-    sums, squares : lists of d arrays (F, c, L)
-    """
-
-    fold: np.ndarray
-    mean: np.ndarray
-    n_rows: np.ndarray
-    of_fold: np.ndarray
-    counts: list[np.ndarray]
-    sums: list[np.ndarray]
-    squares: list[np.ndarray]
-
-    def encodings(self, smooth: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Of each column, encodings (F, c, L) of the inner folds and (c, L) of all rows."""
-        inner, whole = [], []
-        for counts, sums, squares in zip(self.counts, self.sums, self.squares, strict=True):
-            n, s, q = counts.sum(axis=0), sums.sum(axis=0), squares.sum(axis=0)
-            whole.append(self._encoded(n[None], s[None], q[None], None, smooth)[0])
-            others = n - counts, s - sums, q - squares
-            inner.append(self._encoded(*others, np.arange(len(counts)), smooth))
-        return inner, whole
-
-    def _encoded(self, counts, sums, squares, left_out, smooth):
-        """Encodings (F, c, L) where some inner fold each is left out."""
-        n_rows, of_rows = self.n_rows.sum(), self.of_fold.sum(axis=0)[None]
-        if left_out is not None:
-            n_rows, of_rows = n_rows - self.n_rows[left_out, None], of_rows - self.of_fold[left_out]
-        mean = (of_rows[:, 0] / n_rows)[..., None]  # (F, c, 1), about the mean of all rows
-        counts = counts[:, None, :]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if smooth != "auto":
-                drawn = (smooth * mean + sums) / (smooth + counts)
-                return self.mean[:, None] + np.where(counts + smooth == 0, mean, drawn)
-            variance = (of_rows[:, 1] / n_rows)[..., None] - mean**2
-            own = sums / counts
-            spread = np.maximum(squares / counts - own**2, 0.0)
-            share = variance * counts / (variance * counts + spread)
-            drawn = share * own + (1.0 - share) * mean
-        return self.mean[:, None] + np.where(np.isnan(share), mean, drawn)
+from gpuml.solvers.level_means import LevelSums
 
 
 class Codes(np.ndarray):

@@ -1,6 +1,6 @@
 """What the encoders share: categories are found, and looked up, on the device of the rows."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,24 +10,60 @@ from gpuml.preprocessing._transformer import Transformer
 
 
 class Encoder(Transformer):
-    """An encoder, before scikit-learn's class, whose fit is shown each category once."""
+    """An encoder, before scikit-learn's class, whose fit is shown each category once.
+
+    So it finds and checks categories, and says what is wrong. How often each occurs it is told.
+    """
 
     _needs_numbers = False
 
-    min_frequency: Any = None
-    max_categories: Any = None
+    categories_: list[np.ndarray]
 
     def _fit_there(self, X, y=None):
-        self._refuse_infrequent()
         X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
-        # scikit-learn's fit sees one row or more of each category, and checks parameters.
-        self._fit_few(one_of_each(X))
+        self._rows_to_count = X
+        try:
+            self._fit_few(one_of_each(X))
+        finally:
+            del self._rows_to_count
 
-    def _refuse_infrequent(self):
-        if self.min_frequency is not None or self.max_categories is not None:
+    def _fit_infrequent_category_mapping(self, n_samples, category_counts, missing_indices):
+        X = vars(self).get("_rows_to_count")
+        if X is not None:
+            n_samples = X.shape[0]
+            category_counts = [
+                _counts(X[:, j], categories) for j, categories in enumerate(self.categories_)
+            ]
+        super()._fit_infrequent_category_mapping(n_samples, category_counts, missing_indices)
+
+    def _positions(self, X: Array) -> Iterator[tuple[Array, Array]]:
+        """For each feature, positions of categories (n,), and which rows have one of those."""
+        xp = namespace(X)
+        for j, categories in enumerate(self.categories_):
+            # Read several times: neighbours in memory.
+            yield positions(xp.asarray(X[:, j], copy=True), categories)
+
+    def _is_rare(self, j: int) -> np.ndarray:
+        """Which categories of feature j share a number."""
+        rare = np.zeros(len(self.categories_[j]), dtype=bool)
+        if self._infrequent_enabled and self._infrequent_indices[j] is not None:
+            rare[self._infrequent_indices[j]] = True
+        return rare
+
+    def _grouped(self, j: int) -> np.ndarray:
+        """The number of each category of feature j where rare ones share one."""
+        numbers = np.arange(len(self.categories_[j]))
+        mapping = self._default_to_infrequent_mappings[j] if self._infrequent_enabled else None
+        if mapping is not None:  # of missing values some encoders have none
+            numbers[: len(mapping)] = mapping
+        return numbers
+
+    def _refuse_rare(self):
+        """Raise ValueError where what is shared by several categories would have to be inverted."""
+        if any(self._is_rare(j).any() for j in range(len(self.categories_))):
             raise ValueError(
-                "min_frequency and max_categories need data in CPU memory: convert X to NumPy, or "
-                "leave both at None."
+                "What several rare categories share has no inverse among numbers. Convert X to "
+                "NumPy, where it is 'infrequent_sklearn'."
             )
 
 
@@ -66,3 +102,17 @@ def positions(column: Array, categories: np.ndarray) -> tuple[Array, Array]:
         found = xp.where(is_nan, xp.full_like(found, last), found)
         is_known = is_known | is_nan
     return found, is_known
+
+
+def _counts(column: Array, categories: np.ndarray) -> np.ndarray:
+    """How many rows of a column (n,) have each category."""
+    xp = namespace(column)
+    if xp.isdtype(column.dtype, "bool"):
+        column = xp.astype(column, xp.int8)
+    values, counts = (to_host(x) for x in xp.unique_counts(column))
+    is_nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    # Libraries may count each nan as another value.
+    total = dict(zip(values[~is_nan].tolist(), counts[~is_nan].tolist(), strict=True))
+    n_missing = int(counts[is_nan].sum())
+    found = [total.get(value, n_missing if value != value else 0) for value in categories.tolist()]
+    return np.asarray(found, dtype=np.int64)

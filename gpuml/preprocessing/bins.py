@@ -23,10 +23,13 @@ from gpuml._sklearn import _fit_context
 from gpuml.preprocessing._fills import column_quantiles, is_nan
 from gpuml.preprocessing._places import host_dtype
 from gpuml.preprocessing._transformer import Transformer
+from gpuml.preprocessing._weighted_quantiles import weighted_quantiles
 from gpuml.preprocessing.one_hot import csr, dense
 
 # Bins that are not wider are joined with the one before, as in scikit-learn.
 NARROWEST = 1e-8
+# Quantiles that are known of weighted rows.
+OF_WEIGHTS = ("inverted_cdf", "averaged_inverted_cdf")
 
 
 class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
@@ -99,9 +102,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
         ------
         ValueError
             For input that scikit-learn's class rejects, and for arrays of other libraries with
-            what needs data in CPU memory: ``strategy="kmeans"``, and weights with
-            ``strategy="quantile"`` unless rows are drawn. A failed fit leaves the estimator as it
-            was.
+            ``strategy="kmeans"``. A failed fit leaves the estimator as it was.
         """
         return self._fitted(X, y, sample_weight)
 
@@ -117,15 +118,16 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
         if self.subsample is not None and X.shape[0] > self.subsample:
             X = xp.take(X, move(self._drawn(X.shape[0], weight), place_of(X)), axis=0)
             weight = None
-        if weight is not None and self.strategy == "quantile":
+        if weight is not None and self.strategy == "uniform":
+            X, weight = xp.take(X, xp.nonzero(weight)[0], axis=0), None
+        elif weight is not None and self.quantile_method not in OF_WEIGHTS:
             raise ValueError(
-                "strategy='quantile' with sample_weight needs data in CPU memory: convert X to "
-                "NumPy, or set subsample to a smaller number than there are rows."
+                "When fitting with strategy='quantile' and sample weights, quantile_method should "
+                "either be set to 'averaged_inverted_cdf' or 'inverted_cdf', got "
+                f"quantile_method='{self.quantile_method}' instead."
             )
-        if weight is not None:
-            X = xp.take(X, xp.nonzero(weight)[0], axis=0)
         self.n_bins_ = self._validate_n_bins(X.shape[1])
-        self.bin_edges_ = self._edges(X)
+        self.bin_edges_ = self._edges(X, weight)
         if self.encode != "ordinal":
             self._encoder = sk.OneHotEncoder(
                 categories=[np.arange(n) for n in self.n_bins_],
@@ -139,7 +141,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
         options = {"random_state": self.random_state, "sample_weight": weight}
         return resample(np.arange(n_rows), replace=True, n_samples=self.subsample, **options)
 
-    def _edges(self, X):
+    def _edges(self, X, weight):
         xp = namespace(X)
         low, high = to_host(xp.min(X, axis=0)), to_host(xp.max(X, axis=0))
         edges = np.zeros(len(low), dtype=object)
@@ -147,8 +149,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
             some = np.flatnonzero(self.n_bins_ == each)
             block = xp.take(X, move(some, place_of(X)), axis=1)
             levels = np.linspace(0, 100, each + 1) / 100
-            seen = np.full(len(some), X.shape[0])
-            found = to_host(column_quantiles(block, is_nan, seen, levels, self.quantile_method))
+            found = self._quantiles(block, weight, levels)
             for j, own in zip(some.tolist(), found.T, strict=True):
                 edges[j] = own.astype(np.float64)
         for j, n_bins in enumerate(self.n_bins_.tolist()):
@@ -160,6 +161,14 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
             else:
                 self._join_narrow(edges, j)
         return edges
+
+    def _quantiles(self, X, weight, levels):
+        """Quantiles (q, p) of columns, in CPU memory."""
+        if weight is not None:
+            average = self.quantile_method == "averaged_inverted_cdf"
+            return weighted_quantiles(X, weight, levels, average=average)
+        seen = np.full(X.shape[1], X.shape[0])
+        return to_host(column_quantiles(X, is_nan, seen, levels, self.quantile_method))
 
     def _join_narrow(self, edges, j):
         edges[j] = edges[j][np.ediff1d(edges[j], to_begin=np.inf) > NARROWEST]

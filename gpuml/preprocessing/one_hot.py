@@ -18,7 +18,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._inputs.validation import check_images, check_rows
-from gpuml.preprocessing._categories import Encoder, one_of_each, positions
+from gpuml.preprocessing._categories import Encoder, one_of_each
 from gpuml.preprocessing._places import wants_frame
 
 
@@ -42,7 +42,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
     handle_unknown : {"error", "ignore", "infrequent_if_exist", "warn"}, default="error"
         What `transform` does with a category that `fit` has not seen: raise, or give zeros.
     min_frequency, max_categories : default=None
-        Rare categories share a column; only for data in CPU memory.
+        Rare categories share a column.
     feature_name_combiner : "concat" or callable, default="concat"
 
     Attributes
@@ -66,7 +66,6 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
 
     def _transform_there(self, X):
         kind = place_of(X).kind
-        self._refuse_infrequent()
         if self.sparse_output and kind != "cupy":
             raise ValueError(
                 "sparse_output=True is for data in CPU memory and CuPy arrays, and X is of "
@@ -84,12 +83,15 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
         """For each feature, the number of its column for each row (n,); -1 for none."""
         xp, place = namespace(X), place_of(X)
         codes, unknown = [], []
-        columns_of = [move(self._column_of_category(j), place) for j in range(X.shape[1])]
-        for j, categories in enumerate(self.categories_):
-            column = xp.asarray(X[:, j], copy=True)  # read several times: neighbours in memory
-            found, is_known = positions(column, categories)
+        # Copies to the device come first, as each waits for it.
+        columns = [self._column_of_category(j) for j in range(X.shape[1])]
+        columns_of = [move(each, place) for each in columns]
+        for j, (found, is_known) in enumerate(self._positions(X)):
             code = xp.take(columns_of[j], found, axis=0)
-            codes.append(xp.where(is_known, code, xp.full_like(code, -1)))
+            rare = self._is_rare(j)
+            as_rare = rare.any() and self.handle_unknown in ("infrequent_if_exist", "warn")
+            otherwise = int(columns[j][rare][0]) if as_rare else -1
+            codes.append(xp.where(is_known, code, xp.full_like(code, otherwise)))
             unknown.append(xp.any(~is_known))
         if bool(xp.any(xp.stack(unknown))):
             self._say_unknown(X)
@@ -97,20 +99,18 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
 
     def _column_of_category(self, j: int) -> np.ndarray:
         """Number of the column, within those of feature j, of each category; -1 if dropped."""
-        columns = np.arange(len(self.categories_[j]))
-        dropped = None if self.drop_idx_ is None else self.drop_idx_[j]
-        if dropped is not None:
-            columns[dropped:] -= 1
-            columns[dropped] = -1
-        return columns
+        numbers, dropped = self._grouped(j), self._drop_idx_after_grouping
+        if dropped is None or dropped[j] is None:
+            return numbers
+        return np.where(numbers == dropped[j], -1, numbers - (numbers > dropped[j]))
 
     def _say_unknown(self, X):
         """Raise or warn in scikit-learn's words, from one row or more of each category."""
         if self.handle_unknown in ("error", "warn") or self.drop is not None:
-            unknown = "error" if self.handle_unknown == "error" else "infrequent_if_exist"
+            says = self.handle_unknown if self.handle_unknown != "warn" else "infrequent_if_exist"
             self._transform(
                 one_of_each(X),
-                handle_unknown=unknown,
+                handle_unknown=says,
                 ensure_all_finite="allow-nan",
                 warn_on_unknown=True,
             )
@@ -131,7 +131,8 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
         Raises
         ------
         ValueError
-            For device data, if an unknown category would have to be an integer.
+            For device data, if an unknown category would have to be an integer, or if rare
+            categories share a column.
         """
         check_is_fitted(self)
         X = as_array(X)
@@ -139,6 +140,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
             X = X.toarray()
         if not is_foreign(X):
             return super().inverse_transform(X)
+        self._refuse_rare()
         X = check_images(self, X, int(np.sum(self._n_features_outs)), keep_dtype=True)
         xp = namespace(X)
         ends = np.cumsum([0, *self._n_features_outs]).tolist()

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml._sklearn import is_scalar_nan
-from gpuml.preprocessing._categories import Encoder, one_of_each, positions
+from gpuml.preprocessing._categories import Encoder, one_of_each
 
 
 class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
@@ -29,7 +29,7 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
     encoded_missing_value : int or nan, default=nan
         What stands for nan.
     min_frequency, max_categories : default=None
-        Rare categories share a number; only for data in CPU memory.
+        Rare categories share a number, behind those of the others.
 
     Attributes
     ----------
@@ -54,25 +54,27 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
     """
 
     def _transform_there(self, X):
-        self._refuse_infrequent()
         X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
-        xp, columns = namespace(X), []
+        xp, place = namespace(X), place_of(X)
         dtype = getattr(xp, np.dtype(self.dtype).name)
-        unknown = []
-        for j, categories in enumerate(self.categories_):
-            found, is_known = positions(xp.asarray(X[:, j], copy=True), categories)
-            column = xp.astype(found, dtype)
-            if j in self._missing_indices:
-                missing = xp.full_like(column, self.encoded_missing_value)
-                column = xp.where(found == self._missing_indices[j], missing, column)
-            if self.handle_unknown == "use_encoded_value":
-                column = xp.where(is_known, column, xp.full_like(column, self.unknown_value))
+        columns, unknown = [], []
+        for j, (found, is_known) in enumerate(self._positions(X)):
+            numbers = move(self._number_of_category(j), place)
+            slots = xp.where(is_known, found, xp.full_like(found, numbers.shape[0] - 1))
+            columns.append(xp.astype(xp.take(numbers, slots, axis=0), dtype))
             unknown.append(xp.any(~is_known))
-            columns.append(column)
         if self.handle_unknown == "error" and bool(xp.any(xp.stack(unknown))):
             # scikit-learn says it in its words, of one row or more of each category.
             sk.OrdinalEncoder.transform(self, one_of_each(X))
         return xp.stack(columns, axis=1)
+
+    def _number_of_category(self, j: int) -> np.ndarray:
+        """The number of each category of feature j, and last that of unknown ones."""
+        numbers = self._grouped(j).astype(np.float64)
+        if j in self._missing_indices:
+            numbers[self._missing_indices[j]] = self.encoded_missing_value
+        unknown = self.unknown_value if self.handle_unknown == "use_encoded_value" else 0.0
+        return np.append(numbers, float(unknown))
 
     def inverse_transform(self, X):
         """Categories from their numbers.
@@ -90,13 +92,14 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
         Raises
         ------
         ValueError
-            For device data, if an unknown category would have to be an integer.
+            For device data, if an unknown category would have to be an integer, or if rare
+            categories share a number.
         """
         check_is_fitted(self)
         X = as_array(X)
         if not is_foreign(X):
             return super().inverse_transform(X)
-        self._refuse_infrequent()
+        self._refuse_rare()
         X = check_images(self, X, len(self.categories_), allow_nan=True, keep_dtype=True)
         return namespace(X).stack([self._inverse(X[:, j], j) for j in range(X.shape[1])], axis=1)
 

@@ -11,6 +11,7 @@ from gpuml._sklearn import _fit_context
 from gpuml.preprocessing._column_extrema import column_extrema
 from gpuml.preprocessing._fills import column_quantiles, count_missing, is_nan
 from gpuml.preprocessing._transformer import Transformer
+from gpuml.preprocessing._weighted_quantiles import weighted_quantiles
 
 
 class SplineTransformer(Transformer, sk.SplineTransformer):
@@ -79,8 +80,8 @@ class SplineTransformer(Transformer, sk.SplineTransformer):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, and for arrays of other libraries with
-            weights and ``knots="quantile"``. A failed fit leaves the estimator as it was.
+            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
+            was.
         """
         return self._fitted(X, y, sample_weight)
 
@@ -111,13 +112,11 @@ class SplineTransformer(Transformer, sk.SplineTransformer):
         if self.knots == "uniform":
             X = X if weight is None else xp.take(X, xp.nonzero(weight)[0], axis=0)
             return to_host(xp.stack(column_extrema(self, X)))
+        levels = np.linspace(0, 1, self.n_knots)
         if weight is not None:
-            raise ValueError(
-                "knots='quantile' with sample_weight needs data in CPU memory: convert X to NumPy, "
-                "or choose knots='uniform'."
-            )
+            return weighted_quantiles(X, weight, levels, average=False)
         seen = X.shape[0] - count_missing(X, is_nan)
-        found = to_host(column_quantiles(X, is_nan, seen, np.linspace(0, 1, self.n_knots)))
+        found = to_host(column_quantiles(X, is_nan, seen, levels))
         return np.where(seen > 0, found, np.nan)
 
     def _transform_there(self, X):

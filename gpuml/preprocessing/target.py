@@ -1,11 +1,9 @@
 """Means of the target for each category, on the device of the rows."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn import preprocessing as sk
-from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
@@ -13,9 +11,10 @@ from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace
 from gpuml._arrays.labels import encode
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import check_rows, require_target, unchanged_on_error
-from gpuml._sklearn import _fit_context, _routing_enabled
+from gpuml._sklearn import _fit_context
 from gpuml.designs import Coded
-from gpuml.preprocessing._categories import Encoder, one_of_each, positions
+from gpuml.preprocessing._categories import Encoder
+from gpuml.solvers.level_means import LevelSums
 
 KINDS = ("binary", "multiclass", "continuous")
 
@@ -126,30 +125,65 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
             X = self._read(X)
             if not is_foreign(X):
                 return super().fit_transform(X, y, **params)
-            codes, target, labels = self._learn(X, y)
-            return as_asked(self, self._cross_fitted(codes, target, labels, params))
+            return as_asked(self, self._cross_fitted(*self._learn(X, y), params))
 
     def _fit_there(self, X, y=None):
         self._learn(X, y)
 
-    def _learn(self, X: Any, y: Any) -> tuple[list[Array], Array, np.ndarray]:
-        """Fit to all rows; codes of their categories, target (n, K), and what is stratified by."""
+    def _fit_few(self, rows):
+        names = getattr(self, "feature_names_in_", None)
+        self._fit(rows, handle_unknown="ignore", ensure_all_finite="allow-nan")
+        if names is not None:
+            self.feature_names_in_ = names
+
+    def _learn(self, X: Any, y: Any) -> tuple[list[Array], list[Array], Array, np.ndarray]:
+        """Fit to all rows.
+
+        Codes of their categories and which are known, target (n, K), and what is stratified by.
+        """
         require_target(self, y)
         y = as_array(y)
-        X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
+        Encoder._fit_there(self, X)
         check_consistent_length(X, y)
-        self._fit(one_of_each(X), handle_unknown="ignore", ensure_all_finite="allow-nan")
+        X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
         target, labels = self._target(y, place_of(X))
-        codes = [namespace(X).where(known, found, -1) for found, known in self._positions(X)]
         mean = to_host(namespace(target).mean(target, axis=0))
         self.target_mean_ = mean if self.target_type_ == "multiclass" else mean[0]
-        self.encodings_ = [to_host(found) for found in self._encodings(codes, target)]
-        return codes, target, labels
+        codes, known = self._codes(X)
+        whole = self._sums(codes, target, np.zeros(target.shape[0], dtype=np.int64))
+        self.encodings_ = [each for own in whole.whole(self.smooth) for each in own]
+        return codes, known, target, labels
 
-    def _positions(self, X):
+    def _codes(self, X: Array) -> tuple[list[Array], list[Array]]:
+        """For each feature, codes of categories (n,), and which rows have a known one.
+
+        Others have code 0: in scikit-learn's class their targets count for the first category.
+        """
         xp = namespace(X)
-        for j, categories in enumerate(self.categories_):
-            yield positions(xp.asarray(X[:, j], copy=True), categories)
+        found = [*self._positions(X)]
+        codes = [xp.where(known, code, xp.zeros_like(code)) for code, known in found]
+        return [xp.astype(code, xp.int64) for code in codes], [known for _, known in found]
+
+    def _sums(self, codes: list[Array], target: Array, folds: np.ndarray) -> LevelSums:
+        """Sums by fold and category of targets (n, K) of rows of some folds (n,)."""
+        xp, place = namespace(target), place_of(target)
+        n_folds, fold = int(folds.max()) + 1, move(folds, place)
+        # Squares of numbers are about their mean; 0 and 1 are counted, which is exact.
+        mean = np.atleast_1d(self.target_mean_) * (self.target_type_ == "continuous")
+        about = target - move(mean, place)
+        powers = xp.matrix_transpose(
+            xp.concat([xp.ones_like(about[:, :1]), about, about**2], axis=1)
+        )
+
+        def summed(code, n_levels):
+            slots = Coded((fold * n_levels + code,), (n_folds * n_levels,), xp.float64)
+            found = to_host(slots.sums(powers)).reshape(-1, n_folds, n_levels).transpose(1, 0, 2)
+            return np.rint(found[:, 0]), *np.split(found[:, 1:], 2, axis=1)
+
+        n_rows, *of_fold = (x[..., 0] for x in summed(xp.zeros_like(fold), 1))
+        each = [summed(code, len(own)) for code, own in zip(codes, self.categories_, strict=True)]
+        counts, sums, squares = (list(x) for x in zip(*each, strict=True))
+        return LevelSums(folds, mean, n_rows, np.stack(of_fold, axis=1), counts, sums, squares)
 
     def _target(self, y, place):
         """A target of numbers (n, K) where X is, and its labels, or zeros, in CPU memory."""
@@ -174,90 +208,60 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
         numbers = xp.arange(found.n_classes, dtype=xp.int64, device=place.device)
         return xp.astype(codes[:, None] == numbers[None, :], xp.float64), to_host(codes)
 
-    def _encodings(self, codes: list[Array], target: Array) -> list[Array]:
-        """What categories become (C,), feature by feature, and class by class in each."""
-        xp = namespace(target)
-        mean = xp.mean(target, axis=0)
-        variance = xp.mean((target - mean) ** 2, axis=0)
-        found: list[Array] = []
-        for own, categories in zip(codes, self.categories_, strict=True):
-            by_code = Coded((own,), (len(categories),), xp.float64)
-            counts = by_code.rmatvec(xp.ones_like(target[:, :1]))[0, :]
-            sums = by_code.rmatvec(target)
-            there = xp.where(counts > 0, counts, xp.ones_like(counts))
-            means = sums / there
-            if self.smooth == "auto":
-                # Code -1 looks up something, and counts for nothing.
-                of_row = xp.where(own < 0, xp.zeros_like(own), own)
-                about = target - xp.take(xp.matrix_transpose(means), of_row, axis=0)
-                spread = by_code.rmatvec(about**2) / there
-                known = variance[:, None] * counts
-                weight = known + spread
-                share = known / xp.where(weight > 0, weight, xp.ones_like(weight))
-                encoded = share * means + (1.0 - share) * mean[:, None]
-            else:
-                weight = counts + float(self.smooth)
-                positive = xp.where(weight > 0, weight, xp.ones_like(weight))
-                encoded = (sums + float(self.smooth) * mean[:, None]) / positive
-                encoded = xp.where(weight > 0, encoded, mean[:, None] + xp.zeros_like(encoded))
-            found.extend(encoded[k, :] for k in range(encoded.shape[0]))
-        return found
-
-    def _encoded(self, codes: list[Array], encodings: list[Array], mean: Array) -> Array:
-        """Rows (n, p K) of what their categories become; the mean for those of code -1."""
-        xp, columns, n_classes = namespace(mean), [], mean.shape[0]
-        for number, encoding in enumerate(encodings):
-            own = codes[number // n_classes]
-            known = xp.take(encoding, xp.where(own < 0, 0, own), axis=0)
-            columns.append(xp.where(own < 0, mean[number % n_classes], known))
-        return xp.stack(columns, axis=1)
-
     def _transform_there(self, X):
         X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
-        xp, place = namespace(X), place_of(X)
-        codes = [xp.where(known, found, -1) for found, known in self._positions(X)]
-        mean = move(np.atleast_1d(np.asarray(self.target_mean_, dtype=np.float64)), place)
-        return self._encoded(codes, [move(each, place) for each in self.encodings_], mean)
+        codes, known = self._codes(X)
+        means = np.atleast_1d(np.asarray(self.target_mean_, dtype=np.float64))
+        encodings = np.split(np.arange(len(self.encodings_)), len(codes))
+        tables = [[self.encodings_[k] for k in own] for own in encodings]
+        return _looked_up(codes, known, tables, means)
 
-    def _cross_fitted(self, codes, target, labels, params):
-        place, n_rows = place_of(target), target.shape[0]
-        xp, held_out, parts = place.xp, [], []
-        for train, test in self._splits(n_rows, labels, params):
-            held_out.append(test)
-            train, test = (move(np.asarray(rows), place) for rows in (train, test))
-            learnt = xp.take(target, train, axis=0)
-            encodings = self._encodings([xp.take(own, train, axis=0) for own in codes], learnt)
-            own = [xp.take(each, test, axis=0) for each in codes]
-            parts.append(self._encoded(own, encodings, xp.mean(learnt, axis=0)))
-        rows = np.concatenate(held_out)
-        if not np.array_equal(np.sort(rows), np.arange(n_rows)):
-            raise ValueError(
-                "Validation indices from `cv` must cover each sample index exactly once with no "
-                "overlap. Pass a splitter with non-overlapping validation folds as `cv`."
-            )
-        return xp.take(xp.concat(parts), move(np.argsort(rows), place), axis=0)
+    def _cross_fitted(self, codes, known, target, labels, params):
+        folds = _Folds.of(self, labels, params)
+        sums = self._sums(codes, target, folds)
+        fold = move(folds, place_of(target))
+        inner = sums.inner(self.smooth)
+        slots = [fold * each.shape[2] + code for each, code in zip(inner, codes, strict=True)]
+        tables = [[each[:, k].ravel() for k in range(each.shape[1])] for each in inner]
+        # scikit-learn's class gives unknown categories the mean that it writes last.
+        others = sums.of_fold[:-1].sum(axis=0)[0] / sums.n_rows[:-1].sum()
+        return _looked_up(slots, known, tables, sums.mean + others)
 
-    def _splits(self, n_rows, labels, params):
-        options: dict[str, Any] = {"shuffle": True}
-        given = {"shuffle": self.shuffle, "random_state": self.random_state}
-        given = {name: value for name, value in given.items() if value != "deprecated"}
-        if given:
-            warnings.warn(
-                "`TargetEncoder.shuffle` and `TargetEncoder.random_state` are deprecated in "
-                "version 1.9 and will be removed in version 1.11. Pass a cross-validation "
-                "generator as `cv` argument to specify the shuffling behaviour instead.",
-                FutureWarning,
-                stacklevel=5,
-            )
-        options.update(given)
-        is_classes = self.target_type_ != "continuous"
-        cv = check_cv(self.cv, labels, classifier=is_classes, **options)
-        if params and not _routing_enabled():
-            raise ValueError(
-                f"{sorted(params)} need metadata routing: "
-                "sklearn.set_config(enable_metadata_routing=True)."
-            )
-        return cv.split(np.zeros((n_rows, 1)), labels, params.get("groups"))
+
+def _looked_up(codes, known, tables, means):
+    """Columns (n, p K) of what tables have for codes (n,); means (K,) where these are not known."""
+    xp, place = namespace(codes[0]), place_of(codes[0])
+    columns = []
+    for code, is_known, own in zip(codes, known, tables, strict=True):
+        for table, mean in zip(own, means.tolist(), strict=True):
+            column = xp.take(move(table, place), code, axis=0)
+            columns.append(xp.where(is_known, column, xp.full_like(column, mean)))
+    return xp.stack(columns, axis=1)
+
+
+class _Folds(sk.TargetEncoder):
+    """scikit-learn's `fit_transform` without categories: it draws and checks folds."""
+
+    @classmethod
+    def of(cls, encoder: Any, y: np.ndarray, params: dict[str, Any]) -> np.ndarray:
+        """The fold (n,) in which each row is encoded."""
+        drawn = cls(**encoder.get_params(deep=False))
+        # Whether there are classes is all that counts.
+        drawn.target_type_ = "continuous" if encoder.classes_ is None else "binary"
+        drawn.of_rows, drawn.number = np.zeros(len(y), dtype=np.int64), 0
+        sk.TargetEncoder.fit_transform(drawn, np.zeros((len(y), 1)), y, **params)
+        return drawn.of_rows
+
+    def _fit_encodings_all(self, X, y):
+        n = len(y)
+        return np.zeros((n, 1), dtype=np.int64), np.ones((n, 1), dtype=bool), np.zeros(n), [1]
+
+    def _fit_encoding_binary_or_continuous(self, *given):
+        return []
+
+    def _transform_X_ordinal(self, X_out, X_ordinal, unknown, rows, encodings, mean):
+        self.of_rows[rows] = self.number
+        self.number += 1
 
 
 def _kind_of(y):

@@ -39,6 +39,7 @@ def labels(kind):
 
 
 DENSE = {"encode": "onehot-dense"}
+RARE = {"handle_unknown": "infrequent_if_exist", "sparse_output": False}
 UNKNOWN = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
 # Classes with parameters, and the kinds of rows that are tried.
 CASES = [
@@ -57,6 +58,12 @@ CASES = [
     ("OrdinalEncoder", {**UNKNOWN, "unknown_value": np.nan, "encoded_missing_value": -9}, "holes"),
     ("OrdinalEncoder", {**UNKNOWN, "dtype": np.int32}, "levels"),
     ("OrdinalEncoder", {**UNKNOWN, "categories": [[0.0, 1, 2, 3, 4, 5]] * 4}, "levels"),
+    ("OrdinalEncoder", {**UNKNOWN, "max_categories": 3, "encoded_missing_value": 9}, "holes"),
+    ("OrdinalEncoder", {**UNKNOWN, "min_frequency": 0.15}, "levels holes"),
+    ("OneHotEncoder", {**RARE, "min_frequency": 16}, "levels holes"),
+    ("OneHotEncoder", {**RARE, "handle_unknown": "ignore", "max_categories": 3}, "levels"),
+    ("OneHotEncoder", {**RARE, "max_categories": 2, "drop": "if_binary"}, "levels"),
+    ("OneHotEncoder", {**RARE, "min_frequency": 0.17, "drop": "first"}, "levels holes"),
     ("MissingIndicator", {}, "plain holes"),
     ("MissingIndicator", {"features": "all"}, "plain holes"),
     ("MissingIndicator", {"missing_values": 3, "error_on_new": False}, "levels"),
@@ -218,7 +225,6 @@ ONLY_HOST = [
     ("KBinsDiscretizer", {"strategy": "kmeans"}, "strategy='kmeans' needs .* convert X to NumPy"),
     ("KBinsDiscretizer", {}, "Set encode='onehot-dense'"),
     ("SplineTransformer", {"sparse_output": True}, "Set sparse_output=False"),
-    ("OrdinalEncoder", {"min_frequency": 3}, "convert X to NumPy"),
     ("MissingIndicator", {"sparse": True}, "Set sparse=False"),
 ]
 
@@ -236,19 +242,49 @@ def test_what_needs_cpu_memory_is_refused_with_what_to_type(name, params, words,
         getattr(ours, name)(**params).fit(X).transform(X)
 
 
-def test_weights_of_device_rows_are_heeded_or_refused(library):
+def test_weights_of_device_rows_are_heeded(library):
+    """A weight of two is a row twice, and one of none is no row."""
     X = rows("plain")[0]
-    weight = (np.arange(N) % 3 > 0) * 1.0
+    weight = np.arange(N) % 4.0
     for name, params in (
         ("KBinsDiscretizer", {"strategy": "uniform", "encode": "ordinal"}),
+        ("KBinsDiscretizer", {"encode": "ordinal"}),
+        ("KBinsDiscretizer", {"encode": "ordinal", "quantile_method": "inverted_cdf"}),
         ("SplineTransformer", {"knots": "uniform"}),
+        ("SplineTransformer", {"knots": "quantile"}),
     ):
         expected = getattr(sk, name)(**params).fit(X, sample_weight=weight).transform(X)
         model = getattr(ours, name)(**params)
         model.fit(library.asarray(X), sample_weight=library.asarray(weight))
-        np.testing.assert_allclose(to_numpy(model.transform(library.asarray(X))), expected, 1e-12)
-    if library.name.startswith("numpy"):
-        return
-    for model in (ours.KBinsDiscretizer(), ours.SplineTransformer(knots="quantile")):
-        with pytest.raises(ValueError, match="sample_weight needs data in CPU memory"):
-            model.fit(library.asarray(X), sample_weight=library.asarray(weight))
+        found = to_numpy(model.transform(library.asarray(X)))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    model = ours.KBinsDiscretizer(quantile_method="linear", encode="ordinal")
+    with pytest.raises(ValueError, match="quantile_method should either be"):
+        model.fit(library.asarray(X), sample_weight=library.asarray(weight))
+
+
+def test_targets_of_categories_that_are_not_given(library):
+    """scikit-learn counts them for the first category, and encodes them by the last fold's mean."""
+    (X, new), y = rows("holes"), labels("continuous")
+    X, new = X.round(), new.round()
+    given = [[-2.0, 0.0, 1.0]] * 3 + [[0.0, np.nan]]
+    folds = sklearn.model_selection.KFold(3)
+    theirs, model = (each.TargetEncoder(categories=given, cv=folds) for each in (sk, ours))
+    image = to_numpy(model.fit_transform(library.asarray(X), library.asarray(y)))
+    np.testing.assert_allclose(image, theirs.fit_transform(X, y), rtol=1e-12)
+    found = to_numpy(model.transform(library.asarray(new)))
+    np.testing.assert_allclose(found, theirs.transform(new), rtol=1e-12)
+
+
+def test_what_rare_categories_share_has_no_inverse_among_numbers(library):
+    X = library.asarray(rows("levels")[0])
+    for model in (
+        ours.OneHotEncoder(sparse_output=False, min_frequency=16),
+        ours.OrdinalEncoder(min_frequency=16),
+    ):
+        image = model.fit(X).transform(X)
+        if library.name.startswith("numpy"):
+            assert "infrequent_sklearn" in model.inverse_transform(image)
+            continue
+        with pytest.raises(ValueError, match="convert|Convert X to NumPy"):
+            model.inverse_transform(image)

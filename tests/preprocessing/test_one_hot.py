@@ -135,18 +135,6 @@ def test_sparse_output(library, rng):
             model.transform(X)
 
 
-def test_what_needs_the_host_says_so(library, rng):
-    X = library.asarray(rows(rng, "int64"))
-    if library.name.startswith("numpy"):
-        pytest.skip("host")
-    for params in ({"min_frequency": 3}, {"max_categories": 2}):
-        with pytest.raises(ValueError, match="need data in CPU memory"):
-            OneHotEncoder(**params).fit(X)
-        on_host = OneHotEncoder(**dense(**params)).fit(library.to_numpy(X))
-        with pytest.raises(ValueError, match="need data in CPU memory"):
-            on_host.transform(X)
-
-
 def test_bad_rows_are_refused_and_leave_the_model_as_it_was(library, rng):
     X = rows(rng, "float64")
     model = OneHotEncoder(**dense()).fit(library.asarray(X))
