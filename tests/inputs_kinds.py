@@ -246,11 +246,11 @@ SPARSE_ON_GPU = {
     **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
     **dict.fromkeys(["Normalizer", "PolynomialFeatures", *ENCODERS], "ValueError"),
     **dict.fromkeys(
-        ["Binarizer", "KBinsDiscretizer", "MissingIndicator", "SplineTransformer"], "ValueError"
+        ["Binarizer", "KBinsDiscretizer", "MissingIndicator", "RobustScaler", "SplineTransformer"],
+        "ValueError",
     ),
-    **dict.fromkeys(
-        ["MaxAbsScaler", "MinMaxScaler", "RobustScaler", "StandardScaler"], "NotImplementedError"
-    ),
+    **dict.fromkeys(["HuberRegressor", "QuantileRegressor", "RidgeClassifierCV"], "ValueError"),
+    **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
     **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
     **dict.fromkeys(["BayesianRidge", "LinearDiscriminantAnalysis"], "ValueError"),
     "Pipeline": "NotImplementedError",
