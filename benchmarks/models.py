@@ -6,7 +6,7 @@ Ten or so candidates and 5 folds. README.md beside this file says how it is meas
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -121,6 +121,11 @@ SCENARIOS |= {
     )
     for name, each in SCENARIOS.items()
 }
+SCENARIOS["device_quantile"] = replace(
+    SCENARIOS["device_quantile"],
+    grid={"quantile": np.linspace(0.1, 0.9, 9).tolist(), "alpha": ALPHAS},
+    p=50,
+)
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
     "device": tuple(name for name, each in SCENARIOS.items() if each.on_device),

@@ -1,13 +1,14 @@
 """Quantile regression on the device of its data."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 from sklearn import linear_model as sk
 
 from gpuml._arrays import namespace
 from gpuml.linear_model._base import LinearPredictor
 from gpuml.linear_model._by_split import BySplit, Centred, Found, warn_late
-from gpuml.solvers.quantiles import fit_quantile
+from gpuml.solvers.quantiles import fit_quantiles
 
 
 class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
@@ -20,7 +21,9 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
 
     with weights s (1 if not given), q = `quantile` and :math:`\alpha` = `alpha`. The minimum is
     that of the linear program, as scikit-learn finds it: an interior-point method with some twenty
-    second moments of the rows, and then the vertex, so that coefficients are 0 exactly.
+    second moments of the rows, and then the vertex, so that coefficients are 0 exactly. Of many
+    rows, a sample tells which are near the plane; of the others only the side matters, which is
+    looked at again in the end.
 
     NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
     CuPy, torch and other device arrays where they are; in float64 until the end. In a
@@ -85,17 +88,23 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
         return super()._needs_sklearn(X, y)
 
     def _solve(self, rows, candidates, start=None):
-        found: list[Found] = []
-        known: dict[bool, Centred] = {}
-        late = 0
-        for each in candidates:
-            flag = bool(each["fit_intercept"])
-            data = known[flag] = known.get(flag) or Centred.of(rows, flag)
+        models: list[Any] = [None] * len(candidates)
+        for flag in (True, False):
+            some = [i for i, each in enumerate(candidates) if bool(each["fit_intercept"]) is flag]
+            if not some:
+                continue
+            data = Centred.of(rows, flag)
             total = float(namespace(data.weight).sum(data.weight))
-            penalty = data.penalties(float(each["alpha"]) * total / data.scale)
-            model = fit_quantile(data.X, data.y, data.weight, float(each["quantile"]), penalty)
-            late += not model.converged
-            coef, intercept = data.model(model.coef)
-            found.append(Found(coef, intercept, model.n_steps + 2, {"n_iter_": model.n_steps}))
-        warn_late(late, len(found), "alpha, or leave out features that depend on others")
-        return found
+            penalties = np.stack(
+                [data.penalties(float(candidates[i]["alpha"]) * total / data.scale) for i in some]
+            )
+            quantiles = np.asarray([float(candidates[i]["quantile"]) for i in some])
+            found = fit_quantiles(data.X, data.y, data.weight, quantiles, penalties)
+            for i, model in zip(some, found, strict=True):
+                coef, intercept = data.model(model.coef)
+                attributes = {"n_iter_": model.n_steps}
+                models[i] = Found(coef, intercept, model.n_steps + 2, attributes)
+            late = sum(not model.converged for model in found)
+            advice = "alpha, or leave out features that depend on others"
+            warn_late(late, len(found), advice)
+        return models

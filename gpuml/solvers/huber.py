@@ -16,7 +16,7 @@ from scipy import linalg, optimize
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
-from gpuml.solvers.quantiles import cholesky, weighted_gram
+from gpuml.solvers.pinball import weighted_grams
 
 # The least scale, of the largest target; and of the scale, what a step leaves at least.
 LEAST_SCALE, LEAST_SHARE = 10 * EPS, 0.1
@@ -82,6 +82,25 @@ class _Point:
 
     def result(self, n_steps: int, converged: bool) -> Robust:
         return Robust(self.coef, self.scale, n_steps, converged)
+
+
+def weighted_gram(X: Array, weight: Array) -> np.ndarray:
+    """``X' diag(weight) X``, in CPU memory."""
+    return np.array(to_host(weighted_grams(X, weight[None, :])[0, ...]))
+
+
+def cholesky(matrix: np.ndarray):
+    """Cholesky factor of a matrix, with what it takes more on the diagonal to have one."""
+    size = np.diagonal(matrix).copy()
+    size = np.where(size > 0, size, 1.0)
+    more = 0.0
+    while True:
+        try:
+            return linalg.cho_factor(matrix + np.diag(more * size), check_finite=False)
+        except linalg.LinAlgError:
+            more = max(10.0 * more, EPS * len(size))
+            if more > 1.0:
+                raise
 
 
 class _Problem:

@@ -1,220 +1,193 @@
-"""Quantile regression to the optimum of its linear program.
+"""Quantile regression to the optimum, of many quantiles and penalties at once.
 
-The dual asks for weights d of the rows, and of the penalised coefficients, between bounds:
-
-    maximise y'd  where  A'd = 0,  -l <= d <= u,
-
-of which A are the rows, and below them a row e_j, with y = 0 and u = l, for each penalised
-coefficient. d = 0 is inside the bounds, so primal and dual points are feasible from the start, and
-predictor and corrector steps [1]_, [2]_ close the gap between them: some twenty products A' D A,
-whatever the number of rows. Of the last step's weights the largest name the rows that the plane
-goes through, which gives the vertex, with coefficients that are 0 exactly.
+Rows far from the plane matter only by their side of it. So models of a sample of the rows tell,
+of the rest, which rows are near; the others are summed into two rows, one above the planes and one
+below, and a program of what is left is solved [1]_. Where all rows turn out to be on the side that
+they were taken to be on, its optimum is that of all rows; others join, and it is solved again.
 
 References
 ----------
-.. [1] R. Koenker, "Quantile regression", section 6.4 (2005).
-.. [2] S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on
-   Optimization 2 (1992).
+.. [1] S. Portnoy, R. Koenker, "The Gaussian hare and the Laplacian tortoise", Statistical Science
+   12 (1997).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
-from gpuml._arrays import Array, move, namespace, place_of, to_host
+from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
+from gpuml.solvers.pinball import (
+    BLOCK_NUMBERS,
+    DEVICE_NUMBERS,
+    GAP,
+    Fitted,
+    Programs,
+    solve_programs,
+)
 
-# Of the objective, the gap at which steps end; and steps that are taken at most.
-GAP, MOST_STEPS = 1e-11, 100
-# Of the way to the border, what a step takes.
-SHARE = 0.9995
-# Of the objective, by which the vertex may be above the last step.
-ROUNDING = 1e-10
-# Rows of a block of X that is multiplied by weights.
-BLOCK_NUMBERS = 2**18
+# One of so many rows is in the sample; the gap at which a model of a sample is good enough.
+FEWER, NEARLY = 4, 1e-5
+# Rows near the plane, over the root of features times rows times `FEWER`: two and a half standard
+# deviations of what a model of the sample is off, above and below, whatever the distribution.
+BAND = 2.5
+# Rows that give the width of the band; and rounds after which no row is left out.
+SAMPLE, MOST_ROUNDS = 2**12, 8
+# Of a residual, what is rounding.
+ROUNDING = 64 * EPS
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """Coefficients (q,) in CPU memory, the objective, and the steps taken."""
+def fit_quantiles(
+    X: Array, y: Array, weight: Array, quantiles: np.ndarray, penalties: np.ndarray
+) -> list[Fitted]:
+    """Minimise ``sum w pinball(y - X b) + sum penalty |b|`` over b (q,), for each of K models.
 
-    coef: np.ndarray
-    objective: float
-    n_steps: int
-    converged: bool
-
-
-def fit_quantile(X: Array, y: Array, weight: Array, quantile: float, penalty: np.ndarray) -> Fitted:
-    """Minimise ``sum w pinball(y - X b) + sum penalty |b|`` over b (q,).
-
-    Rows (m, q), targets (m,) and weights (m,) are float64, and no weight is 0.
+    Rows (m, q), targets (m,) and weights (m,) are float64, and no weight is 0; quantiles are (K,)
+    and penalties (K, q), in CPU memory.
     """
-    program = _Program.of(X, y, weight, quantile, penalty)
-    coef = program.least_squares()
-    e = program.residuals(coef)
-    xp = program.xp
-    # Feasible for both programs: s and t are distances from the bounds, v - z are the residuals.
-    s, t = program.lower, program.upper
-    margin = 0.1 * max(float(xp.mean(xp.abs(e))), EPS * float(xp.max(xp.abs(program.y))), 1e-300)
-    z, v = _positive(-e) + margin, _positive(e) + margin
-    best = program.objective(e)
-    share, n_steps, converged = None, 0, False
-    while n_steps < MOST_STEPS:
-        gap = float(s @ z + t @ v)
-        if gap <= GAP * best or best == 0.0:
-            converged = True
-            break
-        n_steps += 1
-        share = 1.0 / (z / s + v / t)
-        factor = cholesky(program.gram(share))
-        step = program.direction(factor, share, s, t, z, v, -s * z, -t * v)
-        primal, dual = _length(s, step[1], t), _length(z, step[2], None, v, step[3])
-        if min(primal, dual) < 1.0:
-            # Towards the centre, as far as this step would close the gap, and to second order.
-            _, ds, dz, dv = step
-            left = float((s + primal * ds) @ (z + dual * dz) + (t - primal * ds) @ (v + dual * dv))
-            level = (left / gap) ** 3 * gap / (2.0 * len(program))
-            step = program.direction(
-                factor, share, s, t, z, v, level - s * z - ds * dz, level - t * v + ds * dv
-            )
-            primal, dual = _length(s, step[1], t), _length(z, step[2], None, v, step[3])
-        coef = coef + dual * step[0]
-        s, t = s + primal * step[1], t - primal * step[1]
-        z, v = z + dual * step[2], v + dual * step[3]
-        best = program.objective(program.residuals(coef))
-    vertex = None if share is None else program.vertex(share)
-    if vertex is not None:
-        there = program.objective(program.residuals(vertex))
-        if there <= best + ROUNDING * abs(best):
-            coef, best = vertex, there
-    return Fitted(coef, best, n_steps, converged)
+    # Programs that are solved side by side have penalties in the same places.
+    patterns, which = np.unique(penalties > 0, axis=0, return_inverse=True)
+    found: list[Any] = [None] * len(quantiles)
+    for pattern in range(len(patterns)):
+        some = np.flatnonzero(which.reshape(-1) == pattern)
+        solved = _fit(X, y, weight, quantiles[some], penalties[some], GAP)
+        for k, model in zip(some, solved, strict=True):
+            found[k] = model
+    return found
 
 
-class _Program:
-    """The rows and, below them, the penalised coefficients."""
+def _fit(X, y, weight, quantiles, penalties, enough):
+    (m, q), n_models, found = X.shape, len(quantiles), []
+    n_near = int(min(m, BAND * np.sqrt(FEWER * q * m)))
+    start = None
+    if 3 * n_near < m:
+        start = _of_a_sample(X, y, weight, quantiles, penalties)
+    numbers = BLOCK_NUMBERS if is_numpy(X) else DEVICE_NUMBERS
+    of_one = q * m if start is None else max(q * n_near, m)
+    step = max(1, numbers // of_one)
+    for first in range(0, n_models, step):
+        some = slice(first, first + step)
+        if start is None:
+            each = np.ones(len(quantiles[some]))[:, None]
+            xp, place = namespace(X), place_of(X)
+            every = xp.ones_like(move(each, place))
+            programs = Programs.of(X, every * y, every * weight, quantiles[some], penalties[some])
+            found += solve_programs(programs, enough=enough)
+        else:
+            nearby = _Nearby(X, y, weight, quantiles[some], penalties[some])
+            found += nearby.fit(move(start[some], place_of(X)), n_near, enough)
+    return found
 
-    def __init__(self, X, penalised, y, lower, upper):
-        self.X, self.penalised = X, penalised
-        self.y, self.lower, self.upper = y, lower, upper
+
+def _of_a_sample(X, y, weight, quantiles, penalties):
+    """Coefficients (K, q), nearly, of one row of each few."""
+    xp, place = namespace(X), place_of(X)
+    n_few = X.shape[0] // FEWER
+    drawn = np.random.default_rng(0).integers(0, FEWER, n_few) + FEWER * np.arange(n_few)
+    some = move(drawn, place)
+    X, y, few = (xp.take(a, some, axis=0) for a in (X, y, weight))
+    share = float(xp.sum(few) / xp.sum(weight))
+    return np.stack([each.coef for each in _fit(X, y, few, quantiles, share * penalties, NEARLY)])
+
+
+class _Nearby:
+    """Models of all rows, most of which are known by their side of the plane."""
+
+    def __init__(self, X, y, weight, quantiles, penalties):
+        self.X, self.y, self.weight = X, y, weight
+        self.quantiles, self.penalties = quantiles, penalties
         self.xp: Any = namespace(X)
 
-    @classmethod
-    def of(
-        cls, X: Array, y: Array, weight: Array, quantile: float, penalty: np.ndarray
-    ) -> "_Program":
-        penalised = np.flatnonzero(penalty)
-        xp: Any = namespace(X)
-        bounds = move(penalty[penalised], place_of(X))
-        y = xp.concat([y, xp.zeros_like(bounds)])
-        lower = xp.concat([(1.0 - quantile) * weight, bounds])
-        return cls(X, penalised, y, lower, xp.concat([quantile * weight, bounds]))
-
-    def __len__(self):
-        return int(self.y.shape[0])
-
-    def times(self, coef: np.ndarray) -> Array:
-        """``A coef``."""
-        place = place_of(self.X)
-        return self.xp.concat([self.X @ move(coef, place), move(coef[self.penalised], place)])
-
-    def turned(self, values: Array) -> np.ndarray:
-        """``A' values``, in CPU memory."""
-        m = self.X.shape[0]
-        found = np.array(to_host(self.X.T @ values[:m]))
-        found[self.penalised] += to_host(values[m:])
+    def fit(self, coef: Array, n_near: int, enough: float) -> list[Fitted]:
+        """Begin with coefficients (K, q), and with so many rows near each plane."""
+        xp, open_ = self.xp, np.arange(len(self.quantiles))
+        found: list[Any] = [None] * len(open_)
+        r = self._residuals(coef)
+        near = xp.abs(r) <= self._width(r, n_near)
+        side = r > 0
+        for number in range(MOST_ROUNDS + 1):
+            solved = solve_programs(self._programs(near, side, open_), coef, enough)
+            there = np.stack([each.coef for each in solved])
+            coef = move(there, place_of(self.X))
+            r = self._residuals(coef)
+            wrong = ~near & (xp.abs(r) > self._rounding(coef)) & (side != (r > 0))
+            n_wrong = _counts(wrong)
+            # A model of a sample need not be the best, and the next level looks again.
+            right = (n_wrong == 0) | (enough > GAP)
+            for k in np.flatnonzero(right):
+                found[open_[k]] = solved[k]
+            keep = np.flatnonzero(~right)
+            if not len(keep):
+                break
+            many = n_wrong[keep] > n_near // 8
+            open_, index = open_[keep], move(keep, place_of(self.X))
+            coef, r, near, side, wrong = (
+                xp.take(a, index, axis=0) for a in (coef, r, near, side, wrong)
+            )
+            n_near = 2 * n_near if many.any() else n_near
+            again = move(many | (number + 1 == MOST_ROUNDS), place_of(self.X))[:, None]
+            wide = self._width(r, n_near if number + 1 < MOST_ROUNDS else self.X.shape[0])
+            near = xp.where(again, xp.abs(r) <= wide, near | wrong)
+            side = xp.where(again, r > 0, side)
         return found
 
-    def gram(self, weight: Array | None) -> np.ndarray:
-        """``A' diag(weight) A``, in CPU memory."""
-        m = self.X.shape[0]
-        found = weighted_gram(self.X, None if weight is None else weight[:m])
-        found[self.penalised, self.penalised] += 1.0 if weight is None else to_host(weight[m:])
-        return found
+    def _residuals(self, coef):
+        """Of all rows, (K, m)."""
+        return self.y - coef @ self.xp.matrix_transpose(self.X)
 
-    def residuals(self, coef: np.ndarray) -> Array:
-        return self.y - self.times(coef)
+    def _rounding(self, coef):
+        """What residuals of rows on the plane may be, (K, 1)."""
+        xp = self.xp
+        size = xp.max(xp.abs(self.y)) + xp.max(xp.abs(self.X)) * xp.sum(xp.abs(coef), axis=1)
+        return ROUNDING * size[:, None]
 
-    def objective(self, e: Array) -> float:
-        return float(self.lower @ _positive(-e) + self.upper @ _positive(e))
+    def _width(self, r, n_near):
+        """Of the band that has about so many rows, (K, 1)."""
+        xp, m = self.xp, r.shape[1]
+        if n_near >= m:
+            return xp.full_like(r[:, :1], xp.inf)
+        few = xp.sort(xp.abs(r[:, :: max(1, m // SAMPLE)]), axis=1)
+        last = min(few.shape[1] - 1, int(np.ceil(n_near / m * few.shape[1])))
+        return few[:, last : last + 1]
 
-    def least_squares(self) -> np.ndarray:
-        return linalg.cho_solve(cholesky(self.gram(None)), self.turned(self.y))
+    def _programs(self, near, side, models):
+        """Programs of the rows nearby, after the sums of those above and of those below."""
+        xp, place, n_models = self.xp, place_of(self.X), len(models)
+        n_near = _counts(near)
+        rows = xp.nonzero(near)[1]
+        first = np.concatenate([[0], np.cumsum(n_near)[:-1]])
+        numbers = np.arange(int(n_near.max()))
+        counts = numbers < n_near[:, None]
+        index = np.where(counts, first[:, None] + numbers, 0)
+        rows = xp.take(rows, move(index.reshape(-1), place), axis=0)
+        X, y, weight = (
+            xp.reshape(xp.take(a, rows, axis=0), (n_models, len(numbers), *a.shape[1:]))
+            for a in (self.X, self.y, self.weight)
+        )
+        if not counts.all():
+            is_there = move(counts, place)
+            X = xp.where(is_there[:, :, None], X, 0.0)
+            y, weight = xp.where(is_there, y, 0.0), xp.where(is_there, weight, 1.0)
+        far = [self._sum(~near & of_side) for of_side in (side, ~side)]
+        X, y, weight = (
+            xp.concat([*(each[i] for each in far), a], axis=1) for i, a in enumerate((X, y, weight))
+        )
+        n_rows = n_near + len(far)
+        return Programs.of(X, y, weight, self.quantiles[models], self.penalties[models], n_rows)
 
-    def direction(self, factor, share, s, t, z, v, of_s, of_t):
-        """The step after which ``s z`` and ``t v`` have grown by `of_s` and `of_t`."""
-        h = share * (of_s / s - of_t / t)
-        step = linalg.cho_solve(factor, self.turned(h))
-        ds = h - share * self.times(step)
-        return step, ds, (of_s - z * ds) / s, (of_t + v * ds) / t
-
-    def vertex(self, share: Array) -> np.ndarray | None:
-        """The plane through as many rows as there are coefficients: those of largest weights."""
-        q = self.X.shape[1]
-        share = to_host(share)
-        some = np.argsort(-share)[: 4 * q]
-        A = self._rows_of(some)
-        root = np.sqrt(share[some] / share[some[0]])
-        _, R, order = linalg.qr((root[:, None] * A).T, mode="economic", pivoting=True)
-        diagonal = np.abs(np.diagonal(R))
-        if len(diagonal) < q or diagonal[-1] <= EPS * diagonal[0]:
-            return None
-        basis = order[:q]
-        y = to_host(self.y[move(some[basis], place_of(self.y))])
-        try:
-            found = np.linalg.solve(A[basis], y)
-        except np.linalg.LinAlgError:
-            return None
-        beside = some[basis] - self.X.shape[0]
-        found[self.penalised[beside[beside >= 0]]] = 0.0  # which the equations say but for rounding
-        return found if np.isfinite(found).all() else None
-
-    def _rows_of(self, some):
-        m, q = self.X.shape
-        A = np.zeros((len(some), q))
-        real = some < m
-        index = move(some[real], place_of(self.X))
-        A[real] = to_host(self.xp.take(self.X, index, axis=0))
-        A[np.flatnonzero(~real), self.penalised[some[~real] - m]] = 1.0
-        return A
-
-
-def _positive(values: Array) -> Array:
-    return namespace(values).where(values > 0, values, 0.0)
+    def _sum(self, some):
+        """A row (K, 1, q), target and weight (K, 1) that stand for rows on one side."""
+        xp = self.xp
+        own = xp.where(some, self.weight, 0.0)
+        weight = xp.sum(own, axis=1, keepdims=True)
+        is_one = weight > 0
+        total = xp.where(is_one, weight, 1.0)
+        X = ((own @ self.X) / total)[:, None, :]
+        y = xp.sum(own * self.y, axis=1, keepdims=True) / total
+        return X, y, total
 
 
-def _length(a, da, b=None, other=None, dother=None):
-    """How long a step keeps numbers above 0: a + da, and b - da or other + dother."""
-    xp = namespace(a)
-    least = xp.min(xp.where(da < 0, -a / xp.where(da < 0, da, -1.0), xp.inf))
-    if b is not None:
-        other, dother = b, -da
-    second = xp.min(xp.where(dother < 0, -other / xp.where(dother < 0, dother, -1.0), xp.inf))
-    return min(1.0, SHARE * min(float(least), float(second)))
-
-
-def weighted_gram(X: Array, weight: Array | None) -> np.ndarray:
-    """``X' diag(weight) X``, in CPU memory, block by block."""
-    (m, q), total = X.shape, None
-    size = max(1, BLOCK_NUMBERS // q)
-    for first in range(0, m, size):
-        some = slice(first, min(first + size, m))
-        block = X[some, :]
-        turned = block.T if weight is None else block.T * weight[some]
-        total = turned @ block if total is None else total + turned @ block
-    return np.array(to_host(total))
-
-
-def cholesky(matrix: np.ndarray):
-    """Cholesky factor of a matrix, with what it takes more on the diagonal to have one."""
-    size = np.diagonal(matrix).copy()
-    size = np.where(size > 0, size, 1.0)
-    more = 0.0
-    while True:
-        try:
-            return linalg.cho_factor(matrix + np.diag(more * size), check_finite=False)
-        except linalg.LinAlgError:
-            more = max(10.0 * more, EPS * len(size))
-            if more > 1.0:
-                raise
+def _counts(flags: Array) -> np.ndarray:
+    """How many of each row are true, in CPU memory."""
+    xp = namespace(flags)
+    return np.asarray(to_host(xp.sum(xp.astype(flags, xp.int64), axis=1)))

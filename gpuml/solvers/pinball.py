@@ -1,0 +1,338 @@
+"""Linear programs of quantile regression, several at a time, by an interior-point method.
+
+The dual asks for weights d of the rows, and of the penalised coefficients, between bounds:
+
+    maximise y'd  where  A'd = 0,  -l <= d <= u,
+
+of which A are the rows, and below them a row e_j, with y = 0 and u = l, for each penalised
+coefficient. d = 0 is inside the bounds, so primal and dual points are feasible from the start, and
+predictor and corrector steps [1]_, [2]_ close the gap between them: some twenty products A' D A,
+whatever the number of rows. Of the last step's weights the largest name the rows that the plane
+goes through, which gives the vertex, with coefficients that are 0 exactly.
+
+References
+----------
+.. [1] R. Koenker, "Quantile regression", section 6.4 (2005).
+.. [2] S. Mehrotra, "On the implementation of a primal-dual interior point method", SIAM Journal on
+   Optimization 2 (1992).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays.ops import EPS, solve_spd
+
+# Of the objective, the gap at which steps end; and steps that are taken at most.
+GAP, MOST_STEPS = 1e-11, 300
+# Of the way to the border, what a step takes.
+SHARE = 0.9995
+# Of a typical residual, how far from 0 all begin.
+MARGIN = 0.5
+# Of the objective, by which the vertex may be above the last step.
+ROUNDING = 1e-10
+# How far shares of the vertex may be above the least of as many as there are coefficients.
+MOST_RATIO = 1e8
+# Numbers of a block of rows that is multiplied by weights: in a cache, or to keep a GPU busy.
+BLOCK_NUMBERS, DEVICE_NUMBERS = 2**18, 2**25
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Coefficients (q,) in CPU memory, the objective, and the steps taken."""
+
+    coef: np.ndarray
+    objective: float
+    n_steps: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Programs:
+    """K programs: of the same rows, or each of its own.
+
+    Attributes
+    ----------
+    X : array (m, q) or (K, m, q)
+        Float64.
+    y : array (K, m)
+    lower, upper : arrays (K, m + r)
+        Bounds of the rows' weights and, after them, of the r penalised coefficients; above 0.
+    penalised : array (r, q)
+        Rows e_j.
+    n_rows : ndarray (K,)
+        How many of the m rows count; the others are 0.
+    """
+
+    X: Array
+    y: Array
+    lower: Array
+    upper: Array
+    penalised: Array
+    n_rows: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        y: Array,
+        weight: Array,
+        quantiles: np.ndarray,
+        penalties: np.ndarray,
+        n_rows: np.ndarray | None = None,
+    ) -> "Programs":
+        """Of weights (K, m) above 0, and penalties (K, q) that are 0 in the same places."""
+        xp, place = namespace(X), place_of(X)
+        some = np.flatnonzero(penalties[0])
+        bounds = move(penalties[:, some], place)
+        high = move(quantiles, place)[:, None]
+        lower = xp.concat([(1.0 - high) * weight, bounds], axis=1)
+        upper = xp.concat([high * weight, bounds], axis=1)
+        if n_rows is None:
+            n_rows = np.full(len(quantiles), X.shape[-2])
+        rows = move(np.eye(penalties.shape[1])[some], place)
+        return cls(X, y, lower, upper, rows, n_rows)
+
+    def take(self, keep: np.ndarray) -> "Programs":
+        """Some of them."""
+        y, lower, upper = (_some(a, keep) for a in (self.y, self.lower, self.upper))
+        X = self.X if self.X.ndim == 2 else _some(self.X, keep)
+        return replace(self, X=X, y=y, lower=lower, upper=upper, n_rows=self.n_rows[keep])
+
+    def times(self, coef: Array) -> Array:
+        """``A coef`` (K, m + r) of coefficients (K, q)."""
+        xp = namespace(coef)
+        if self.X.ndim == 2:
+            rows = coef @ xp.matrix_transpose(self.X)
+        else:
+            rows = (self.X @ coef[:, :, None])[:, :, 0]
+        return xp.concat([rows, coef @ xp.matrix_transpose(self.penalised)], axis=1)
+
+    def turned(self, values: Array) -> Array:
+        """``A' values`` (K, q)."""
+        m = self.X.shape[-2]
+        rows = values[:, :m]
+        found = rows @ self.X if self.X.ndim == 2 else (rows[:, None, :] @ self.X)[:, 0, :]
+        return found + values[:, m:] @ self.penalised
+
+    def gram(self, weight: Array) -> Array:
+        """``A' diag(weight) A`` (K, q, q)."""
+        xp, m = namespace(weight), self.X.shape[-2]
+        of_penalties = weight[:, m:] @ self.penalised
+        eye = xp.eye(self.X.shape[-1], dtype=xp.float64, device=place_of(weight).device)
+        return weighted_grams(self.X, weight[:, :m]) + of_penalties[:, :, None] * eye
+
+    def residuals(self, coef: Array) -> Array:
+        xp = namespace(coef)
+        there = self.times(coef)
+        beyond = xp.zeros_like(there[:, self.y.shape[1] :])
+        return xp.concat([self.y, beyond], axis=1) - there
+
+    def objective(self, e: Array) -> Array:
+        """(K,)"""
+        xp = namespace(e)
+        return xp.sum(self.lower * _positive(-e) + self.upper * _positive(e), axis=1)
+
+    def least_squares(self) -> Array:
+        xp = namespace(self.y)
+        one = xp.ones_like(self.lower)
+        zero = one[:, self.y.shape[1] :] - 1.0
+        return _solved(self.gram(one), self.turned(xp.concat([self.y, zero], axis=1)))
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Coefficients (K, q); distances s, t from the bounds; z, v of which v - z are residuals."""
+
+    coef: Array
+    s: Array
+    t: Array
+    z: Array
+    v: Array
+
+    def __iter__(self):
+        return iter((self.coef, self.s, self.t, self.z, self.v))
+
+    @classmethod
+    def begin(cls, programs: Programs, coef: Array | None) -> "_Point":
+        coef = programs.least_squares() if coef is None else coef
+        e = programs.residuals(coef)
+        xp: Any = namespace(e)
+        # A typical residual, whatever the largest are.
+        size = xp.mean(xp.sqrt(xp.abs(e)), axis=1) ** 2
+        least = EPS * xp.max(xp.abs(programs.y), axis=1)
+        margin = MARGIN * xp.maximum(xp.maximum(size, least), xp.full_like(size, 1e-300))[:, None]
+        # Feasible for both programs.
+        z, v = _positive(-e) + margin, _positive(e) + margin
+        return cls(coef, programs.lower, programs.upper, z, v)
+
+    @property
+    def gap(self) -> Array:
+        return namespace(self.s).sum(self.s * self.z + self.t * self.v, axis=1)
+
+    @property
+    def share(self) -> Array:
+        return 1.0 / (self.z / self.s + self.v / self.t)
+
+    def take(self, keep: np.ndarray) -> "_Point":
+        return _Point(*(_some(a, keep) for a in self))
+
+
+def solve_programs(
+    programs: Programs, start: Array | None = None, enough: float = GAP
+) -> list[Fitted]:
+    """Solve each until the gap is `enough` of the objective; at `GAP` to the vertex.
+
+    `start` (K, q) are coefficients to begin with, those of least squares if None.
+    """
+    with np.errstate(all="ignore"):
+        return _solve(programs, start, enough)
+
+
+def _solve(programs, start, enough):
+    point = _Point.begin(programs, start)
+    best = programs.objective(programs.residuals(point.coef))
+    open_, found = np.arange(len(programs.n_rows)), [None] * len(programs.n_rows)
+    for n_steps in range(MOST_STEPS + 1):
+        values, gaps = to_host(best), to_host(point.gap)
+        done = (gaps <= enough * values) | (values == 0.0)
+        ended = done | (n_steps == MOST_STEPS)
+        if ended.any():
+            for k in np.flatnonzero(ended):
+                found[open_[k]] = _end(programs, point, k, values[k], n_steps, done[k], enough)
+            keep = np.flatnonzero(~ended)
+            if not len(keep):
+                break
+            open_, point, programs = open_[keep], point.take(keep), programs.take(keep)
+        point = _step(programs, point)
+        best = programs.objective(programs.residuals(point.coef))
+    return found
+
+
+def _step(programs, point):
+    """Towards the optimum and, where the border is near, towards the centre and to second order."""
+    xp, share = namespace(point.s), point.share
+    _, s, t, z, v = point
+    gram = programs.gram(share)
+
+    def direction(of_s, of_t):
+        """The step after which ``s z`` and ``t v`` have grown so much."""
+        h = share * (of_s / s - of_t / t)
+        # And A'd is 0 again, whatever rounding left of it.
+        step = _solved(gram, programs.turned(h + s - programs.lower))
+        ds = h - share * programs.times(step)
+        return step, ds, (of_s - z * ds) / s, (of_t + v * ds) / t
+
+    step = direction(-s * z, -t * v)
+    primal, dual = _lengths(point, step)
+    _, ds, dz, dv = step
+    left = xp.sum((s + primal * ds) * (z + dual * dz), axis=1)
+    left = left + xp.sum((t - primal * ds) * (v + dual * dv), axis=1)
+    level = ((left / point.gap) ** 3 * point.gap / (2.0 * s.shape[1]))[:, None]
+    second = direction(level - s * z - ds * dz, level - t * v + ds * dv)
+    whole = (primal == 1.0) & (dual == 1.0)
+    step = tuple(xp.where(whole, a, b) for a, b in zip(step, second, strict=True))
+    primal, dual = _lengths(point, step)
+    dcoef, ds, dz, dv = step
+    return _Point(
+        point.coef + dual * dcoef, s + primal * ds, t - primal * ds, z + dual * dz, v + dual * dv
+    )
+
+
+def _lengths(point, step):
+    """How long a step keeps all above 0: (K, 1) of s and t, and of z and v."""
+    _, ds, dz, dv = step
+    return tuple(
+        namespace(ds).minimum(_length(a, da), _length(b, db))
+        for a, da, b, db in ((point.s, ds, point.t, -ds), (point.z, dz, point.v, dv))
+    )
+
+
+def _length(a, da):
+    xp = namespace(a)
+    least = xp.min(xp.where(da < 0, -a / xp.where(da < 0, da, -1.0), xp.inf), axis=1, keepdims=True)
+    return xp.minimum(SHARE * least, xp.ones_like(least))
+
+
+def _end(programs, point, k, value, n_steps, converged, enough):
+    coef = to_host(point.coef[k, :])
+    if enough <= GAP and n_steps:
+        vertex = _vertex(programs, to_host(point.share[k, :]), k)
+        if vertex is not None:
+            one = programs.take(np.asarray([k])) if len(programs.n_rows) > 1 else programs
+            there = move(vertex[None, :], place_of(point.coef))
+            at_vertex = float(to_host(one.objective(one.residuals(there)))[0])
+            if at_vertex <= value + ROUNDING * abs(value):
+                coef, value = vertex, at_vertex
+    return Fitted(coef, float(value), n_steps, bool(converged))
+
+
+def _vertex(programs, share, k):
+    """The plane through as many rows as there are coefficients: those of largest weights."""
+    m, q = programs.X.shape[-2:]
+    share[programs.n_rows[k] : m] = 0.0
+    some = np.argsort(-share)[: 4 * q]
+    A, y = np.zeros((len(some), q)), np.zeros(len(some))
+    real = np.flatnonzero(some < m)
+    index = move(some[real], place_of(programs.X))
+    X = programs.X if programs.X.ndim == 2 else programs.X[k, ...]
+    A[real] = to_host(namespace(X).take(X, index, axis=0))
+    y[real] = to_host(namespace(X).take(programs.y[k, :], index, axis=0))
+    beside = np.flatnonzero(some >= m)
+    A[beside] = to_host(programs.penalised)[some[beside] - m]
+    # The largest may be so large that no others would count.
+    root = np.sqrt(np.minimum(share[some] / share[some[q - 1]], MOST_RATIO))
+    R, order = linalg.qr((root[:, None] * A).T, mode="r", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diagonal(R))
+    if len(diagonal) < q or not diagonal[-1] > EPS * diagonal[0]:
+        return None
+    basis = order[:q]
+    try:
+        found = np.linalg.solve(A[basis], y[basis])
+    except np.linalg.LinAlgError:
+        return None
+    zero = A[basis[some[basis] >= m]].any(axis=0)
+    found[zero] = 0.0  # which the equations say but for rounding
+    return found if np.isfinite(found).all() else None
+
+
+def _positive(values: Array) -> Array:
+    return namespace(values).where(values > 0, values, 0.0)
+
+
+def _some(a: Array, keep: Sequence[int] | np.ndarray) -> Array:
+    return namespace(a).take(a, move(np.asarray(keep), place_of(a)), axis=0)
+
+
+def _solved(matrices: Array, sides: Array) -> Array:
+    """Solutions (K, q), with what a matrix takes more on the diagonal to have a factor."""
+    xp: Any = namespace(matrices)
+    size = xp.linalg.diagonal(matrices)
+    size = xp.where(size > 0, size, 1.0)
+    eye = xp.eye(sides.shape[1], dtype=xp.float64, device=place_of(sides).device)
+    more = 0.0
+    while more <= 1.0:
+        some = matrices + (more * size)[:, :, None] * eye if more else matrices
+        found, condition = solve_spd(some, sides[:, :, None], xp)
+        if bool(xp.all(condition < 1.0 / EPS)) and bool(xp.all(xp.isfinite(found))):
+            return found[:, :, 0]
+        more = max(10.0 * more, EPS * sides.shape[1])
+    raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
+
+
+def weighted_grams(X: Array, weight: Array) -> Array:
+    """``X' diag(weight) X`` (K, q, q) of rows (m, q) or (K, m, q), and weights (K, m)."""
+    xp: Any = namespace(X)
+    (m, q), total = X.shape[-2:], None
+    numbers = BLOCK_NUMBERS if is_numpy(X) else DEVICE_NUMBERS
+    size = max(1, numbers // (q * weight.shape[0]))
+    for first in range(0, m, size):
+        some = slice(first, min(first + size, m))
+        block = X[..., some, :]
+        found = (xp.matrix_transpose(block) * weight[:, None, some]) @ block
+        total = found if total is None else total + found
+    return total

@@ -1,0 +1,73 @@
+"""Models of the rows near a plane, and of sums of the others, are models of all rows."""
+
+import numpy as np
+import pytest
+
+from gpuml.solvers import quantiles
+from gpuml.testing import array_libraries
+
+LEVELS = np.array([0.02, 0.5, 0.8])
+ALPHAS = np.array([0.0, 0.02])
+N_ROWS, N_FEATURES = 3_000, 3
+
+
+def plain(rng, X):
+    return X, X.sum(axis=1) + rng.standard_t(2, N_ROWS)
+
+
+def in_order(rng, X):
+    X, y = plain(rng, X)
+    order = np.argsort(y)
+    return X[order], y[order]
+
+
+def rare_level(rng, X):
+    X[:, 0] = rng.random(N_ROWS) < 10 / N_ROWS
+    return X, X @ [50.0, 1.0, 0.0] + rng.normal(size=N_ROWS)
+
+
+def wild(rng, X):
+    X *= np.exp(rng.normal(size=(N_ROWS, 1)))
+    return X, X.sum(axis=1) + rng.standard_cauchy(N_ROWS) * X[:, 0]
+
+
+def rounded(rng, X):
+    return np.round(X), np.round(plain(rng, X)[1])
+
+
+def heap(rng, X):
+    X, y = plain(rng, X)
+    return X, np.where(rng.random(N_ROWS) < 0.7, 0.0, y)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("kind", [plain, in_order, rare_level, wild, rounded, heap])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("library", array_libraries())
+def test_far_rows_matter_by_their_side_only(kind, is_weighted, library, rng, monkeypatch):
+    X, y = kind(rng, rng.normal(size=(N_ROWS, N_FEATURES)))
+    X = np.concatenate([(X - X.mean(axis=0)) / X.std(axis=0), np.ones((N_ROWS, 1))], axis=1)
+    weight = rng.integers(1, 4, N_ROWS) * 1.0 if is_weighted else np.ones(N_ROWS)
+    levels, alphas = (a.ravel() for a in np.meshgrid(LEVELS, ALPHAS))
+    penalties = alphas[:, None] * weight.sum() * [*[1.0] * N_FEATURES, 0.0]
+    rows = [library.asarray(a) for a in (X, y, weight)]
+    n_seen = []
+    solve = quantiles.solve_programs
+    monkeypatch.setattr(
+        quantiles,
+        "solve_programs",
+        lambda programs, *more, **options: (
+            n_seen.append(programs.X.shape[-2]) or solve(programs, *more, **options)
+        ),
+    )
+    found = quantiles.fit_quantiles(*rows, levels, penalties)
+    assert n_seen[0] < N_ROWS / 3
+    monkeypatch.setattr(quantiles, "BAND", np.inf)
+    expected = quantiles.fit_quantiles(*rows, levels, penalties)
+    assert n_seen[-1] == N_ROWS
+    for one, other, level, penalty in zip(found, expected, levels, penalties, strict=True):
+        assert one.converged
+        np.testing.assert_allclose(one.objective, other.objective, rtol=1e-10)
+        r = y - X @ one.coef
+        value = weight @ np.maximum(level * r, (level - 1.0) * r) + penalty @ np.abs(one.coef)
+        np.testing.assert_allclose(one.objective, value, rtol=1e-10)
