@@ -169,7 +169,8 @@ class MultifitEstimator(Extension):
     _members = frozenset(
         (
             *("computes_on_gpu", "multifit", "multifit_batch", "multifit_divided"),
-            *("multifit_in_frames", "multifit_joined", "multifit_model", "multifit_obstacle"),
+            *("multifit_in_frames", "multifit_joined", "multifit_levels", "multifit_model"),
+            "multifit_obstacle",
             *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
             *("multifit_score", "multifit_words", "multifit_work"),
         )
@@ -183,6 +184,14 @@ class MultifitEstimator(Extension):
         the shape and dtype of the rows.
         """
         return None
+
+    def multifit_levels(self, n_columns: int) -> str | None:
+        """Why no categories of so many columns can stand apart from the features; None if they can.
+
+        Those of a column with more levels than sums over pairs of them pay for do: they are no
+        part of moments or frames (`folds.batch.apart`), and are the last coefficients of a model.
+        """
+        return f"{type(self).__name__} is fitted from sums over pairs"
 
     def multifit_ready(self, X: Any) -> bool:
         """Whether these parameters and this kind of data can be fitted at once."""
@@ -323,7 +332,8 @@ class TableStep(AffineStep):
     """
 
     _members = AffineStep._members | {
-        *("table_batch", "table_folds", "table_key", "table_only_fits", "table_sparse"),
+        *("table_batch", "table_folds", "table_key", "table_obstacle", "table_only_fits"),
+        "table_sparse",
     }
     _prefixes: ClassVar[tuple[str, ...]] = (*AffineStep._prefixes, "table_")
 
@@ -334,6 +344,10 @@ class TableStep(AffineStep):
     def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
         """The same splits of a batch that has all that candidates read; these where it has."""
         return folds
+
+    def table_obstacle(self, X: Any, behind: Sequence[Any], model: Any) -> str | None:
+        """Why steps behind, or a model, cannot have what it makes of X; None if they can."""
+        return None
 
     def table_sparse(self) -> str | None:
         """What makes its output sparse, in words that name what to change; None where none does."""

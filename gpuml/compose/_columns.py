@@ -12,6 +12,7 @@ from gpuml._arrays.gathered import gathered
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_transform_one, _get_column_indices, _safe_indexing
+from gpuml.compose._apart import levels_obstacle
 from gpuml.compose._fits import fit_alone, is_known
 from gpuml.compose._in_pass import fit_columns, folds_of
 from gpuml.compose._layout import (
@@ -182,6 +183,10 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
     def table_batch(self, batch: Batch, X: Any) -> Batch:
         """The columns that its steps read, as numbers with holes and as codes."""
         return table_batch(batch, lay_out(self, X).read(X), X)
+
+    def table_obstacle(self, X: Any, behind: Sequence[Any], model: Any) -> str | None:
+        """Why columns of many levels keep it out of the pass of a model."""
+        return levels_obstacle(self, X, behind, model)
 
     def table_sparse(self) -> str | None:
         """The encoder that makes its output sparse, unless `sparse_threshold` is 0."""

@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from gpuml.compose._layout import MOST_LEVELS, Branch, Layout, groups_levels, words_of
+from gpuml.compose._layout import Branch, Layout, groups_levels, words_of
 from gpuml.compose._levels import rare_levels, with_constant
 from gpuml.data import Folds, row_indices
 from gpuml.solvers.table_rows import Table, TableBatch, narrow
@@ -31,11 +31,6 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
     layout : Layout
     branches : sequence of Branch
         Of all candidates.
-
-    Raises
-    ------
-    ValueError
-        If so many levels are common in some training part that sums over pairs do not pay.
     """
     leaves = {leaf.key: leaf for branch in branches for leaf in branch.leaves}
     asked: dict[int, list[Branch]] = {}
@@ -55,13 +50,6 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
         if key not in folds.known:
             folds.known[key] = _grouped(folds, chosen)
         folds = folds.known[key]
-        table = cast(TableBatch, folds.batch).table
-    n_levels = sum(map(len, table.levels))
-    if n_levels > MOST_LEVELS:
-        raise ValueError(
-            f"{n_levels:,} levels are common in some training part, and sums over pairs pay up to "
-            f"{MOST_LEVELS:,}. Give their encoder a larger min_frequency, or max_categories"
-        )
     return folds
 
 

@@ -11,6 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._sklearn import _safe_indexing
+from gpuml.compose._apart import places_apart, with_levels_apart
 from gpuml.compose._fits import fit_where, rows_of_levels
 from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
@@ -41,11 +42,14 @@ class Piece:
     columns : int array (m,)
     matrices : list of S arrays (m, k_s)
     offsets : list of S arrays (k_s,)
+    places : list of S int arrays, or None
+        As of `FittedStep`, where some of what is made are levels that stand apart.
     """
 
     columns: np.ndarray
     matrices: list[np.ndarray]
     offsets: list[np.ndarray]
+    places: list[np.ndarray] | None = None
 
     def times(self, factor: float) -> "Piece":
         """What is made, times a factor."""
@@ -66,8 +70,9 @@ class Fit:
 def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
     """Folds whose table has all columns that candidates read."""
     X = cast(TableBatch, folds.batch).source
-    branches = _branches(transformer, lay_out(transformer, X), X, candidates)
-    folds = with_groups(folds, lay_out(transformer, X), branches)
+    layout = lay_out(transformer, X)
+    branches = _branches(transformer, layout, X, candidates)
+    folds = with_levels_apart(with_groups(folds, layout, branches), layout, branches)
     made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]
     return with_made(folds, made)
 
@@ -174,7 +179,20 @@ def _joined(pieces: Sequence[Piece], n_parts: int) -> Piece:
             np.add.at(matrix, (rows[:, None], np.arange(start, stop)), piece.matrices[s])
         matrices.append(matrix)
     offsets = [np.concatenate([piece.offsets[s] for piece in pieces]) for s in range(n_parts)]
-    return Piece(columns, matrices, offsets)
+    if all(piece.places is None for piece in pieces):
+        return Piece(columns, matrices, offsets)
+    return Piece(columns, matrices, offsets, [_joined_places(pieces, s) for s in range(n_parts)])
+
+
+def _joined_places(pieces, s):
+    """Where the outputs of pieces side by side are, of one part."""
+    found, first = [], 0
+    for piece in pieces:
+        width = piece.matrices[s].shape[1]
+        own = np.arange(width) if piece.places is None else piece.places[s]
+        found.append(np.where(own < 0, own, own + first))
+        first += width
+    return np.concatenate(found)
 
 
 def _behind(piece: Piece, steps: Sequence[Any], parts: Parts) -> Piece:
@@ -200,6 +218,8 @@ def _behind(piece: Piece, steps: Sequence[Any], parts: Parts) -> Piece:
 def _some_features(piece: Piece) -> tuple[int, ...]:
     """How many features each part has; UnfittableSplits for parts that have none."""
     widths = tuple(matrix.shape[1] for matrix in piece.matrices)
+    if piece.places is not None:
+        return widths
     why = "Found array with 0 feature(s) while a minimum of 1 is required."
     none_left = {s: why for s, width in enumerate(widths) if width == 0}
     if none_left:
@@ -209,7 +229,8 @@ def _some_features(piece: Piece) -> tuple[int, ...]:
 
 def _maps(piece: Piece) -> Affine:
     """All maps of a piece, those to fewer columns filled up with zeros."""
-    width = max(matrix.shape[1] for matrix in piece.matrices)
+    # Where all that is made stands apart there is a column of zeros, as maps have to have one.
+    width = max(1, *(matrix.shape[1] for matrix in piece.matrices))
     return Affine(
         np.stack([_padded(matrix, width) for matrix in piece.matrices]),
         np.stack([_padded(offset, width) for offset in piece.offsets]),
@@ -325,6 +346,15 @@ def _fit_levels(branch, fit, reasons) -> Piece:
     """What an encoder makes of levels, perhaps behind an imputer."""
     parts, table = fit.parts, fit.parts.batch.table
     *fills, encoder = branch.head
+    apart = {j for j in branch.columns if fit.layout.coded.index(j) in table.apart}
+    if len(branch.columns) > 1 and apart:
+        each = [replace(branch, columns=(j,)) for j in branch.columns]
+        own = [_fit_levels(one, fit, reasons) for one in each]
+        return _joined(own, len(parts.n_rows))
+    if apart:
+        number = fit.layout.coded.index(*apart)
+        none = [np.zeros((0, 0)) for _ in parts.n_rows], [np.zeros(0) for _ in parts.n_rows]
+        return Piece(np.arange(0), *none, places_apart(encoder, number, parts, reasons))
     columns, blocks = [], []
     for j in (fit.layout.coded.index(j) for j in branch.columns):
         own = np.arange(table.n_columns)[table.of_levels[j]]
@@ -359,7 +389,8 @@ def _diagonal(blocks):
 def _step(transformer, candidate, piece: Piece, parts: Parts, layout: Layout) -> FittedStep:
     """What a transformer makes of the design."""
     maps, widths = _maps(piece), _some_features(piece)
-    matrix = np.zeros((len(widths), parts.moments.n_features, max(widths)))
+    places = None if piece.places is None else tuple(piece.places)
+    matrix = np.zeros((len(widths), parts.moments.n_features, maps.offset.shape[1]))
     matrix[:, piece.columns, :] = maps.matrix
 
     def pick(s: int) -> dict[str, Any]:
@@ -374,4 +405,4 @@ def _step(transformer, candidate, piece: Piece, parts: Parts, layout: Layout) ->
         return {name: value for name, value in vars(fitted).items() if name not in given}
 
     even = min(widths) == max(widths)
-    return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths)
+    return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths, places)

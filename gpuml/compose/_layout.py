@@ -328,7 +328,10 @@ def _encodes(steps):
 
 
 def layout_obstacle(transformer: Any, X: Any) -> str | None:
-    """Why not all steps of a `ColumnTransformer` join the pass; None where they do."""
+    """Why not all steps of a `ColumnTransformer` join the pass; None where they do.
+
+    But for columns of many levels, of which `_apart` knows.
+    """
     why = _entries_obstacle(transformer)
     if why is not None or X is None:
         return why
@@ -339,23 +342,21 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
         layout = lay_out(transformer, X)
     except (ValueError, TypeError, IndexError) as error:
         return str(error)
-    if not layout.branch.parts:
-        return "no column is left"
+    return None if layout.branch.parts else "no column is left"
+
+
+def count_all_levels(branch: Branch, X: Any) -> dict[int, int]:
+    """Numbers of levels of the columns of X that get a column for each, rare ones not grouped."""
     coded: set[int] = set()
-    for leaf in layout.branch.leaves:
-        makes = leaf.kind == "levels" or any(map(_makes_levels, leaf.head))
+    for leaf in branch.leaves:
+        makes = leaf.kind == "levels" or any(map(makes_levels, leaf.head))
         coded.update(leaf.columns if makes and not groups_levels(leaf) else ())
-    n_levels = sum(count_levels(column_of(X, j)) for j in coded)
-    if n_levels > MOST_LEVELS:
-        pay = f"sums over pairs pay up to {MOST_LEVELS:,}"
-        less = "give their encoder min_frequency or max_categories"
-        return f"its categories have {n_levels:,} levels, and {pay}; {less}"
-    return None
+    return {j: count_levels(column_of(X, j)) for j in sorted(coded)}
 
 
 def groups_levels(leaf: Branch) -> bool:
     """Whether a branch gives rare levels one column together, and asks for nothing else of them."""
-    if leaf.kind != "levels" or not _makes_levels(leaf.head[-1]):
+    if leaf.kind != "levels" or not makes_levels(leaf.head[-1]):
         return False
     if any(fill.strategy != "constant" for fill in leaf.head[:-1]):
         return False  # what fills holes differs between training parts
@@ -363,7 +364,8 @@ def groups_levels(leaf: Branch) -> bool:
     return encoder.min_frequency is not None or encoder.max_categories is not None
 
 
-def _makes_levels(step):
+def makes_levels(step: Any) -> bool:
+    """Whether a step gives levels a column each."""
     return kind_of(step) is OneHotEncoder
 
 

@@ -100,7 +100,7 @@ def one_hot(
     found = []
     for s, counts in enumerate(levels.counts):
         seen = np.flatnonzero(counts > 0)
-        if len(seen) < len(counts) and not _takes_unknown(encoder):
+        if len(seen) < len(counts) and not takes_unknown(encoder):
             reasons[s] = "a training part lacks levels, which the encoder does not take later"
         step = np.zeros((len(counts), 0))
         if len(seen):
@@ -111,7 +111,7 @@ def one_hot(
     return found
 
 
-def _takes_unknown(encoder):
+def takes_unknown(encoder: Any) -> bool:
     """Whether rows held out may have levels that the training part lacks, without a word."""
     return encoder.handle_unknown in ("ignore", "infrequent_if_exist") and encoder.drop is None
 

@@ -3,7 +3,7 @@
 A solver asks a `Design` for products with coefficients and with numbers per row, and does not know
 what the design holds: an array (`Dense`), a sparse matrix (`Sparse`), codes of categories
 (`Coded`), several of these side by side (`Columns`), images that differ from split to split
-(`Mapped`), or rows that others hold (`Divided`).
+(`Mapped`), levels beside such images (`Beside`), or rows that others hold (`Divided`).
 """
 
 from typing import TYPE_CHECKING
@@ -15,14 +15,16 @@ from gpuml.designs.dense import Dense
 from gpuml.designs.sparse import Sparse
 
 if TYPE_CHECKING:
+    from gpuml.designs.beside import Beside
     from gpuml.designs.coded import Coded
     from gpuml.designs.divided import Divided
     from gpuml.designs.mapped import Mapped
 
-__all__ = ["Block", "Coded", "Columns", "Dense", "Design", "Divided", "Mapped", "Sparse"]
+__all__ = ["Beside", "Block", "Coded", "Columns", "Dense", "Design", "Divided", "Mapped", "Sparse"]
 
 # What least squares needs not.
 _LATER = {
+    "Beside": "gpuml.designs.beside",
     "Coded": "gpuml.designs.coded",
     "Divided": "gpuml.designs.divided",
     "Mapped": "gpuml.designs.mapped",

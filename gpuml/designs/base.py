@@ -176,7 +176,7 @@ class Design(Aligned, ABC):
         return max(smallest, self._bound // self._bytes_of_a_row(n_columns))
 
     def _bytes_of_a_row(self, n_columns):
-        return self.row_bytes + 2 * n_columns * self.itemsize
+        return max(1, self.row_bytes + 2 * n_columns * self.itemsize)  # there may be no column
 
     @property
     def usual_block_bytes(self) -> int:

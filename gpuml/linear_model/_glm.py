@@ -67,6 +67,11 @@ class LossEstimator(LinearEstimator):
         """Fitted attributes beside `coef_` and `intercept_`, as of `Models`."""
         raise NotImplementedError
 
+    def multifit_levels(self, n_columns: int) -> str | None:
+        """Why categories of so many columns cannot stand apart from the features."""
+        newton = self.solver == "newton-cholesky"
+        return "newton-cholesky takes Hessians; leave solver at the default" if newton else None
+
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.solvers._result import LinearModels, Status, in_order
 from gpuml.solvers.described import Described
+from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.ridge import solve_splits
 
 
@@ -64,11 +65,13 @@ def solve_candidates(
     # An iteration multiplies by the rows and by their transpose.
     iterations = 0 if solved.n_iter is None else 2 * int(solved.n_iter.max(initial=0))
     batch = described.folds.batch
+    # Sums by level are one reading more.
+    by_level = int(isinstance(batch, NumberedBatch) and batch.apart is not None)
     return kind(
         folds=described.folds,
         **vars(solved),
         fit_intercept=flags,
-        n_passes=described.n_passes + iterations,
+        n_passes=described.n_passes + iterations + by_level,
         refit=refit,
         attributes=attributes,
         flat_coef=batch.y_is_flat or (flat_coef and batch.y.shape[1] == 1),

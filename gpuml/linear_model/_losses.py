@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, move, namespace, place_of, to_host
 from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
-from gpuml.designs import Dense, Design, Divided, Mapped
+from gpuml.designs import Beside, Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
 from gpuml.losses import Loss
 from gpuml.penalties import Penalty
@@ -148,8 +148,10 @@ def _mean(models: Models, candidate: int, strength: Strength) -> Array:
     intercept = xp.mean(intercept[candidate, ...], axis=0)[:, None]
     if models.folds.frame is not None:
         maps = models.folds.frame.of(None).beside(coef)
-        coef = _nearest(coef, maps, xp)
-        intercept = intercept - xp.sum(coef * maps.offset[0, :], axis=-1, keepdims=True)
+        p = maps.matrix.shape[1]
+        own = _nearest(coef[:, :p], maps, xp)
+        coef = xp.concat([own, coef[:, p:]], axis=1)
+        intercept = intercept - xp.sum(own * maps.offset[0, :], axis=-1, keepdims=True)
         if not strength.fit_intercept:
             intercept = xp.zeros_like(intercept)  # what is left is what frames differ by
     return xp.concat([coef, intercept], axis=-1)[None, None, ...]
@@ -184,6 +186,11 @@ def fit_loss(
     bare = folds_without_rows(folds) if isinstance(folds.batch, NumberedBatch) else folds
     family = family_of(bare)
     data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
+    if isinstance(data.design, Beside) and any(s.l1 > 0 or not s.l2 > 0 for s in strengths):
+        raise ValueError(
+            "Beside a column for each of many levels only l2 penalties are fitted: leave out "
+            "l1_ratio, and C=inf or alpha=0."
+        )
     total = data.total_weights()
     units = namespace(total).ones_like(total) if family.of_mean else total
     n_features = data.design.shape[1]
@@ -236,8 +243,10 @@ def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
         target = batch.codes if batch.codes is not None else move(batch.y[:, 0], batch.work)
         target = xp.astype(target, xp.int64 if family.loss.coupled else _dtype(batch))
         weights = row_weights(bare, family.factors)
+    design = design if maps is None else Mapped(design, maps)
+    apart: Any = folds.batch.apart if isinstance(folds.batch, NumberedBatch) else None
     return LossRows(
-        design=design if maps is None else Mapped(design, maps),
+        design=design if apart is None else Beside(design, apart),
         target=target,
         weights=weights,
         loss=family.loss,

@@ -21,6 +21,7 @@ from gpuml.solvers._result import Status
 from gpuml.solvers.affine import pulled_back
 from gpuml.solvers.described import Described, frame_maps
 from gpuml.solvers.moments import LEAST_SQUARE, Moments
+from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.sparse_rows import SparseBatch
 
 # The share of a sum of squared residuals that rounding may take before rows are predicted instead.
@@ -227,6 +228,8 @@ class RegressionModels(Models, RegressionStack):
         None where the rows were not described by moments.
         """
         if self.described is None or self.described.moments is None:
+            return None
+        if isinstance(self.folds.batch, NumberedBatch) and self.folds.batch.apart is not None:
             return None
         coef, intercept = self._of_rows
         if self.columns is not None:

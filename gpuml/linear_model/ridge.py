@@ -34,6 +34,14 @@ class RidgeEstimator(OnePass):
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "fit_intercept")
 
+    def multifit_levels(self, n_columns: int) -> str | None:
+        """Why categories of so many columns cannot stand apart from the features."""
+        if self.solver == "svd":
+            return "solver='svd' factors all columns; leave solver at the default"
+        if n_columns > 1:
+            return "Ridge takes one column of many; give others' encoder min_frequency"
+        return None
+
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         alphas = _table_of(self._values(candidates, "alpha"), folds.batch.y.shape[1])

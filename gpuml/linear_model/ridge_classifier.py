@@ -253,7 +253,8 @@ def _per_row(factors: np.ndarray, batch: Batch) -> Array:
     place = place_of(batch.X)
     xp = place.xp
     codes = xp.astype(move(batch.codes, place), xp.int64, copy=False)
-    return xp.take(xp.asarray(factors, dtype=batch.X.dtype, device=place.device), codes, axis=0)
+    dtype = getattr(xp, str(batch.dtype).rpartition(".")[2])  # X may hold numbers of rows
+    return xp.take(xp.asarray(factors, dtype=dtype, device=place.device), codes, axis=0)
 
 
 def _check_size(folds: Folds) -> None:

@@ -114,6 +114,7 @@ class AffinePipeline(MultifitEstimator):
         why = why or not_described(X) or _unknown_extrema(steps)
         if why is None and self.table is not None:
             why = step_obstacle(self.table, X) or self._around_table(steps[1:])
+            why = why or self.table.table_obstacle(X, steps[1:], self.last)
             X, steps = Absent((X.shape[0], 1), np.dtype(np.float64)), steps[1:]
         of_steps = (step_obstacle(step, X) for step in steps)
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)

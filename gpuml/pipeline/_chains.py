@@ -50,8 +50,13 @@ class Chain:
     maps: Affine
 
     @property
+    def places(self) -> tuple[Any, ...] | None:
+        """As of `FittedStep`, of the last one."""
+        return self.steps[-1].places
+
+    @property
     def widths(self) -> tuple[int, ...]:
-        """Columns of the last output that each part has."""
+        """Columns of the last output that each part has, but for levels that stand apart."""
         n_parts, _, k = self.maps.matrix.shape
         widths: tuple[int, ...] | None = None
         for step in self.steps:
@@ -158,7 +163,7 @@ class Chains:
         if level == len(self.steps):
             chain = Chain(before, _composed(before))
             none_left = [s for s, width in enumerate(chain.widths) if width == 0]
-            if none_left:
+            if none_left and chain.places is None:
                 raise UnfittableSplits(dict.fromkeys(none_left, "no feature is left"))
             found.update(dict.fromkeys(leaves, chain))
             return
@@ -220,20 +225,24 @@ class ChainFrame:
         maps = self._of_splits
         return Affine(maps.matrix[splits, ...], maps.offset[splits, ...])
 
-    def width(self, split: int | None) -> int:
-        """Columns that the training part of a split has, or all rows."""
-        if split is None:
-            return self._of_all().widths[0]
-        return [w for chain in self._chains_of_splits for w in chain.widths][split]
+    def places(self, split: int | None) -> Any:
+        """Which coefficients are of columns that the training part of a split has, or all rows."""
+        chain, part = self._chain_of(split)
+        return slice(chain.widths[part]) if chain.places is None else chain.places[part]
 
     def steps_of(self, split: int | None) -> list[dict[str, Any]]:
         """Fitted attributes of every step on a training part, or on all rows."""
+        chain, part = self._chain_of(split)
+        return [step.pick(part) for step in chain.steps]
+
+    def _chain_of(self, split):
+        """The steps of a split, and which of their parts it is; of all rows for None."""
         if split is None:
-            return [step.pick(0) for step in self._of_all().steps]
+            return self._of_all(), 0
         for chain in self._chains_of_splits:
             n_parts = chain.maps.matrix.shape[0]
             if split < n_parts:
-                return [step.pick(split) for step in chain.steps]
+                return chain, split
             split -= n_parts
         raise IndexError("There are fewer splits than that.")
 

@@ -43,11 +43,11 @@ class PipelineStack(Stack):
         last = branch.stack.pick(branch.candidates.index(candidate), split)
         if branch.frame is None:
             return {"steps": [], "last": last}
-        width = branch.frame.width(split)
+        places = branch.frame.places(split)
         # Only coefficients and singular values know how many features there are.
         for name in ("coef_", "singular_"):
             if name in last:
-                last[name] = last[name][..., :width]
+                last[name] = last[name][..., places]
         return {"steps": branch.frame.steps_of(split), "last": last}
 
     @property

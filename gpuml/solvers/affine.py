@@ -160,11 +160,15 @@ class FittedStep:
         ``pick(s)`` are the fitted attributes for part s, but for names and number of features.
     widths : tuple of S ints, or None
         How many columns of its output each part has; what is beyond is 0. None for all columns.
+    places : tuple of S int arrays, or None
+        Where levels stand apart, which are no part of the maps: where each column of the output is
+        among what the maps make and those levels, which are counted from the end. Of a last step.
     """
 
     maps: Affine
     pick: Callable[[int], dict[str, Any]]
     widths: tuple[int, ...] | None = None
+    places: tuple[Any, ...] | None = None
 
 
 def transformed(moments: Moments, step: Affine) -> Moments:
@@ -220,16 +224,24 @@ def stacked_image(stacked: Stacked, step: Affine) -> Stacked:
 
 
 def pulled_back(coef: Array, intercept: Array, maps: Affine) -> tuple[Array, Array]:
-    """Models (C, S, t, k) of images as models (C, S, t, p) of the rows."""
+    """Models (C, S, t, k) of images as models (C, S, t, p) of the rows.
+
+    Coefficients beyond those of the images are of columns that no map changes.
+    """
     xp, maps = namespace(coef), maps.beside(coef)
-    moved = xp.sum(coef * maps.offset[:, None, :], axis=-1)
-    return coef @ xp.matrix_transpose(maps.matrix), intercept + moved
+    k = maps.matrix.shape[-1]
+    own, rest = coef[..., :k], coef[..., k:]
+    moved = xp.sum(own * maps.offset[:, None, :], axis=-1)
+    own = own @ xp.matrix_transpose(maps.matrix)
+    return xp.concat([own, rest], axis=-1) if rest.shape[-1] else own, intercept + moved
 
 
 def dual(maps: Affine) -> Array:
     """Matrices (S, k + 1, p + 1) that make vectors [w, b] for images vectors for the rows."""
     xp = namespace(maps.matrix)
-    zero = xp.zeros_like(maps.matrix[:, :, :1])
-    last = xp.concat([xp.matrix_transpose(zero), xp.ones_like(zero[:, :1, :])], axis=-1)
+    like = {"dtype": maps.matrix.dtype, "device": maps.matrix.device}
+    n_parts, p, _ = maps.matrix.shape  # there may be no column
+    ends = [xp.zeros((n_parts, 1, p), **like), xp.ones((n_parts, 1, 1), **like)]
+    last = xp.concat(ends, axis=-1)
     upper = xp.concat([xp.matrix_transpose(maps.matrix), maps.offset[..., None]], axis=-1)
     return xp.concat([upper, last], axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, namespace, place_of
 from gpuml._arrays.threads import one_blas_thread
-from gpuml.designs import Divided
+from gpuml.designs import Beside, Divided
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows, one_model, row_space, wide_losses
 from gpuml.solvers._result import joined, moved
@@ -275,7 +275,8 @@ def _solve(data, penalty, start, options, *, near=False):
     if one and (not near or few_rows.are_few(data, start.shape)):
         rest = options.tol, options.max_iter, _precision(data), options.memory
         return one_model.minimise(data, penalty, start, *rest)
-    if few_rows.are_few(data, start.shape):
+    beside = isinstance(data.design, Beside)
+    if not beside and few_rows.are_few(data, start.shape):
         bounds = options.tol, options.max_iter, _precision(data)
         try:
             return few_rows.minimise(data, data.total_weights(), penalty, start, *bounds)
@@ -287,13 +288,14 @@ def _solve(data, penalty, start, options, *, near=False):
     if has_cheap_squares(data):
         entries = data.n_features  # Hessians are taken at once: it need not be good
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
-    sample = data.every(max(1, data.n_rows // few))
+    # Of a level that few rows have a sample knows nothing.
+    sample = data if beside else data.every(max(1, data.n_rows // few))
     home = _home_of(start, data)
     penalty = moved(penalty, home)
     inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
     problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
     exact = options.newton and not data.loss.expected
-    refresh = every_pass if exact else Refresh(data, start.shape, options.memory)
+    refresh: Any = every_pass if exact else Refresh(data, start.shape, options.memory)
     solved = minimise(
         problem,
         move(start, home),
@@ -301,7 +303,7 @@ def _solve(data, penalty, start, options, *, near=False):
         options.max_iter,
         precision=_precision(data),
         drops_at_once=1 if home.is_host else 2,
-        refresh=refresh,
+        refresh=None if beside else refresh,
     )
     return replace(solved, W=move(solved.W, data.place))
 

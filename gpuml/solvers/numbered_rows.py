@@ -21,6 +21,11 @@ class NumberedBatch(Batch):
     def design(self, block_bytes: int | None = None) -> Design:
         """The rows as solvers see them."""
 
+    @property
+    def apart(self) -> Design | None:
+        """Columns behind those of `design`, too many for sums over pairs; None for none."""
+        return None
+
     @abstractmethod
     def about(self, numbers: Array, shift: Array) -> Design:
         """Some rows less a shift (p,), in float64."""

@@ -39,7 +39,9 @@ from gpuml.solvers.described import (
 )
 from gpuml.solvers.factors import centred_rows, solve_rows
 from gpuml.solvers.kernel import centred_kernel, coefficients, far_splits, row_kernel
+from gpuml.solvers.levels_apart import solve_apart
 from gpuml.solvers.moments import LEAST_SQUARE, Normal, cancelled, normal_equations
+from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.shifted import TRIDIAGONAL_FROM, TRIDIAGONAL_FROM_ORDER, solve_by_tridiagonal
 from gpuml.solvers.sparse_ridge import solve_by_iterations
 
@@ -87,6 +89,8 @@ def solve_splits(
 
 def _solve(described, folds, jobs, alphas, fit_intercept, rcond, max_iter):
     """Models of some parts, which are the training parts of `folds` where rows are sparse."""
+    if isinstance(folds.batch, NumberedBatch) and folds.batch.apart is not None:
+        return solve_apart(described, jobs, alphas, fit_intercept)
     if described.moments is None and described.kernel is None:
         return solve_by_iterations(folds, alphas, fit_intercept, max_iter)
     parts = [_solve_parts(described, part, alphas, fit_intercept, rcond) for part in jobs]

@@ -43,6 +43,9 @@ class Table:
     merged : tuple of int arrays or None
         Of columns some of whose levels are groups of rare ones: of how many, and 0 for a level by
         itself. Empty where no column has such.
+    apart : tuple of int
+        Which columns with codes have so many levels that no sums over pairs of them are taken:
+        their levels are the last columns of the design.
     """
 
     numbers: np.ndarray
@@ -52,6 +55,7 @@ class Table:
     codes: tuple[np.ndarray, ...]
     levels: tuple[np.ndarray, ...]
     merged: tuple[Any, ...] = ()
+    apart: tuple[int, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -59,8 +63,13 @@ class Table:
 
     @property
     def n_columns(self) -> int:
-        """Of the design."""
+        """Of the design, but for levels that stand apart."""
         return self.of_levels[-1].stop if self.levels else self._n_wide
+
+    @property
+    def n_apart(self) -> int:
+        """How many levels stand apart."""
+        return sum(len(self.levels[number]) for number in self.apart)
 
     @property
     def _n_wide(self):
@@ -68,9 +77,15 @@ class Table:
 
     @property
     def of_levels(self) -> list[slice]:
-        """Columns of the design that are the levels of each column with codes."""
-        ends = accumulate((len(levels) for levels in self.levels), initial=self._n_wide)
+        """Columns of the design that are levels of each column with codes; none of those apart."""
+        sizes = [0 if n in self.apart else len(own) for n, own in enumerate(self.levels)]
+        ends = accumulate(sizes, initial=self._n_wide)
         return [slice(a, b) for a, b in pairwise(ends)]
+
+    def first_apart(self, number: int) -> int:
+        """How many levels stand apart before those of a column with codes."""
+        before = self.apart[: self.apart.index(number)]
+        return sum(len(self.levels[other]) for other in before)
 
     def hole_of(self, column: int) -> int | None:
         """The column of the design that says where a column of numbers has holes."""
@@ -94,15 +109,24 @@ class Table:
         return replace(self, numbers=self.numbers[taken], holes=self.holes[taken], codes=codes)
 
     def design(self, shift: np.ndarray | None = None, block_bytes: int | None = None) -> Design:
-        """The columns side by side, those of numbers less a shift (p,)."""
+        """The columns side by side, those of numbers less a shift (p,), but for levels apart."""
         numbers = self.numbers if shift is None else self.numbers - shift[: self.numbers.shape[1]]
         wide = [a for a in (numbers, self.holes) if a.shape[1]]
         parts: list[Design] = []
-        if wide:
+        near = [number for number in range(len(self.codes)) if number not in self.apart]
+        if wide or not near:
             parts.append(Dense(np.concatenate(wide, axis=1) if len(wide) > 1 else numbers, HOST))
-        if self.codes:
-            parts.append(Coded(self.codes, tuple(map(len, self.levels)), np.float64))
+        if near:
+            parts.append(self._coded(near))
         return Columns(tuple(parts), block_bytes=block_bytes)
+
+    def design_apart(self) -> Coded | None:
+        """The levels that stand apart, if some do."""
+        return self._coded(self.apart) if self.apart else None
+
+    def _coded(self, numbers):
+        sizes = tuple(len(self.levels[number]) for number in numbers)
+        return Coded(tuple(self.codes[number] for number in numbers), sizes, np.float64)
 
 
 @dataclass(frozen=True)
@@ -125,8 +149,13 @@ class TableBatch(NumberedBatch):
 
     @property
     def n_features(self) -> int:
-        """Columns of the design."""
+        """Columns of the design, but for levels that stand apart."""
         return self.table.n_columns
+
+    @property
+    def apart(self) -> Coded | None:
+        """The levels that stand apart, if some do."""
+        return self._own_table.design_apart()
 
     @property
     def dtype(self) -> Any:
@@ -142,7 +171,9 @@ class TableBatch(NumberedBatch):
 
     def answering(self, taken: Array) -> Design:
         """Rows by their numbers (m, 1), of whose categories there are the codes alone."""
-        return self.table.some(taken[:, 0]).design()
+        table = self.table.some(taken[:, 0])
+        apart = table.design_apart()
+        return table.design() if apart is None else Columns((table.design(), apart))
 
     @property
     def n_numbers(self) -> int:
@@ -152,9 +183,13 @@ class TableBatch(NumberedBatch):
 
     def design(self, block_bytes: int | None = None) -> Design:
         """The rows as solvers see them."""
+        return self._own_table.design(block_bytes=block_bytes)
+
+    @property
+    def _own_table(self):
+        """The rows of the table that the batch has."""
         whole = self.n_rows == self.table.n_rows
-        table = self.table if whole else self.table.some(self.X[:, 0])
-        return table.design(block_bytes=block_bytes)
+        return self.table if whole else self.table.some(self.X[:, 0])
 
     def about(self, numbers: Array, shift: Array) -> Design:
         """Some rows less a shift (p,), which is 0 but for numbers."""

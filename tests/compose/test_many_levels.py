@@ -137,8 +137,8 @@ def test_what_takes_too_many_levels_is_told():
     X, y = table(3000, 3000, text=False)
     encoder = OneHotEncoder(min_frequency=1, handle_unknown="ignore")
     ours, _ = searches(encoder, {"model__alpha": [1.0]}, Ridge(), None, cv=2, refit=False)
-    with pytest.warns(RuntimeWarning, match="larger min_frequency, or max_categories"):
+    with pytest.warns(RuntimeWarning, match="larger min_frequency, or a smaller max_categories"):
         ours.fit(X, y)
-    encoder = OneHotEncoder(handle_unknown="ignore")
+    encoder = OneHotEncoder(handle_unknown="ignore", drop="first")
     ours, _ = searches(encoder, {"model__alpha": [1.0]}, Ridge(), None, cv=2, refit=False)
     assert "give their encoder min_frequency or max_categories" in str(ours.explain(X, y))

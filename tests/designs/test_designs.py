@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from gpuml._arrays import HOST, place_of, to_host
-from gpuml.designs import Coded, Columns, Dense, Mapped, Sparse, _few_entries
+from gpuml.designs import Beside, Coded, Columns, Dense, Mapped, Sparse, _few_entries
 from gpuml.designs._sparse_ops import csr
 from gpuml.designs.coded import CodedBlock
 from gpuml.losses import BINOMIAL, MULTINOMIAL, tweedie
@@ -254,3 +254,31 @@ def test_models_that_begin_alike_share_sums_over_the_rows(rng, monkeypatch):
     apart = start + np.arange(3)[:, None, None, None]
     problem.gradient(apart)
     assert read[-1] == 3
+
+
+@pytest.mark.parametrize("n_splits", [1, 3])
+def test_columns_beside_images_are_their_own_images(library, rng, n_splits):
+    """Vectors of models go to what is read, and gradients come back, as through one wide map."""
+    near, X = made("columns", library, rng)
+    apart, Y = made("coded", library, rng)
+    maps = affine_maps(rng, n_splits, X.shape[1])
+    design = Beside(Mapped(near, library.asarray(maps)), apart)
+    k, m = Y.shape[1], maps.shape[1] - 1
+    wide = np.zeros((n_splits, m + k + 1, X.shape[1] + k + 1))
+    order = [*range(m), m + k]
+    columns = [*range(X.shape[1]), X.shape[1] + k]
+    wide[np.ix_(range(n_splits), order, columns)] = maps
+    wide[:, range(m, m + k), range(X.shape[1], X.shape[1] + k)] = 1.0
+    close(design.stored.column_sums(), np.concatenate([X, Y], 1).sum(axis=0))
+    W = rng.normal(size=(2, n_splits, 1, m + k + 1))
+    close(design.to_stored(library.asarray(W)), W @ wide)
+    G = rng.normal(size=(2, n_splits, 1, X.shape[1] + k + 1))
+    close(design.from_stored(library.asarray(G)), G @ wide.transpose(0, 2, 1))
+    images = np.stack([np.concatenate([X @ own[:-1, :-1].T + own[:-1, -1], Y], 1) for own in maps])
+    mean, variance = design.spread()
+    close(mean, images.mean(axis=1))
+    close(variance, images.var(axis=1))
+    assert design.shape == (N, m + k)
+    if n_splits == 1:
+        coef = rng.normal(size=(2, m + k))
+        close(design.matvec(library.asarray(coef)), images[0] @ coef.T)
