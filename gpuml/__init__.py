@@ -27,7 +27,14 @@ __all__ = [
     "trusted_types",
 ]
 
-# `import gpuml` loads no scikit-learn.
+# `import gpuml` loads no scikit-learn, and `gpuml.linear_model.Ridge` needs no other import.
+_PACKAGES = (
+    *("cluster", "compose", "covariance", "datasets", "decomposition", "discriminant_analysis"),
+    *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection", "impute"),
+    *("inspection", "kernel_ridge", "linalg", "linear_model", "losses", "manifold", "metrics"),
+    *("model_selection", "naive_bayes", "neighbors", "penalties", "persistence", "pipeline"),
+    *("preprocessing", "random_projection", "svm", "testing"),
+)
 _LATER = {
     "accelerate": "gpuml._accelerate",
     "as_sklearn": "gpuml._persistence.twins",
@@ -37,4 +44,4 @@ _LATER = {
     "show_versions": "gpuml._settings.diagnosis",
     "trusted_types": "gpuml.persistence",
 }
-__getattr__, __dir__ = at_first_use(__name__, _LATER)
+__getattr__, __dir__ = at_first_use(__name__, _LATER, packages=_PACKAGES)

@@ -7,6 +7,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from gpuml._settings.first_use import at_first_use
+
+__all__ = ["load_flights", "make_texts"]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.datasets")
+
 DESCRIPTION = """\
 Flights out of New York in 2013
 -------------------------------

@@ -10,6 +10,8 @@ Examples
 
 import sys
 
+from gpuml._settings.first_use import at_first_use
+
 __all__ = [
     "FallbackError",
     "FallbackWarning",
@@ -17,6 +19,8 @@ __all__ = [
     "PrecisionWarning",
     "VersionWarning",
 ]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.exceptions")
 
 
 class FallbackWarning(UserWarning):

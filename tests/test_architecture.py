@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # A row for each part of the two packages: what its modules may import besides the standard library,
 # themselves, and BASE. The longest prefix counts. A module without a row fails: give it one.
 # "gpuml.testing" and "gpuml.datasets" are in no row: nothing imports them.
-BASE = ("array_api_compat", "numpy", "scipy", "threadpoolctl")
+BASE = ("array_api_compat", "gpuml._settings.first_use", "numpy", "scipy", "threadpoolctl")
 # What most parts stand on, and what estimators of our own are made of.
 ARRAYS = ("gpuml._arrays", "gpuml._settings")
 MODELS = (

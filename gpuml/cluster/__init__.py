@@ -1,5 +1,6 @@
 """Clustering with scikit-learn's interface; on a GPU cuML does the work."""
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import cluster as _rows
 
@@ -10,3 +11,5 @@ KMeans = build(_rows.KMEANS, __name__)
 SpectralClustering = build(_rows.SPECTRAL_CLUSTERING, __name__)
 
 __all__ = ["DBSCAN", "HDBSCAN", "AgglomerativeClustering", "KMeans", "SpectralClustering"]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.cluster")

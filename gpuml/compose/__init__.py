@@ -13,6 +13,7 @@ replaced:
 
 from sklearn.compose import make_column_selector
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.compose._columns import ColumnTransformer, make_column_transformer
 from gpuml.compose._target import TransformedTargetRegressor
 
@@ -22,3 +23,5 @@ __all__ = [
     "make_column_selector",
     "make_column_transformer",
 ]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.compose")

@@ -1,5 +1,6 @@
 """Covariance estimators with scikit-learn's interface; on a GPU cuML does the work of some."""
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import covariance as _rows
 
@@ -22,3 +23,5 @@ __all__ = [
     "MinCovDet",
     "ShrunkCovariance",
 ]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.covariance")

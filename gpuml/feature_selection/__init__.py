@@ -1,5 +1,6 @@
 """Selection of features with scikit-learn's names, on the device of the data."""
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.feature_selection.elimination import RFE, RFECV
 from gpuml.feature_selection.from_model import SelectFromModel
 from gpuml.feature_selection.scores import chi2, f_classif, f_regression, r_regression
@@ -34,3 +35,5 @@ __all__ = [
     "f_regression",
     "r_regression",
 ]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.feature_selection")

@@ -1,5 +1,6 @@
 """Pictures of searches and models, drawn with matplotlib from what is wherever it is."""
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.inspection.responses import (
     ConfusionMatrixDisplay,
     DetCurveDisplay,
@@ -19,3 +20,5 @@ __all__ = [
     "ScreeDisplay",
     "SearchDisplay",
 ]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.inspection")

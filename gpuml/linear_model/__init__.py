@@ -61,4 +61,4 @@ _LATER = {
     "RidgeClassifierCV": "gpuml.linear_model.ridge_classifier_cv",
     "TweedieRegressor": "gpuml.linear_model.tweedie",
 }
-__getattr__, __dir__ = at_first_use(__name__, _LATER)
+__getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.linear_model")

@@ -2,6 +2,7 @@
 
 from sklearn.metrics import make_scorer
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.metrics.classification import (
     accuracy_score,
     balanced_accuracy_score,
@@ -84,3 +85,5 @@ __all__ = [
     "root_mean_squared_log_error",
     "top_k_accuracy_score",
 ]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.metrics")

@@ -33,4 +33,4 @@ _LATER = {
     "cross_val_score": "gpuml.model_selection.validation",
     "cross_validate": "gpuml.model_selection.validation",
 }
-__getattr__, __dir__ = at_first_use(__name__, _LATER)
+__getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.model_selection")

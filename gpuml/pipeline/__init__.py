@@ -7,6 +7,9 @@ one thing: results on a device are joined there.
 
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from gpuml._settings.first_use import at_first_use
 from gpuml.pipeline._union import FeatureUnion, make_union
 
 __all__ = ["FeatureUnion", "Pipeline", "make_pipeline", "make_union"]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.pipeline")

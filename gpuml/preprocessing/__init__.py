@@ -43,4 +43,4 @@ _LATER = {
     "MissingIndicator": "gpuml.preprocessing.indicator",
     "SimpleImputer": "gpuml.preprocessing.imputer",
 }
-__getattr__, __dir__ = at_first_use(__name__, _LATER)
+__getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.preprocessing")

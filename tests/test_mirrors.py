@@ -1,0 +1,48 @@
+"""What can be imported from a module of scikit-learn can be imported from ours of that name."""
+
+import importlib
+
+import pytest
+
+import gpuml
+
+MIRRORS = [
+    name
+    for name in gpuml._PACKAGES
+    if importlib.util.find_spec(f"sklearn.{name}") is not None
+    and hasattr(importlib.import_module(f"sklearn.{name}"), "__all__")
+]
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_every_public_name_of_scikit_learn_is_there(name):
+    ours, theirs = (importlib.import_module(f"{root}.{name}") for root in ("gpuml", "sklearn"))
+    assert set(theirs.__all__) <= set(dir(ours))
+    for each in theirs.__all__:
+        found = getattr(ours, each)
+        assert found is not None
+        assert each in ours.__all__ or found is getattr(theirs, each)
+    assert not [each for each in dir(ours) if each.startswith("_")]
+    with pytest.raises(AttributeError, match=f"module 'gpuml.{name}' has no attribute 'nothing'"):
+        _ = ours.nothing
+
+
+def test_the_most_common_line_there_is():
+    from gpuml.model_selection import GridSearchCV, KFold, train_test_split
+
+    assert GridSearchCV.__module__.startswith("gpuml.")
+    assert {KFold.__module__.split(".")[0], train_test_split.__module__.split(".")[0]} == {
+        "sklearn"
+    }
+
+
+def test_what_is_experimental_says_how_to_get_it():
+    with pytest.raises(ImportError, match="enable_iterative_imputer"):
+        _ = gpuml.impute.IterativeImputer
+
+
+def test_packages_need_no_import_of_their_own():
+    assert set(gpuml._PACKAGES) <= set(dir(gpuml))
+    assert not [name for name in dir(gpuml) if name.startswith("_") and name != "__version__"]
+    for name in gpuml._PACKAGES:
+        assert getattr(gpuml, name) is importlib.import_module(f"gpuml.{name}")
