@@ -25,6 +25,7 @@ TITLES = {
     "dask_search": "cluster",
     "pca": "PCA",
     "selection": "feature selection",
+    "validation": "curves, predictions, permutation tests",
     "models": "search",
     "svd": "SVD",
     "table_search": "table search",

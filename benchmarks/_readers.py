@@ -332,4 +332,5 @@ READERS = {
     "svd": _svd,
     "sweep": _scenarios,
     "table_search": _scenarios,
+    "validation": _scenarios,
 }

@@ -34,6 +34,7 @@ SCENARIOS = {
     "table_search": {"cpu": ["ridge", "logistic"], "cuda": ["ridge", "logistic"]},
     "selection": {"cpu": ["cpu"], "cuda": ["device"]},
     "models": {"cpu": ["cpu"], "cuda": ["device"]},
+    "validation": {"cpu": ["cpu"], "cuda": ["device"]},
     "generic_search": {"cpu": ["cpu"], "cuda": ["device", "host"]},
 }
 ADAPTER_ROWS = {"cpu": (1_000, 100_000), "cuda": (1_000, 1_000_000)}

@@ -159,12 +159,16 @@ class MultifitEstimator(Extension):
     multifit_divided : bool
         Whether `multifit` reads rows by sums only, so that they may stay divided over the workers
         of a cluster, or otherwise. If not, it is given all rows in one place.
+    multifit_targets : bool
+        Whether a target of several columns is several models, one for each column as if it were
+        alone, so that models of many targets are fitted at once.
     """
 
     multifit_params: Sequence[str] = ()
     multifit_score: str | None = None
     multifit_in_frames: bool = False
     multifit_divided: bool = False
+    multifit_targets: bool = False
 
     _members = frozenset(
         (
@@ -172,7 +176,7 @@ class MultifitEstimator(Extension):
             *("multifit_in_frames", "multifit_joined", "multifit_levels", "multifit_model"),
             "multifit_obstacle",
             *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
-            *("multifit_score", "multifit_words", "multifit_work"),
+            *("multifit_score", "multifit_targets", "multifit_words", "multifit_work"),
         )
     )
     _prefixes = ("multifit",)

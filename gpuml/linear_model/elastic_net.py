@@ -178,6 +178,7 @@ class ElasticNet(_SparseRegressor):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
+    multifit_targets = True
 
 
 class Lasso(_SparseRegressor, sk.Lasso):

@@ -73,6 +73,7 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
 
     # Hyper-parameters that may differ between candidates of one pass over the rows.
     multifit_params = ("fit_intercept",)
+    multifit_targets = True
     _instead = "positive=False"
 
     def multifit(self, folds, candidates, advance=None, start=None):

@@ -141,6 +141,8 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
     array([6.1])
     """
 
+    multifit_targets = True
+
     _parameter_constraints: ClassVar[dict] = {
         **sk.Ridge._parameter_constraints,
         "solver": [

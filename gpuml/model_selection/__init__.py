@@ -7,9 +7,12 @@ from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV
 
 if TYPE_CHECKING:
+    from gpuml.model_selection.curves import learning_curve, validation_curve
     from gpuml.model_selection.explain import Explanation
     from gpuml.model_selection.halving import HalvingGridSearchCV, HalvingRandomSearchCV
     from gpuml.model_selection.hyperband import HyperbandSearchCV
+    from gpuml.model_selection.permutations import permutation_test_score
+    from gpuml.model_selection.predictions import cross_val_predict
     from gpuml.model_selection.validation import cross_val_score, cross_validate
 
 __all__ = [
@@ -20,8 +23,12 @@ __all__ = [
     "HyperbandSearchCV",
     "Plan",
     "RandomizedSearchCV",
+    "cross_val_predict",
     "cross_val_score",
     "cross_validate",
+    "learning_curve",
+    "permutation_test_score",
+    "validation_curve",
 ]
 
 # What a grid needs not. scikit-learn's halving is experimental, and has to be switched on.
@@ -30,7 +37,11 @@ _LATER = {
     "HalvingGridSearchCV": "gpuml.model_selection.halving",
     "HalvingRandomSearchCV": "gpuml.model_selection.halving",
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
+    "cross_val_predict": "gpuml.model_selection.predictions",
     "cross_val_score": "gpuml.model_selection.validation",
     "cross_validate": "gpuml.model_selection.validation",
+    "learning_curve": "gpuml.model_selection.curves",
+    "permutation_test_score": "gpuml.model_selection.permutations",
+    "validation_curve": "gpuml.model_selection.curves",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.model_selection")

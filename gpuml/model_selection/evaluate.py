@@ -165,6 +165,18 @@ class Evaluator:
         self.n_done += len(candidates)
         return [result for results in table for result in results]
 
+    def targets_stack(self) -> Stack | None:
+        """The only candidate, fitted to all columns of the target and all splits at once.
+
+        None unless each column has models of its own, as if it were alone.
+        """
+        job = self.job
+        each = route(job.estimator, [{}], job.X, job.task)[0]
+        if not isinstance(each, AtOnce) or not each.fits.multifit_targets:
+            return None
+        stack, _, refused = self._fit_together(each.fits, each.group)
+        return None if refused else stack
+
     def refit(self, candidate: int) -> Any | None:
         """The model of a candidate on all rows; None of candidates that were not fitted here.
 

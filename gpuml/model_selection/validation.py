@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.utils import indexable
+from sklearn.utils import Bunch, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from gpuml._arrays import as_array
@@ -110,32 +110,28 @@ def cross_validate(
     >>> sorted(cross_validate(Ridge(), X, y))
     ['fit_time', 'score_time', 'test_score']
     """
-    _check_groups_routing_disabled(groups)
-    check_workers(n_jobs, pre_dispatch)
-    X, y, groups = as_array(X), as_array(y), as_array(groups)
-    X, y = indexable(X, y)
-    params = {} if params is None else {name: as_array(value) for name, value in params.items()}
-    cv = check_splitter(cv, y, classifier=is_classifier(estimator))
     scorers = check_scoring(estimator, scoring, raise_exc=error_score == "raise")
-    routed = _route(estimator, cv, scorers, params, groups)
-    splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)
-    if not splits:
-        raise ValueError(f"cv={cv!r} gives no splits.")
-    task = Task(
-        scorer=scorers,
-        fit_params={n: v for n, v in routed.estimator.fit.items() if v is not None},
-        score_params=dict(routed.scorer.score),
+    job = job_of(
+        estimator,
+        X,
+        y,
+        scorers,
+        "cross_validate",
+        groups=groups,
+        cv=cv,
+        params=params,
+        n_jobs=n_jobs,
+        pre_dispatch=pre_dispatch,
         return_train_score=return_train_score,
         error_score=error_score,
         verbose=verbose,
         return_estimator=return_estimator,
     )
-    job = Job(clone(estimator), X, y, splits, task, n_jobs, pre_dispatch)
     results = Evaluator(job).evaluate([{}])
     _warn_or_raise_about_fit_failures(results, error_score)
     if callable(scoring):
         _insert_error_scores(results, error_score)
-    return _collect(results, splits, return_indices)
+    return _collect(results, job.splits, return_indices)
 
 
 @validate_params(
@@ -200,7 +196,47 @@ def cross_val_score(
     return results["test_score"]
 
 
-def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any):
+def job_of(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    scorers: Any,
+    owner: str,
+    *,
+    groups: Any,
+    cv: Any,
+    params: Any,
+    n_jobs: int | None = None,
+    pre_dispatch: Any = "2*n_jobs",
+    **task: Any,
+) -> Job:
+    """What a function of the name `owner` fits and scores; `task` as of `Task`.
+
+    Raises
+    ------
+    ValueError
+        For what scikit-learn's function rejects before it fits.
+    """
+    _check_groups_routing_disabled(groups)
+    check_workers(n_jobs, pre_dispatch)
+    X, y, groups = as_array(X), as_array(y), as_array(groups)
+    X, y = indexable(X, y)
+    params = {} if params is None else {name: as_array(value) for name, value in params.items()}
+    cv = check_splitter(cv, y, classifier=is_classifier(estimator))
+    routed = _route(estimator, cv, scorers, params, groups, owner)
+    splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)
+    if not splits:
+        raise ValueError(f"cv={cv!r} gives no splits.")
+    made = Task(
+        scorer=scorers,
+        fit_params={n: v for n, v in routed.estimator.fit.items() if v is not None},
+        score_params=dict(routed.scorer.score),
+        **task,
+    )
+    return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch)
+
+
+def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any, owner: str):
     """Who gets which of the parameters."""
     if not _routing_enabled():
         return _manual_routing(
@@ -211,19 +247,23 @@ def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any):
             }
         )
     router = (
-        MetadataRouter(owner="cross_validate")
+        MetadataRouter(owner=owner)
         .add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         .add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
-        .add(scorer=scorers, method_mapping=MethodMapping().add(caller="fit", callee="score"))
     )
+    scores = hasattr(scorers, "get_metadata_routing")
+    if scores:
+        router.add(scorer=scorers, method_mapping=MethodMapping().add(caller="fit", callee="score"))
     try:
-        return process_routing(router, "fit", **params)
+        routed = process_routing(router, "fit", **params)
     except UnsetMetadataPassedError as error:
         raise UnsetMetadataPassedError(
-            message=str(error).replace("cross_validate.fit", "cross_validate"),
+            message=str(error).replace(f"{owner}.fit", owner),
             unrequested_params=error.unrequested_params,
             routed_params=error.routed_params,
         ) from error
+    scorer = routed.scorer if scores else Bunch(score={})
+    return Bunch(splitter=routed.splitter, estimator=routed.estimator, scorer=scorer)
 
 
 def _collect(results, splits, return_indices):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import process_routing
 
 from gpuml._arrays import is_foreign
@@ -97,6 +98,14 @@ class AffinePipeline(MultifitEstimator):
         reading = any(step.affine_needs_rows for _, step in self.before)
         by_sums = self.table is None and not self.by_row and not reading
         return by_sums and self.last.multifit_divided
+
+    @property
+    def multifit_targets(self) -> bool:  # type: ignore[override]
+        """Whether targets have models of their own, and no step looks at them."""
+        steps = [getattr(step, "step", step) for _, step in (*self.by_row, *self.before)]
+        selects = any(hasattr(step, "get_support") for step in steps)
+        looks = selects or any(get_tags(step).target_tags.required for step in steps)
+        return self.last.multifit_targets and self.table is None and not looks
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why not all steps can be fitted from second moments of this kind of data."""

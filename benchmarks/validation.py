@@ -1,0 +1,128 @@
+"""What comes after a search: gpuml and scikit-learn on the same rows in the same run.
+
+    python benchmarks/validation.py --json validation.json
+
+Curves, predictions of held-out rows and a permutation test of a ridge regression, 5 folds.
+README.md beside this file says how it is measured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import _harness as harness
+import numpy as np
+import sklearn.model_selection as sk
+from _beside import contenders
+from _harness import needed_cupy, scaled, to_host
+from sklearn.linear_model import Ridge as SklearnRidge
+
+import gpuml
+import gpuml.model_selection as ours
+from gpuml.linear_model import Ridge
+
+SEED = 0
+FOLDS = 5
+ALPHAS = np.logspace(-3, 3, 10)
+
+
+def validation(functions, model, X, y, n_jobs):
+    return functions.validation_curve(
+        model, X, y, param_name="alpha", param_range=ALPHAS, n_jobs=n_jobs
+    )[1]
+
+
+def learning(functions, model, X, y, n_jobs):
+    return functions.learning_curve(model, X, y, n_jobs=n_jobs)[2]
+
+
+def predictions(functions, model, X, y, n_jobs):
+    return to_host(functions.cross_val_predict(model, X, y, n_jobs=n_jobs))
+
+
+def permutations(functions, model, X, y, n_jobs):
+    return functions.permutation_test_score(model, X, y, n_jobs=n_jobs)[1]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is asked for, of rows and features."""
+
+    ask: Callable[..., Any]
+    n: int = 20_000
+    p: int = 40
+    on_device: bool = False
+
+
+SCENARIOS = {
+    "validation_curve": Scenario(validation),
+    "learning_curve": Scenario(learning),
+    "cross_val_predict": Scenario(predictions),
+    "permutation_test_score": Scenario(permutations),
+}
+# The same on a GPU, of which scikit-learn knows nothing.
+SCENARIOS |= {
+    f"device_{name}": Scenario(each.ask, 1_000_000, 100, True) for name, each in SCENARIOS.items()
+}
+GROUPS = {
+    "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
+    "device": tuple(name for name, each in SCENARIOS.items() if each.on_device),
+}
+
+
+def rows(args, scenario):
+    """Normal features, of which y is made, and noise."""
+    random = np.random.default_rng(SEED)
+    X = random.normal(size=(scaled(scenario.n, args), args.features or scenario.p))
+    coef = random.normal(size=X.shape[1])
+    return X, X @ coef + np.sqrt(len(coef)) * random.normal(size=len(X))
+
+
+def run_scenario(name, args):
+    """Everything about one scenario, as it goes into the JSON."""
+    scenario = SCENARIOS[name]
+    X, y = rows(args, scenario)
+    if scenario.on_device:
+        try:
+            xp = needed_cupy()
+        except RuntimeError as error:
+            return {"scenario": name, "skipped": str(error)}
+        X, y = xp.asarray(X, dtype=xp.float32), xp.asarray(y, dtype=xp.float32)
+    theirs = None if scenario.on_device else partial(scenario.ask, sk, SklearnRidge(), X, y)
+    with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
+        found = contenders(
+            lambda: scenario.ask(ours, Ridge(), X, y, None), theirs, args.repeats or 7, compared
+        )
+    problem = harness.facts_of(X) | {"folds": FOLDS}
+    return {"scenario": name, "problem": problem, "contenders": found}
+
+
+def compared(own, other):
+    return {"largest_difference": float(np.max(np.abs(own - other)))}
+
+
+def show(result):
+    """Print a scenario as a table."""
+    problem = result["problem"]
+    title = f"{result['scenario']}: {problem['rows']:,} x {problem['features']}, {FOLDS} folds"
+    harness.print_table(title, [as_row(contender) for contender in result["contenders"]])
+
+
+def as_row(contender):
+    return {
+        "contender": contender["name"],
+        **harness.clock_cells(contender),
+        "x gpuml": harness.cell(contender.get("ratio"), ".1f"),
+        "difference": harness.cell(contender.get("largest_difference"), ".1e"),
+    }
+
+
+def main():
+    args = harness.arguments(__doc__, [*SCENARIOS, *GROUPS], ["cpu"]).parse_args()
+    names = harness.names_of(args.scenario, GROUPS)
+    harness.report_on("validation", names, run_scenario, show, args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Scores over the values of a parameter, or over the number of rows: from one reading of them."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn import model_selection as sk
+from sklearn.utils import check_random_state
+
+from gpuml._sklearn import (
+    HasMethods,
+    StrOptions,
+    _num_samples,
+    _translate_train_sizes,
+    _warn_or_raise_about_fit_failures,
+    validate_params,
+)
+from gpuml.data import Split, row_indices
+from gpuml.metrics.scorer import check_scoring
+from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.validation import job_of
+from gpuml.resampling.split import as_rows
+
+# Of a training part, as scikit-learn has them.
+SHARES = np.linspace(0.1, 1.0, 5)
+
+_CONSTRAINTS: dict = {
+    "estimator": [HasMethods(["fit"])],
+    "X": "no_validation",
+    "y": "no_validation",
+    "groups": ["array-like", None],
+    "cv": ["cv_object"],
+    "scoring": [str, callable, None],
+    "n_jobs": [Integral, None],
+    "pre_dispatch": [Integral, str],
+    "verbose": ["verbose"],
+    "error_score": [StrOptions({"raise"}), Real],
+    "params": [dict, None],
+}
+
+
+@validate_params(
+    {**_CONSTRAINTS, "param_name": [str], "param_range": ["array-like"]},
+    prefer_skip_nested_validation=True,
+)
+def validation_curve(
+    estimator,
+    X,
+    y,
+    *,
+    param_name,
+    param_range,
+    groups=None,
+    cv=None,
+    scoring=None,
+    n_jobs=None,
+    pre_dispatch="all",
+    verbose=0,
+    error_score=np.nan,
+    params=None,
+):
+    """Scores of training and held-out parts for the values of a parameter, all fitted together.
+
+    The values are candidates of a search, and go the way that `GridSearchCV` takes with them.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like of shape (n_samples, n_features)
+        Of any array library; device data stays on its device.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    param_name : str
+        Nested names as ``step__alpha``.
+    param_range : array-like of shape (n_values,)
+    groups, cv, scoring, n_jobs, pre_dispatch, verbose, error_score, params
+        As for `cross_val_score`.
+
+    Returns
+    -------
+    train_scores, test_scores : ndarrays of shape (n_values, n_splits), in CPU memory
+
+    Raises
+    ------
+    ValueError
+        If all fits fail, or for what scikit-learn's function rejects.
+
+    See Also
+    --------
+    learning_curve : Over the number of rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import validation_curve
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> train, test = validation_curve(Ridge(), X, y, param_name="alpha", param_range=[0.01, 1.0])
+    >>> test.mean(axis=1).round(2)
+    array([0.48, 0.41])
+    """
+    job = job_of(
+        estimator,
+        X,
+        y,
+        check_scoring(estimator, scoring),
+        "validation_curve",
+        groups=groups,
+        cv=cv,
+        params=params,
+        n_jobs=n_jobs,
+        pre_dispatch=pre_dispatch,
+        return_train_score=True,
+        error_score=error_score,
+        verbose=verbose,
+    )
+    found = _scores(job, [{param_name: value} for value in param_range], error_score)
+    shape = (len(param_range), len(job.splits))
+    return found["train_scores"].reshape(shape), found["test_scores"].reshape(shape)
+
+
+@validate_params(
+    {
+        **_CONSTRAINTS,
+        "train_sizes": ["array-like"],
+        "exploit_incremental_learning": ["boolean"],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "return_times": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def learning_curve(
+    estimator,
+    X,
+    y,
+    *,
+    groups=None,
+    train_sizes=SHARES,
+    cv=None,
+    scoring=None,
+    exploit_incremental_learning=False,
+    n_jobs=None,
+    pre_dispatch="all",
+    verbose=0,
+    shuffle=False,
+    random_state=None,
+    error_score=np.nan,
+    return_times=False,
+    params=None,
+):
+    """Scores of training and held-out parts for numbers of training rows, all fitted together.
+
+    A number of rows is the first so many of a training part, so that a split for each number and
+    part is all that is needed: sums of rows that several of them share are made once.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like of shape (n_samples, n_features)
+        Of any array library; device data stays on its device.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+    groups : array-like of shape (n_samples,), default=None
+    train_sizes : array-like of shape (n_sizes,), default=np.linspace(0.1, 1.0, 5)
+        Numbers of rows, or, if floats, shares of the first training part.
+    cv, scoring, n_jobs, pre_dispatch, verbose, error_score, params
+        As for `cross_val_score`.
+    exploit_incremental_learning : bool, default=False
+        Whether one model learns more and more rows by `partial_fit`: by scikit-learn's function,
+        for rows in CPU memory.
+    shuffle : bool, default=False
+        Whether rows of a training part are shuffled before the first of them are taken.
+    random_state : int, RandomState or None, default=None
+        Of `shuffle`.
+    return_times : bool, default=False
+        Whether seconds are returned too; those of fits done together are shared out evenly.
+
+    Returns
+    -------
+    train_sizes_abs : int ndarray of shape (n_unique_sizes,)
+    train_scores, test_scores : ndarrays of shape (n_unique_sizes, n_splits), in CPU memory
+    fit_times, score_times : ndarrays of shape (n_unique_sizes, n_splits)
+        With `return_times`.
+
+    Raises
+    ------
+    ValueError
+        If all fits fail, or for what scikit-learn's function rejects.
+
+    See Also
+    --------
+    validation_curve : Over the values of a parameter.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import learning_curve
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> sizes, train, test = learning_curve(Ridge(), X, y, train_sizes=[0.2, 1.0])
+    >>> sizes, test.mean(axis=1).round(2)
+    (array([ 70, 353]), array([0.14, 0.41]))
+    """
+    if exploit_incremental_learning:
+        given = {name: value for name, value in locals().items() if name not in ("X", "y")}
+        return sk.learning_curve(X=X, y=y, **given)
+    job = job_of(
+        estimator,
+        X,
+        y,
+        check_scoring(estimator, scoring),
+        "learning_curve",
+        groups=groups,
+        cv=cv,
+        params=params,
+        n_jobs=n_jobs,
+        pre_dispatch=pre_dispatch,
+        return_train_score=True,
+        error_score=error_score,
+        verbose=verbose,
+    )
+    parts = [row_indices(split.train) for split in job.splits]
+    sizes = _translate_train_sizes(train_sizes, len(parts[0]))
+    if verbose > 0:
+        print(f"[learning_curve] Training set sizes: {sizes}")
+    if shuffle:
+        random = check_random_state(random_state)
+        parts = [random.permutation(part) for part in parts]
+    n_rows = _num_samples(job.X)
+    splits = [
+        Split(as_rows(part[:size], n_rows), split.test)
+        for part, split in zip(parts, job.splits, strict=True)
+        for size in sizes
+    ]
+    found = _scores(replace(job, splits=splits), [{}], error_score)
+    names = ["train_scores", "test_scores"]
+    names += ["fit_time", "score_time"] if return_times else []
+    return sizes, *(found[name].reshape(len(parts), len(sizes)).T for name in names)
+
+
+def _scores(job: Job, candidates: list[dict], error_score: Any) -> dict[str, np.ndarray]:
+    """Scores and seconds of every candidate on every split, split after split of a candidate."""
+    results = Evaluator(job).evaluate(candidates)
+    _warn_or_raise_about_fit_failures(results, error_score)
+    names = ("train_scores", "test_scores", "fit_time", "score_time")
+    return {name: np.asarray([result[name] for result in results]) for name in names}

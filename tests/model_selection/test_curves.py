@@ -1,0 +1,177 @@
+"""Curves, predictions of held-out rows and permutation tests are scikit-learn's, many at a time."""
+
+import numpy as np
+import pytest
+import sklearn.linear_model as sk_linear
+import sklearn.model_selection as sk
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.pipeline import make_pipeline
+
+import gpuml.model_selection as ours
+from gpuml._arrays import device_of
+from gpuml.feature_selection import SelectKBest, f_regression
+from gpuml.linear_model import Lasso, LogisticRegression, Ridge
+from gpuml.model_selection.evaluate import Evaluator
+from gpuml.naive_bayes import GaussianNB
+from gpuml.preprocessing import StandardScaler
+from gpuml.testing import array_libraries
+
+ALPHAS = [0.01, 1.0, 100.0]
+SPLITTERS = [
+    3,
+    sk.KFold(4, shuffle=True, random_state=0),
+    sk.ShuffleSplit(4, random_state=1),
+    sk.TimeSeriesSplit(3),
+    sk.RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
+]
+PARTITIONS = [3, sk.KFold(4, shuffle=True, random_state=0), sk.GroupKFold(3)]
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture
+def n_fits(monkeypatch):
+    """How often candidates were fitted together."""
+    found = []
+    real = Evaluator._fit_together
+    monkeypatch.setattr(Evaluator, "_fit_together", lambda *args: found.append(args) or real(*args))
+    return found
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("cv", SPLITTERS, ids=str)
+def test_validation_curves(library, cv, numbers, n_fits):
+    X, y = numbers
+    options = {"param_name": "alpha", "param_range": ALPHAS, "cv": cv}
+    rows = library.asarray(X), library.asarray(y)
+    found = ours.validation_curve(Ridge(), *rows, **options)
+    expected = sk.validation_curve(sk_linear.Ridge(), X, y, **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    assert len(n_fits) == 1
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("cv", SPLITTERS, ids=str)
+def test_learning_curves(library, cv, numbers, n_fits):
+    X, y = numbers
+    for options in ({}, {"train_sizes": [20, 40, 90]}, {"shuffle": True, "random_state": 0}):
+        rows = library.asarray(X), library.asarray(y)
+        found = ours.learning_curve(Ridge(), *rows, cv=cv, **options)
+        expected = sk.learning_curve(sk_linear.Ridge(), X, y, cv=cv, **options)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-8, atol=1e-10)
+    assert len(n_fits) == 3
+
+
+def test_learning_curves_of_models_that_go_on(numbers):
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order], y[order]
+    options = {"exploit_incremental_learning": True, "train_sizes": [0.5, 1.0]}
+    options["return_times"] = True
+    found = ours.learning_curve(GaussianNB(), X, y, **options)
+    expected = sk.learning_curve(GaussianNB(), X, y, **options)
+    np.testing.assert_allclose(found[1:3], expected[1:3])
+    assert len(found) == 5
+    assert len(ours.learning_curve(GaussianNB(), X, y, return_times=True)) == 5
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
+@pytest.mark.parametrize("cv", PARTITIONS, ids=str)
+def test_predictions_of_held_out_rows(library, method, cv):
+    X, y = load_iris(return_X_y=True)
+    X = X + np.random.default_rng(0).normal(size=X.shape)
+    groups = np.arange(len(y)) % 7
+    model = LogisticRegression(tol=1e-10)
+    rows = library.asarray(X), library.asarray(y)
+    options = {"cv": cv, "method": method}
+    if isinstance(cv, sk.GroupKFold):
+        options["groups"] = groups
+    found = ours.cross_val_predict(model, *rows, **options)
+    assert device_of(found) == device_of(rows[0])
+    theirs = sk_linear.LogisticRegression(tol=1e-10, max_iter=10_000)
+    expected = sk.cross_val_predict(theirs, X, y, **options)
+    np.testing.assert_allclose(library.to_numpy(found), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_predictions_where_a_training_part_lacks_a_class():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y]
+    with pytest.warns(RuntimeWarning, match="Number of classes in training fold|one by one"):
+        found = ours.cross_val_predict(
+            GaussianNB(), X, names, cv=sk.KFold(3), method="predict_proba"
+        )
+    assert (found[:50, 0] == 0.0).all()
+    with pytest.raises(ValueError, match="only works for partitions"):
+        ours.cross_val_predict(GaussianNB(), X, names, cv=sk.ShuffleSplit(3))
+
+
+PERMUTED = [
+    (Ridge(), sk_linear.Ridge(), {}),
+    (Ridge(alpha=0.1), sk_linear.Ridge(alpha=0.1), {"scoring": "neg_mean_absolute_error"}),
+    (Lasso(alpha=0.1), sk_linear.Lasso(alpha=0.1, tol=1e-12), {"cv": sk.KFold(3)}),
+    (
+        make_pipeline(StandardScaler(), Ridge()),
+        make_pipeline(StandardScaler(), sk_linear.Ridge()),
+        {"scoring": "neg_mean_squared_error", "cv": SPLITTERS[2]},
+    ),
+    (
+        make_pipeline(SelectKBest(f_regression, k=3), Ridge()),
+        make_pipeline(SelectKBest(f_regression, k=3), sk_linear.Ridge()),
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize(("model", "theirs", "options"), PERMUTED, ids=range(len(PERMUTED)))
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
+def test_permutations(library, model, theirs, options, grouped, numbers):
+    X, y = numbers
+    more = {**options, "groups": np.arange(len(y)) % 5} if grouped else options
+    more = {**more, "n_permutations": 6, "random_state": 3}
+    rows = library.asarray(X), library.asarray(y)
+    score, permuted, pvalue = ours.permutation_test_score(model, *rows, **more)
+    expected = sk.permutation_test_score(theirs, X, y, **more)
+    np.testing.assert_allclose(score, expected[0], rtol=1e-8)
+    np.testing.assert_allclose(permuted, expected[1], rtol=1e-7)
+    assert pvalue == expected[2]
+
+
+def test_targets_are_columns_where_models_of_each_are_its_own(numbers, n_fits):
+    X, y = numbers
+    ours.permutation_test_score(Ridge(), X, y, n_permutations=20)
+    assert len(n_fits) == 1
+    # The selection looks at the targets, all of them.
+    ours.permutation_test_score(PERMUTED[-1][0], X, y, n_permutations=3)
+    assert len(n_fits) == 1 + 4
+
+
+@pytest.mark.parametrize("cv", [3, sk.KFold(3, shuffle=True), sk.StratifiedKFold(3)], ids=str)
+def test_splits_that_depend_on_labels_are_those_of_the_permuted_ones(cv):
+    X, y = load_iris(return_X_y=True)
+    if isinstance(cv, sk.KFold):
+        cv.random_state = np.random.RandomState(0)
+    found = ours.permutation_test_score(GaussianNB(), X, y, cv=cv, n_permutations=5)
+    if isinstance(cv, sk.KFold):
+        cv.random_state = np.random.RandomState(0)
+    expected = sk.permutation_test_score(GaussianNB(), X, y, cv=cv, n_permutations=5)
+    np.testing.assert_allclose(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0])
+
+
+def test_what_is_refused(numbers):
+    X, y = numbers
+    with pytest.raises(ValueError, match="train_sizes has been interpreted as fractions"):
+        ours.learning_curve(Ridge(), X, y, train_sizes=[0.5, 2.0])
+    with pytest.raises(ValueError, match="param_name"):
+        ours.validation_curve(Ridge(), X, y, param_name=3, param_range=[1])
+    with pytest.raises(ValueError, match="Invalid parameter 'no_such'"):
+        ours.validation_curve(Ridge(), X, y, param_name="no_such", param_range=[1])
+    with pytest.raises(ValueError, match="alpha"):
+        ours.cross_val_predict(Ridge(alpha=-1), X, y)
