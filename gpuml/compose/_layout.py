@@ -86,9 +86,9 @@ class Layout:
 
     def read(self, X: Any) -> Table:
         """The table of some rows."""
-        numbers = [numbers_of(column_of(X, j)) for j in self.numbers]
-        coded = [levels_of(column_of(X, j)) for j in self.coded]
-        return make_table(numbers, coded, X.shape[0])
+        numbers = (numbers_of(column_of(X, j)) for j in self.numbers)
+        coded = (levels_of(column_of(X, j)) for j in self.coded)
+        return make_table(numbers, len(self.numbers), coded, X.shape[0])
 
     def has(self, branch: Branch) -> bool:
         """Whether the table has what a branch reads."""

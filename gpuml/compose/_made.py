@@ -152,7 +152,7 @@ def made_key(branch: Branch) -> Any:
 
 
 def _beside(table, numbers, codes) -> Table:
-    more = make_table(numbers.columns, codes.columns, table.n_rows)
+    more = make_table(numbers.columns, len(numbers.columns), codes.columns, table.n_rows)
     merged = table.merged and (*table.merged, *[None] * len(more.codes))
     return replace(
         table,

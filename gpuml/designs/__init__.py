@@ -1,9 +1,10 @@
 """What X is to a solver: an operator over rows, of which blocks are read.
 
 A solver asks a `Design` for products with coefficients and with numbers per row, and does not know
-what the design holds: an array (`Dense`), a sparse matrix (`Sparse`), codes of categories
-(`Coded`), several of these side by side (`Columns`), images that differ from split to split
-(`Mapped`), levels beside such images (`Beside`), or rows that others hold (`Divided`).
+what the design holds: an array (`Dense`), with flags behind it (`Flagged`), a sparse matrix
+(`Sparse`), codes of categories (`Coded`), several of these side by side (`Columns`), images that
+differ from split to split (`Mapped`), levels beside such images (`Beside`), or rows that others
+hold (`Divided`).
 """
 
 from typing import TYPE_CHECKING
@@ -18,15 +19,28 @@ if TYPE_CHECKING:
     from gpuml.designs.beside import Beside
     from gpuml.designs.coded import Coded
     from gpuml.designs.divided import Divided
+    from gpuml.designs.flagged import Flagged
     from gpuml.designs.mapped import Mapped
 
-__all__ = ["Beside", "Block", "Coded", "Columns", "Dense", "Design", "Divided", "Mapped", "Sparse"]
+__all__ = [
+    "Beside",
+    "Block",
+    "Coded",
+    "Columns",
+    "Dense",
+    "Design",
+    "Divided",
+    "Flagged",
+    "Mapped",
+    "Sparse",
+]
 
 # What least squares needs not.
 _LATER = {
     "Beside": "gpuml.designs.beside",
     "Coded": "gpuml.designs.coded",
     "Divided": "gpuml.designs.divided",
+    "Flagged": "gpuml.designs.flagged",
     "Mapped": "gpuml.designs.mapped",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER)

@@ -9,6 +9,9 @@ from gpuml.designs.base import Block, Design
 from gpuml.designs.coded import Coded
 from gpuml.designs.columns import Columns, ColumnsBlock
 
+# So many rows, evenly spaced, tell variances.
+SPREAD_ROWS = 2**14
+
 
 @dataclass(frozen=True)
 class Beside(Design):
@@ -69,9 +72,13 @@ class Beside(Design):
         return replace(self, near=self.near.sample(rows), apart=self.apart.sample(rows))
 
     def spread(self) -> tuple[Array, Array]:
-        """Means and variances (1, p) of the columns; (S, p) where splits have maps."""
+        """Means and variances (1, p) of the columns; (S, p) where splits have maps.
+
+        Those of the first columns are of some rows; levels that few rows have are counted.
+        """
         xp = self.place.xp
-        mean, variance = self.near.spread()
+        step = max(1, self.shape[0] // SPREAD_ROWS)
+        mean, variance = self.near.sample(slice(0, None, step)).spread()
         share = self.apart.column_sums() / self.shape[0]
 
         def beside(near, apart):

@@ -41,8 +41,6 @@ from gpuml.solvers.numbered_rows import NumberedBatch
 # shift need only be near the mean.
 SHIFT_ROWS = 4096
 FEWEST_SHIFT_ROWS = 64
-# Rows that are looked up by their numbers at once.
-NUMBERED_ROWS = 2**16
 # Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
 LEAST_SQUARE = 1e-290
 
@@ -238,7 +236,7 @@ def _numbered_moments(batch, atoms, advance):
     for a, atom in enumerate(atoms):
         shift = shifts if shifts.ndim == 1 else shifts[a, :]
         total = zeros((q, q), like=batch.y, xp=xp)
-        for rows in cut(atom, NUMBERED_ROWS):
+        for rows in cut(atom, batch.rows_at_once):
             y = xp.astype(take(batch.y, rows, xp), xp.float64, copy=False) - shift[p:]
             rest = xp.concat(
                 [y, xp.ones((y.shape[0], 1), dtype=y.dtype, device=device_of(y))], axis=1

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from gpuml._arrays import Array
 from gpuml.data import Batch, Folds, Rows
@@ -11,7 +11,15 @@ from gpuml.designs import Design
 
 @dataclass(frozen=True)
 class NumberedBatch(Batch):
-    """Rows by their numbers X (n, 1): who takes rows of a batch takes these."""
+    """Rows by their numbers X (n, 1): who takes rows of a batch takes these.
+
+    Attributes
+    ----------
+    rows_at_once : int
+        So many are looked up at once.
+    """
+
+    rows_at_once: ClassVar[int] = 2**16
 
     @abstractmethod
     def rows(self, taken: Array) -> Any:

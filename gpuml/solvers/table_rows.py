@@ -5,16 +5,16 @@ changes: the numbers with something in their holes, a 1 where a hole is, and a 1
 category. Those of categories are never made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gpuml._arrays import HOST, Array, move
 from gpuml.data import Batch, Rows, take
-from gpuml.designs import Coded, Columns, Dense, Design
+from gpuml.designs import Coded, Columns, Dense, Design, Flagged
 from gpuml.solvers.moments import atom_shifts
 from gpuml.solvers.numbered_rows import NumberedBatch
 
@@ -111,11 +111,12 @@ class Table:
     def design(self, shift: np.ndarray | None = None, block_bytes: int | None = None) -> Design:
         """The columns side by side, those of numbers less a shift (p,), but for levels apart."""
         numbers = self.numbers if shift is None else self.numbers - shift[: self.numbers.shape[1]]
-        wide = [a for a in (numbers, self.holes) if a.shape[1]]
         parts: list[Design] = []
         near = [number for number in range(len(self.codes)) if number not in self.apart]
-        if wide or not near:
-            parts.append(Dense(np.concatenate(wide, axis=1) if len(wide) > 1 else numbers, HOST))
+        if self.holes.shape[1]:
+            parts.append(Flagged(numbers, HOST, self.holes))
+        elif numbers.shape[1] or not near:
+            parts.append(Dense(numbers, HOST))
         if near:
             parts.append(self._coded(near))
         return Columns(tuple(parts), block_bytes=block_bytes)
@@ -142,6 +143,8 @@ class TableBatch(NumberedBatch):
     made : dict
         Which columns of the table are what steps make of each training part, if some are.
     """
+
+    rows_at_once: ClassVar[int] = 2**14  # they become an array of all columns of numbers
 
     table: Any = None
     source: Any = None
@@ -227,28 +230,36 @@ def table_batch(batch: Batch, table: Table, source: Any) -> TableBatch:
 
 
 def make_table(
-    numbers: Sequence[np.ndarray], coded: Sequence[tuple[np.ndarray, np.ndarray]], n_rows: int
+    numbers: Iterable[np.ndarray],
+    n_numbers: int,
+    coded: Iterable[tuple[np.ndarray, np.ndarray]],
+    n_rows: int,
 ) -> Table:
-    """A table of columns of numbers (n,), nan where a hole is, and of (codes (n,), levels)."""
-    values = np.empty((n_rows, len(numbers)), order="F")
+    """A table of columns of numbers (n,), nan where a hole is, and of (codes (n,), levels).
+
+    They are asked for one after the other, so that no more than one is held as it is given.
+    """
+    values, typical = np.empty((n_rows, n_numbers)), np.zeros(n_numbers)
+    holes: dict[int, np.ndarray] = {}
     for number, given in enumerate(numbers):
         values[:, number] = given
-    holes = np.isnan(values)
-    some = np.flatnonzero(holes.any(axis=0))
-    typical = np.zeros(len(numbers))
-    for column in some:
-        known = values[~holes[:, column], column]
+        hole = np.isnan(given)
+        if not hole.any():
+            continue
+        holes[number] = hole
+        known = given[~hole]
         # Robust, so that no wild value takes digits from all others; it need not be exact.
         few = known[:: max(1, len(known) // TYPICAL_ROWS)]
-        typical[column] = np.median(few) if len(few) else 0.0
-        values[holes[:, column], column] = typical[column]
+        typical[number] = np.median(few) if len(few) else 0.0
+        values[hole, number] = typical[number]
+    narrowed = [(narrow(codes, len(levels)), levels) for codes, levels in coded]
     return Table(
-        numbers=np.ascontiguousarray(values),
-        holes=np.ascontiguousarray(holes[:, some]),
-        with_holes=some,
+        numbers=values,
+        holes=np.stack([*holes.values()], axis=1) if holes else np.zeros((n_rows, 0), dtype=bool),
+        with_holes=np.asarray([*holes], dtype=np.int64),
         typical=typical,
-        codes=tuple(narrow(codes, len(levels)) for codes, levels in coded),
-        levels=tuple(levels for _, levels in coded),
+        codes=tuple(codes for codes, _ in narrowed),
+        levels=tuple(levels for _, levels in narrowed),
     )
 
 

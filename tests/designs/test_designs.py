@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from gpuml._arrays import HOST, place_of, to_host
-from gpuml.designs import Beside, Coded, Columns, Dense, Mapped, Sparse, _few_entries
+from gpuml.designs import Beside, Coded, Columns, Dense, Flagged, Mapped, Sparse, _few_entries
 from gpuml.designs._sparse_ops import csr
 from gpuml.designs.coded import CodedBlock
 from gpuml.losses import BINOMIAL, MULTINOMIAL, tweedie
@@ -17,7 +17,7 @@ from gpuml.solvers.loss_rows import LossRows, gradients
 from gpuml.solvers.newton import Objective, mean_second_derivatives, second_derivatives
 
 N = 150
-KINDS = ["dense", "sparse", "coded", "columns", "columns of columns", "mapped"]
+KINDS = ["dense", "flagged", "sparse", "coded", "columns", "columns of columns", "mapped"]
 
 
 def made(kind, library, rng, dtype="float64"):
@@ -25,6 +25,10 @@ def made(kind, library, rng, dtype="float64"):
     if kind == "dense":
         X = rng.normal(size=(N, 4)).astype(dtype)
         return Dense(library.asarray(X), place_of(library.asarray(X))), X
+    if kind == "flagged":
+        X, flags = rng.normal(size=(N, 3)).astype(dtype), rng.random((N, 2)) < 0.3
+        there = library.asarray(X), library.asarray(flags)
+        return Flagged(there[0], place_of(there[0]), there[1]), np.concatenate([X, flags], axis=1)
     if kind == "sparse":
         X = sparse.random_array((N, 5), density=0.3, rng=rng, format="csr", dtype=dtype)
         parts = (library.asarray(a) for a in (X.data, X.indices, X.indptr))

@@ -4,9 +4,14 @@ import tracemalloc
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._arrays.threads import blas_threads
+from gpuml.compose import ColumnTransformer
 from gpuml.decomposition import PCA
 from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV
@@ -89,3 +94,46 @@ def test_a_fit_takes_no_more_than_the_formula_and_a_part_of_the_rows(
     n_candidates = 1 if grid is None else len(next(iter(grid.values())))
     n_splits = 1 if grid is None else FOLDS
     assert found <= MOST * X.nbytes + formula(name, *shape, n_candidates, n_splits)
+
+
+def table(n_rows):
+    """Numbers, some with holes, and categories; one of them of many levels."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(n_rows, 8)), columns=list("abcdefgh"))
+    X.loc[rng.random(n_rows) < 0.1, ["b", "c"]] = np.nan
+    for name, n_levels in (("few", 5), ("some", 60), ("many", 3000)):
+        X[name] = rng.integers(0, n_levels, n_rows)
+    return X
+
+
+@pytest.mark.parametrize("name", ["ridge", "logistic"])
+@pytest.mark.parametrize("levels", [["few", "some"], ["few", "many"]])
+def test_a_search_over_a_table_holds_it_once(name, levels):
+    """As float64 numbers, a byte for each hole and one or two for each category."""
+    n_rows, n_candidates = 150_000, 2
+    X = table(n_rows)
+    numbers = Pipeline([("fill", SimpleImputer()), ("scale", StandardScaler())])
+    entries = [
+        ("x", numbers, list("abcdefgh")),
+        ("l", OneHotEncoder(handle_unknown="ignore"), levels),
+    ]
+    model, grid = (Ridge(), "alpha") if name == "ridge" else (LogisticRegression(), "C")
+    steps = Pipeline([("columns", ColumnTransformer(entries)), ("model", model)])
+    values = {f"model__{grid}": [0.1, 1.0]}
+    search = GridSearchCV(steps, values, cv=FOLDS, refit=False)
+    y = (X["a"] + 0.1 * X["few"] > 0).to_numpy().astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X[:2000], y[:2000])
+        found = taken(lambda: search.fit(X, y))
+    n_columns, n_models = 12 + X[levels].nunique().sum(), n_candidates * FOLDS
+    if "many" in levels:  # no squares of these
+        apart = 8 * 3000 * (FOLDS * 16 + 3 * n_models)
+        apart = apart if name == "ridge" else 8 * 48 * n_models * 3000
+        n_columns = 17
+    else:
+        apart = 0
+    beside = formula(name, n_rows, n_columns, n_candidates, FOLDS) + apart
+    # No sample of the rows is copied.
+    beside -= 8 * n_rows * n_columns if name == "logistic" else 0
+    assert found <= 1.2 * X.memory_usage(deep=True).sum() + beside
