@@ -98,7 +98,10 @@ RULES = {
         *("gpuml.extending", "gpuml.metrics.residuals", "gpuml.resampling", "gpuml.solvers"),
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
     ),
-    "gpuml.compose": (*MODELS, "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
+    "gpuml.compose": (
+        *(*MODELS, "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
+        *("joblib", "narwhals"),
+    ),
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
     "gpuml.preprocessing": (*MODELS, "gpuml.designs"),
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),

@@ -22,6 +22,13 @@ def refuse_lazy(x: Any) -> None:
         raise TypeError("Got a polars LazyFrame; call .collect() first.")
 
 
+def is_host_frame(x: Any) -> bool:
+    """Whether `x` is a DataFrame of pandas or polars, or a table of Arrow."""
+    if hasattr(x, "iloc"):
+        return hasattr(x, "columns")
+    return type(x).__module__.partition(".")[0] in ("polars", "pyarrow") and hasattr(x, "columns")
+
+
 def in_pandas(columns: dict[str, np.ndarray]) -> Any:
     """A DataFrame of pandas."""
     import pandas

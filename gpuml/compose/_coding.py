@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuml.compose._frames import FrameColumn
+
 
 def numbers_of(column: Any) -> np.ndarray:
     """A column (n,) as float64, nan where a value is missing.
@@ -13,7 +15,10 @@ def numbers_of(column: Any) -> np.ndarray:
     ValueError
         If it holds something else than numbers, or infinity.
     """
-    values = column if isinstance(column, np.ndarray) else _series_numbers(column)
+    if isinstance(column, FrameColumn) and column.dtype.kind in "biuf":
+        values = column.numbers()
+    else:
+        values = column if isinstance(column, np.ndarray) else _series_numbers(column)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"a column of dtype {values.dtype} holds no numbers")
     values = values.astype(np.float64, copy=False)
@@ -35,6 +40,8 @@ def count_levels(column: Any) -> int:
     """How many levels a column has, but for those of missing values."""
     if isinstance(column, np.ndarray):
         return len(set(column.tolist()))
+    if isinstance(column, FrameColumn):
+        return column.n_levels()
     return int(column.nunique())
 
 
@@ -48,7 +55,11 @@ def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If values of several kinds have no order.
     """
+    if isinstance(column, FrameColumn) and column.dtype.kind == "O":
+        return _in_order(*column.codes())
     values = column if isinstance(column, np.ndarray) else None
+    if isinstance(column, FrameColumn):
+        values = column.values()
     if values is None and isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         values = column.to_numpy()
     if values is not None and values.dtype.kind in "biufU":
@@ -57,6 +68,15 @@ def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
     if values is None:
         return _series_levels(column)
     return _object_levels(values)
+
+
+def _in_order(codes, names):
+    """Codes of sorted names, and nan behind them where -1 stands for missing ones."""
+    order = np.argsort(np.asarray(names, dtype=object), kind="stable")
+    number = np.empty(len(names) + 1, dtype=np.int64)
+    number[order], number[-1] = np.arange(len(names)), len(names)
+    missing = [np.nan] if (codes < 0).any() else []
+    return number[codes], np.asarray([*(names[i] for i in order), *missing], dtype=object)
 
 
 def _series_levels(column):

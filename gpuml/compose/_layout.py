@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.compose import ColumnTransformer
@@ -11,8 +12,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
+from gpuml._arrays.frames import is_host_frame
 from gpuml._sklearn import _get_column_indices, _safe_indexing
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
+from gpuml.compose._frames import FrameColumn
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
 from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows
@@ -98,12 +101,22 @@ class Layout:
 
 def words_of(step: Any) -> str:
     """A transformer with all of its parameters."""
-    return f"{type(step).__name__}{sorted(step.get_params().items(), key=lambda item: item[0])!r}"
+    params = sorted(step.get_params().items(), key=lambda item: item[0])
+    return f"{type(step).__name__}{[(name, _told(value)) for name, value in params]}"
+
+
+def _told(value):
+    """A parameter in words that are the same of copies, as those of generators are not."""
+    words = repr(value)
+    draws = "RandomState(" in words or "Generator(" in words
+    return joblib.hash(value) if draws else words
 
 
 def column_of(X: Any, j: int) -> Any:
     """A column of an array or DataFrame."""
-    return X[:, j] if isinstance(X, np.ndarray) else X.iloc[:, j]
+    if isinstance(X, np.ndarray):
+        return X[:, j]
+    return X.iloc[:, j] if hasattr(X, "iloc") else FrameColumn(X, j)
 
 
 def columns_of(X: Any, columns: Sequence[int]) -> Any:
@@ -208,7 +221,8 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
         return replace(side_by_side(steps[0], X, columns), tail=steps[1:])
     n_imputers = int(bool(steps) and _fills(steps[0], "levels") and _are_alike(X, columns))
-    if _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
+    known = all(_has_levels(column_of(X, j), steps[: n_imputers + 1]) for j in columns)
+    if known and _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
         return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
     n_imputers = int(bool(steps) and _fills(steps[0], "numbers"))
     kinds = _kinds_to_fill(steps[0]) if n_imputers else "biuf"
@@ -246,6 +260,16 @@ def _are_alike(X, columns):
     """Whether columns keep their values where an imputer makes one array of them."""
     kinds = {column_of(X, j).dtype.kind for j in columns}
     return kinds <= set("iuf") or not kinds & set("biuf")
+
+
+def _has_levels(column, steps):
+    """Whether what steps take for levels, and for missing, is what the table has."""
+    if not isinstance(column, FrameColumn):
+        return True
+    if column.dtype.kind == "O" and column.has_nulls:
+        # scikit-learn's take null among text for a value of its own.
+        return all(type(step).__module__.startswith("gpuml") for step in steps)
+    return column.dtype.kind != "M"
 
 
 def _follows(steps):
@@ -335,9 +359,9 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
     why = _entries_obstacle(transformer)
     if why is not None or X is None:
         return why
-    is_frame = hasattr(X, "iloc") and hasattr(X, "columns")
-    if not (is_frame or (isinstance(X, np.ndarray) and X.ndim == 2)):
-        return f"X is of type {type(X).__name__}, and not a pandas DataFrame or NumPy array"
+    if not (is_host_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
+        kinds = "a DataFrame of pandas, polars or Arrow, or a NumPy array"
+        return f"X is of type {type(X).__name__}, and not {kinds}"
     try:
         layout = lay_out(transformer, X)
     except (ValueError, TypeError, IndexError) as error:

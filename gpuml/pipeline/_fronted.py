@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import has_gpu
+from gpuml._arrays.frames import is_host_frame
 from gpuml._settings.config import current_settings
 from gpuml.data import Folds
 from gpuml.pipeline._affine import AffinePipeline, fit_weights, output_names, pipeline_obstacle
@@ -46,7 +47,7 @@ class FrontedPipeline(AffinePipeline):
         """Why not all steps can be fitted at once to this kind of data."""
         device = current_settings().device
         on_gpu = device == "cuda" or (device == "auto" and has_gpu())
-        if on_gpu or not hasattr(X, "iloc"):
+        if on_gpu or not is_host_frame(X):
             # Tables are DataFrames, read in CPU memory.
             return pipeline_obstacle(self.given, {})
         return super().multifit_obstacle(X)

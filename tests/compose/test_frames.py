@@ -1,9 +1,16 @@
 """A table gives the same scores, whichever kind of DataFrame or array holds it."""
 
+import tracemalloc
 from functools import cache
 
 import numpy as np
 import pytest
+from sklearn import compose as sk_compose
+from sklearn import impute as sk_impute
+from sklearn import linear_model as sk_linear
+from sklearn import pipeline as sk_pipeline
+from sklearn import preprocessing as sk_preprocessing
+from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold
 
 from gpuml.compose import ColumnTransformer
@@ -138,6 +145,7 @@ def outcome(name, of_classes, kind):
     model = LogisticRegression(tol=1e-8) if of_classes else Ridge()
     X, y = KINDS[kind](), table()[1]
     search = search_of(name, model, kind == "objects").fit(X, y > 1 if of_classes else y)
+    assert "all candidates together" in str(search.plan_)
     return search.cv_results_["mean_test_score"], search.predict(X)
 
 
@@ -175,3 +183,61 @@ def test_rows_that_are_not_worked_out_yet_are_refused(estimator):
     if pipeline is not None:
         with pytest.raises(TypeError, match=words):
             pipeline.fit(polars().lazy(), table()[1])
+
+
+SKLEARNS = {
+    "one-hot": (sk_preprocessing.OneHotEncoder(**UNSEEN), True),
+    "numbered": (sk_preprocessing.OrdinalEncoder(encoded_missing_value=-3), True),
+    "filled": (
+        make_pipeline(
+            sk_impute.SimpleImputer(strategy="constant", fill_value="?"),
+            sk_preprocessing.OrdinalEncoder(),
+        ),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["polars", "polars, categories", "Arrow"])
+@pytest.mark.parametrize("name", SKLEARNS)
+def test_steps_of_scikit_learn_read_nulls_in_their_own_way(name, kind):
+    """They take null among text for a value of its own, and the pass does as they do."""
+    encoder, joins = SKLEARNS[name]
+    X, y = KINDS[kind](), table()[1]
+    entries = [("n", StandardScaler(), ["count"]), ("l", encoder, ["town", "kind"])]
+    grid = {"ridge__alpha": [0.1, 1.0]}
+    ours = GridSearchCV(make_pipeline(ColumnTransformer(entries), Ridge()), grid, cv=3)
+    exact = sk_linear.Ridge(solver="cholesky")
+    theirs = sk_pipeline.make_pipeline(
+        sk_compose.ColumnTransformer(entries, sparse_threshold=0), exact
+    )
+    # scikit-learn's columns take no table of Arrow.
+    theirs = SkGridSearchCV(theirs, grid, cv=3).fit(polars() if kind == "Arrow" else X, y)
+    ours.fit(X, y)
+    assert ("all candidates together" in str(ours.plan_)) is joins
+    expected = theirs.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(ours.cv_results_["mean_test_score"], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["polars", "Arrow"])
+def test_no_row_of_a_column_of_names_becomes_a_string(kind):
+    library = pytest.importorskip("polars" if kind == "polars" else "pyarrow")
+    n = 100_000
+    codes = np.random.default_rng(0).integers(0, 300, n)
+    names = [f"a name of many letters {i}" for i in range(300)]
+    if kind == "polars":
+        values = library.Series(names).gather(codes)
+        X = library.DataFrame({"a": values, "b": values.cast(library.Categorical), "x": codes})
+    else:
+        held = library.DictionaryArray.from_arrays(library.array(codes), names)
+        X = library.table({"a": held.cast(library.string()), "b": held, "x": codes})
+    entries = [("l", OneHotEncoder(**UNSEEN), ["a", "b"]), ("n", "passthrough", ["x"])]
+    columns = ColumnTransformer(entries)
+    batch = Ridge().multifit_batch(np.zeros((n, 1)), np.zeros(n))
+    tracemalloc.start()
+    found = columns.table_batch(batch, X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [codes.dtype for codes in found.table.codes] == [np.uint16, np.uint16]
+    assert list(found.table.levels[0][:2]) == sorted(names)[:2]
+    assert peak < 60 * n  # codes of eight bytes, a column at a time; a string takes as much
