@@ -189,7 +189,7 @@ class MultifitEstimator(Extension):
         """
         return None
 
-    def multifit_levels(self, n_columns: int) -> str | None:
+    def multifit_levels(self, n_columns: int, X: Any) -> str | None:
         """Why no categories of so many columns can stand apart from the features; None if they can.
 
         Those of a column with more levels than sums over pairs of them pay for do: they are no

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from gpuml._arrays import to_host
 from gpuml.compose._layout import (
     MOST_LEVELS,
     Branch,
@@ -64,7 +65,7 @@ def levels_obstacle(
     why = not_apart(branch, chosen)
     if why is None and behind:
         why = f"leave out {type(behind[0]).__name__} behind them"
-    why = why or model.multifit_levels(len(chosen))
+    why = why or model.multifit_levels(len(chosen), X)
     if why is None:
         return None
     name, n_all = type(transformer).__name__, sum(n_levels.values())
@@ -179,11 +180,11 @@ def places_apart(
     An int array (k_s,) for each part: levels that a part lacks have no column.
     """
     table = cast(TableBatch, parts.batch).table
-    n_levels, codes = len(table.levels[number]), table.codes[number]
+    n_levels, codes = len(table.levels[number]), to_host(table.codes[number])
     first = table.first_apart(number) - table.n_apart
     found = []
     for s in range(len(parts.n_rows)):
-        rows = parts.batch.X[row_indices(parts.rows(s)), 0]
+        rows = to_host(parts.batch.X[:, 0])[row_indices(parts.rows(s))]
         seen = np.flatnonzero(np.bincount(codes[rows], minlength=n_levels))
         if len(seen) < n_levels and not takes_unknown(encoder):
             reasons[s] = "a training part lacks levels, which the encoder does not take later"

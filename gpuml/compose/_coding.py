@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuml.compose._device_columns import DeviceColumn
 from gpuml.compose._frames import FrameColumn
 
 
@@ -15,6 +16,8 @@ def numbers_of(column: Any) -> np.ndarray:
     ValueError
         If it holds something else than numbers, or infinity.
     """
+    if isinstance(column, DeviceColumn):
+        return column.numbers()
     if isinstance(column, FrameColumn) and column.dtype.kind in "biuf":
         values = column.numbers()
     else:
@@ -40,7 +43,7 @@ def count_levels(column: Any) -> int:
     """How many levels a column has, but for those of missing values."""
     if isinstance(column, np.ndarray):
         return len(set(column.tolist()))
-    if isinstance(column, FrameColumn):
+    if isinstance(column, FrameColumn | DeviceColumn):
         return column.n_levels()
     return int(column.nunique())
 
@@ -55,6 +58,8 @@ def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
     ValueError
         If values of several kinds have no order.
     """
+    if isinstance(column, DeviceColumn):
+        return column.levels()
     if isinstance(column, FrameColumn) and column.dtype.kind == "O":
         return _in_order(*column.codes())
     values = column if isinstance(column, np.ndarray) else None

@@ -206,10 +206,10 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
 
     def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):
         fits = func is _fit_transform_one
+        found = self._fitted_alone(X, y, routed_params) if fits else None
+        if found is not None:
+            return found
         if not is_foreign(X):
-            found = self._fitted_alone(X, y, routed_params) if fits else None
-            if found is not None:
-                return found
             return super()._call_func_on_transformers(X, y, func, column_as_labels, routed_params)
         todo = list(
             self._iter(
@@ -242,7 +242,9 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
                 return None
             own = _as_given().set_output(transform="default") if given else clone(transformer)
             try:
-                shape = fit_alone(own, _safe_indexing(X, columns, axis=1), y, only_fits.get(name))
+                foreign = is_foreign(X)
+                block = take_columns(X, columns) if foreign else _safe_indexing(X, columns, axis=1)
+                shape = fit_alone(own, block, y, only_fits.get(name))
             except ValueError:
                 return None  # scikit-learn's class meets it again, and says what it says of it
             found.append((shape, own))

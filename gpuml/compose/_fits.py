@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
+from gpuml._arrays import is_foreign
 from gpuml._sklearn import _num_samples, _safe_indexing
 from gpuml.solvers.table_rows import Table
 
@@ -59,7 +60,8 @@ def fit_alone(transformer: Any, X: Any, y: Any, rows: np.ndarray | None = None) 
         transformer.fit(X, y)
     else:
         transformer.fit(_safe_indexing(X, rows))
-    result = transformer.transform(_safe_indexing(X, [0]))
+    first = X[:1, ...] if is_foreign(X) else _safe_indexing(X, [0])
+    result = transformer.transform(first)
     n_rows, width = _num_samples(X), result.shape[1]
     if not sparse.issparse(result):
         return np.broadcast_to(np.zeros(()), (n_rows, width))

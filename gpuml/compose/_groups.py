@@ -38,6 +38,8 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
         for j in leaf.columns if leaf.kind == "levels" else ():
             asked.setdefault(layout.coded.index(j), []).append(leaf)
     table = cast(TableBatch, folds.batch).table
+    if not table.place.is_host:
+        return folds
     chosen = {
         number: own
         for number, own in asked.items()

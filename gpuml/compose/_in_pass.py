@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from gpuml._arrays import is_foreign, namespace
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._apart import places_apart, with_levels_apart
 from gpuml.compose._fits import fit_where, rows_of_levels
@@ -26,7 +27,7 @@ from gpuml.compose._layout import (
 )
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
 from gpuml.compose._made import made_key, with_made
-from gpuml.data import Folds, UnfittableSplits, row_indices
+from gpuml.data import Folds, UnfittableSplits, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.moments import Moments
@@ -264,6 +265,12 @@ def _of_columns(parts: Parts, columns: np.ndarray) -> Parts:
     return replace(parts, moments=some, stacked=stacked, extrema=None, times=times)
 
 
+def _numbers_of_rows(parts: Parts, s: int) -> Any:
+    """Numbers of the rows of a part, where these are."""
+    numbers = parts.batch.X[:, 0]
+    return take(numbers, parts.rows(s), namespace(numbers))
+
+
 def _sums(parts: Parts, columns: np.ndarray) -> np.ndarray:
     """Sums (S, m) of columns of the design over the rows of each part."""
     gram = parts.moments.gram
@@ -329,13 +336,8 @@ def _fill(imputer, table, parts, s, j, n_holes, statistics):
         return total / (n_rows - n_holes)
     key = (imputer.strategy, j, s)
     if key not in statistics:
-        rows = parts.batch.X[row_indices(parts.rows(s)), 0]
-        known = table.known(j, rows)
-        if imputer.strategy == "median":
-            statistics[key] = np.median(known)
-        else:
-            values, counts = np.unique(known, return_counts=True)
-            statistics[key] = values[counts.argmax()]
+        find = table.median if imputer.strategy == "median" else table.most_frequent
+        statistics[key] = find(j, _numbers_of_rows(parts, s))
     return statistics[key]
 
 
@@ -395,12 +397,15 @@ def _step(transformer, candidate, piece: Piece, parts: Parts, layout: Layout) ->
 
     def pick(s: int) -> dict[str, Any]:
         batch = cast(TableBatch, parts.batch)
-        taken, rows = batch.X[row_indices(parts.rows(s)), 0], batch.source
-        if len(taken) < rows.shape[0] or (np.diff(taken) < 0).any():
-            rows = _safe_indexing(rows, taken)
+        taken, rows = _numbers_of_rows(parts, s), batch.source
         fitted = clone(transformer).set_params(**clone(dict(candidate), safe=False))
-        enough = rows_of_levels(entries_of(fitted, rows), layout.coded, batch.table, taken)
-        fit_where(fitted, rows, targets(batch, parts.rows(s)), enough)
+        if is_foreign(rows):
+            fit_where(fitted, take(rows, taken, batch.work.xp), None, {})
+        else:
+            if len(taken) < rows.shape[0] or (np.diff(taken) < 0).any():
+                rows = _safe_indexing(rows, taken)
+            enough = rows_of_levels(entries_of(fitted, rows), layout.coded, batch.table, taken)
+            fit_where(fitted, rows, targets(batch, parts.rows(s)), enough)
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 

@@ -12,9 +12,11 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
+from gpuml._arrays import HOST, is_array, is_foreign, place_of
 from gpuml._arrays.frames import is_host_frame
 from gpuml._sklearn import _get_column_indices, _safe_indexing
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
+from gpuml.compose._device_columns import DeviceColumn
 from gpuml.compose._frames import FrameColumn
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
@@ -91,7 +93,8 @@ class Layout:
         """The table of some rows."""
         numbers = (numbers_of(column_of(X, j)) for j in self.numbers)
         coded = (levels_of(column_of(X, j)) for j in self.coded)
-        return make_table(numbers, len(self.numbers), coded, X.shape[0])
+        place = place_of(X) if is_foreign(X) else HOST
+        return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
 
     def has(self, branch: Branch) -> bool:
         """Whether the table has what a branch reads."""
@@ -116,6 +119,8 @@ def column_of(X: Any, j: int) -> Any:
     """A column of an array or DataFrame."""
     if isinstance(X, np.ndarray):
         return X[:, j]
+    if is_foreign(X):
+        return DeviceColumn(X, j)
     return X.iloc[:, j] if hasattr(X, "iloc") else FrameColumn(X, j)
 
 
@@ -359,14 +364,30 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
     why = _entries_obstacle(transformer)
     if why is not None or X is None:
         return why
-    if not (is_host_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2)):
+    if not (is_host_frame(X) or (is_array(X) and X.ndim == 2)):
         kinds = "a DataFrame of pandas, polars or Arrow, or a NumPy array"
         return f"X is of type {type(X).__name__}, and not {kinds}"
     try:
         layout = lay_out(transformer, X)
     except (ValueError, TypeError, IndexError) as error:
         return str(error)
-    return None if layout.branch.parts else "no column is left"
+    if not layout.branch.parts:
+        return "no column is left"
+    return _device_obstacle(layout.branch) if is_foreign(X) else None
+
+
+def _device_obstacle(branch):
+    """Why steps are not fitted to columns on a device."""
+    for leaf in branch.leaves:
+        made = leaf.head[-1:] if leaf.kind == "made" else ()
+        for step in (*leaf.head, *leaf.tail, *branch.tail):
+            name = type(step).__name__
+            if not type(step).__module__.startswith("gpuml"):
+                return f"X is on a device, and {name} is scikit-learn's; use gpuml's"
+            own = as_ours(step)
+            if step in made or (isinstance(own, AffineStep) and own.affine_needs_rows):
+                return f"X is on a device, and {name} is fitted to rows in CPU memory"
+    return None
 
 
 def count_all_levels(branch: Branch, X: Any) -> dict[int, int]:

@@ -67,7 +67,7 @@ class LossEstimator(LinearEstimator):
         """Fitted attributes beside `coef_` and `intercept_`, as of `Models`."""
         raise NotImplementedError
 
-    def multifit_levels(self, n_columns: int) -> str | None:
+    def multifit_levels(self, n_columns: int, X: Any) -> str | None:
         """Why categories of so many columns cannot stand apart from the features."""
         newton = self.solver == "newton-cholesky"
         return "newton-cholesky takes Hessians; leave solver at the default" if newton else None

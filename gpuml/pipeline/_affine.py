@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import process_routing
 
-from gpuml._arrays import is_foreign
+from gpuml._arrays import device_of, is_foreign, namespace
 from gpuml._inputs.validation import check_rows_finite
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import (
@@ -157,7 +157,10 @@ class AffinePipeline(MultifitEstimator):
         """Check the rows of a search and bring them to where they are worked on."""
         last = clone(self.last)
         if self.table is not None:
-            batch = last.multifit_batch(np.zeros((_num_samples(X), 1)), y, sample_weight)
+            xp = namespace(X) if is_foreign(X) else np
+            there = {"device": device_of(X)} if is_foreign(X) else {}
+            nothing = xp.zeros((_num_samples(X), 1), dtype=xp.float64, **there)
+            batch = last.multifit_batch(nothing, y, sample_weight)
             return self.table.table_batch(batch, X)
         fitted = []
         for _, step in self.by_row:

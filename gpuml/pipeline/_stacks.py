@@ -47,7 +47,7 @@ class PipelineStack(Stack):
         # Only coefficients and singular values know how many features there are.
         for name in ("coef_", "singular_"):
             if name in last:
-                last[name] = last[name][..., places]
+                last[name] = _taken(last[name], places)
         return {"steps": branch.frame.steps_of(split), "last": last}
 
     @property
@@ -113,6 +113,14 @@ class ClassPipelineStack(PipelineStack, ClassStack):
     def probability(self, decision: Array) -> Array | None:
         """Probabilities (C, m, k) of such decision values; None for models that have none."""
         return self.branches[0].stack.probability(decision)
+
+
+def _taken(values, places):
+    """Some of the last axis, by a slice or by numbers of which negative ones count from the end."""
+    if isinstance(places, slice):
+        return values[..., places]
+    xp = namespace(values)
+    return xp.take(values, xp.asarray(places % values.shape[-1], device=device_of(values)), axis=-1)
 
 
 def _in_order(found, order):

@@ -13,6 +13,7 @@ from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
 from gpuml.solvers.kernel import Kernel, row_kernel
 from gpuml.solvers.moments import Moments, atom_moments
+from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.sparse_rows import SparseBatch
 
 # Relative error of the coefficients that a route may cost beyond rounding of the data itself.
@@ -230,6 +231,8 @@ def describe(
 
 def _are_small(folds):
     """Whether moments are solved sooner in CPU memory than on a device."""
+    if isinstance(folds.batch, NumberedBatch) and folds.batch.solved_here:
+        return True
     if folds.batch.work.is_host or isinstance(folds.batch, SparseBatch):
         return False
     q = folds.batch.n_features + folds.batch.y.shape[1] + 1

@@ -15,11 +15,11 @@ class NumberedBatch(Batch):
 
     Attributes
     ----------
-    rows_at_once : int
-        So many are looked up at once.
+    solved_here : bool
+        Whether moments go to CPU memory however large they are.
     """
 
-    rows_at_once: ClassVar[int] = 2**16
+    solved_here: ClassVar[bool] = False
 
     @abstractmethod
     def rows(self, taken: Array) -> Any:
@@ -28,6 +28,11 @@ class NumberedBatch(Batch):
     @abstractmethod
     def design(self, block_bytes: int | None = None) -> Design:
         """The rows as solvers see them."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows are looked up at once."""
+        return 2**16
 
     @property
     def apart(self) -> Design | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, move
+from gpuml._arrays import HOST, Array, Place, is_numpy, move, namespace, place_of, to_host
 from gpuml.data import Batch, Rows, take
 from gpuml.designs import Coded, Columns, Dense, Design, Flagged
 from gpuml.solvers.moments import atom_shifts
@@ -46,13 +46,15 @@ class Table:
     apart : tuple of int
         Which columns with codes have so many levels that no sums over pairs of them are taken:
         their levels are the last columns of the design.
+
+    Numbers, holes and codes are where the rows are worked on, all else is in CPU memory.
     """
 
-    numbers: np.ndarray
-    holes: np.ndarray
+    numbers: Array
+    holes: Array
     with_holes: np.ndarray
     typical: np.ndarray
-    codes: tuple[np.ndarray, ...]
+    codes: tuple[Array, ...]
     levels: tuple[np.ndarray, ...]
     merged: tuple[Any, ...] = ()
     apart: tuple[int, ...] = ()
@@ -60,6 +62,11 @@ class Table:
     @property
     def n_rows(self) -> int:
         return self.numbers.shape[0]
+
+    @property
+    def place(self) -> Place:
+        """Where the rows are."""
+        return place_of(self.numbers)
 
     @property
     def n_columns(self) -> int:
@@ -92,31 +99,50 @@ class Table:
         found = np.flatnonzero(self.with_holes == column)
         return self.numbers.shape[1] + int(found[0]) if len(found) else None
 
-    def known(self, column: int, rows: Rows) -> np.ndarray:
+    def known(self, column: int, rows: Rows) -> Array:
         """Numbers of some rows of a column, but for the holes."""
-        values = take(self.numbers[:, column], rows, np)
-        hole = self.hole_of(column)
+        xp, hole = self.place.xp, self.hole_of(column)
+        values = take(self.numbers[:, column], rows, xp)
         if hole is None:
             return values
-        return values[~take(self.holes[:, hole - self.numbers.shape[1]], rows, np)]
+        return values[~take(self.holes[:, hole - self.numbers.shape[1]], rows, xp)]
 
-    def some(self, rows: np.ndarray) -> "Table":
+    def median(self, column: int, rows: Rows) -> float:
+        """The median of some rows of a column, but for the holes."""
+        values = self.known(column, rows)
+        if is_numpy(values):
+            return float(np.median(values))
+        values = self.place.xp.sort(values)
+        middle = (values.shape[0] - 1) // 2, values.shape[0] // 2
+        return 0.5 * sum(float(values[i]) for i in middle)
+
+    def most_frequent(self, column: int, rows: Rows) -> float:
+        """The number that most of some rows of a column have, the smallest one of several."""
+        found = self.place.xp.unique_counts(self.known(column, rows))
+        values, counts = (to_host(a) for a in found)
+        return float(values[counts == counts.max()].min())
+
+    def some(self, rows: Array) -> "Table":
         """Some of the rows, of the same memory where they are neighbours."""
-        taken: Any = rows
-        if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
-            taken = slice(int(rows[0]), int(rows[0]) + len(rows))
-        codes = tuple(codes[taken] for codes in self.codes)
-        return replace(self, numbers=self.numbers[taken], holes=self.holes[taken], codes=codes)
+        xp, first = self.place.xp, int(rows[0]) if rows.shape[0] else 0
+        run = xp.arange(first, first + rows.shape[0], dtype=rows.dtype, device=self.place.device)
+        one = rows.shape[0] > 0 and bool(xp.all(rows == run))
+        own: Any = slice(first, first + rows.shape[0]) if one else rows
+        codes = tuple(take(codes, own, xp) for codes in self.codes)
+        numbers, holes = (take(a, own, xp) for a in (self.numbers, self.holes))
+        return replace(self, numbers=numbers, holes=holes, codes=codes)
 
-    def design(self, shift: np.ndarray | None = None, block_bytes: int | None = None) -> Design:
+    def design(self, shift: Array | None = None, block_bytes: int | None = None) -> Design:
         """The columns side by side, those of numbers less a shift (p,), but for levels apart."""
-        numbers = self.numbers if shift is None else self.numbers - shift[: self.numbers.shape[1]]
+        numbers, place = self.numbers, self.place
+        if shift is not None:
+            numbers = numbers - move(shift[: numbers.shape[1]], place)
         parts: list[Design] = []
         near = [number for number in range(len(self.codes)) if number not in self.apart]
         if self.holes.shape[1]:
-            parts.append(Flagged(numbers, HOST, self.holes))
+            parts.append(Flagged(numbers, place, self.holes))
         elif numbers.shape[1] or not near:
-            parts.append(Dense(numbers, HOST))
+            parts.append(Dense(numbers, place))
         if near:
             parts.append(self._coded(near))
         return Columns(tuple(parts), block_bytes=block_bytes)
@@ -127,12 +153,12 @@ class Table:
 
     def _coded(self, numbers):
         sizes = tuple(len(self.levels[number]) for number in numbers)
-        return Coded(tuple(self.codes[number] for number in numbers), sizes, np.float64)
+        return Coded(tuple(self.codes[number] for number in numbers), sizes, self.place.xp.float64)
 
 
 @dataclass(frozen=True)
 class TableBatch(NumberedBatch):
-    """Rows of a table, in CPU memory.
+    """Rows of a table.
 
     Attributes
     ----------
@@ -144,11 +170,16 @@ class TableBatch(NumberedBatch):
         Which columns of the table are what steps make of each training part, if some are.
     """
 
-    rows_at_once: ClassVar[int] = 2**14  # they become an array of all columns of numbers
+    solved_here: ClassVar[bool] = True  # what steps make of moments is found in CPU memory
 
     table: Any = None
     source: Any = None
     made: Any = None
+
+    @property
+    def rows_at_once(self) -> int:
+        """They become an array of all columns of numbers."""
+        return 2**14 if self.work.is_host else 2**20
 
     @property
     def n_features(self) -> int:
@@ -165,12 +196,12 @@ class TableBatch(NumberedBatch):
         """Of the design."""
         return np.dtype(np.float64)
 
-    def rows(self, taken: Array) -> np.ndarray:
+    def rows(self, taken: Array) -> Array:
         """Rows of the design by their numbers (m, 1)."""
-        numbers = taken[:, 0]
-        if len(numbers) == 0:
-            return np.zeros((0, self.n_features))
-        return self.table.some(numbers).design().block(slice(0, len(numbers))).dense()
+        numbers, xp = taken[:, 0], self.work.xp
+        if numbers.shape[0] == 0:
+            return xp.zeros((0, self.n_features), dtype=xp.float64, device=self.work.device)
+        return self.table.some(numbers).design().block(slice(0, numbers.shape[0])).dense()
 
     def answering(self, taken: Array) -> Design:
         """Rows by their numbers (m, 1), of whose categories there are the codes alone."""
@@ -200,28 +231,29 @@ class TableBatch(NumberedBatch):
 
     def shifts(self, atoms: tuple[Rows, ...]) -> Array:
         """Near the means of numbers and targets of each atom, 0 for all else, (A, q - 1)."""
-        numbers = self.table.numbers
+        xp, numbers = self.work.xp, self.table.numbers
         if self.n_rows < self.table.n_rows:
-            numbers = numbers[self.X[:, 0]]
+            numbers = take(numbers, self.X[:, 0], xp)
         d = numbers.shape[1]
-        own = numbers if d else np.zeros((self.n_rows, 1))
-        rows = Batch(own, self.y, self.weight, self.work, self.home, self.y_is_flat)
+        if not d:
+            numbers = xp.zeros((self.n_rows, 1), dtype=xp.float64, device=self.work.device)
+        rows = Batch(numbers, self.y, self.weight, self.work, self.home, self.y_is_flat)
         found = atom_shifts(rows, atoms)
-        shifts = np.zeros((len(found), self.n_features + self.y.shape[1]))
-        shifts[:, :d] = found[:, :d]
-        shifts[:, self.n_features :] = found[:, own.shape[1] :]
-        return shifts
+        none = xp.zeros_like(found[:, :1])
+        between = xp.broadcast_to(none, (found.shape[0], self.n_features - d))
+        return xp.concat([found[:, :d], between, found[:, numbers.shape[1] :]], axis=1)
 
 
 def table_batch(batch: Batch, table: Table, source: Any) -> TableBatch:
     """The targets and weights of a batch, and rows of a table."""
+    place, xp = table.place, table.place.xp
     return TableBatch(
-        X=np.arange(table.n_rows)[:, None],
-        y=move(batch.y, HOST),
-        weight=move(batch.weight, HOST),
-        codes=move(batch.codes, HOST),
-        work=HOST,
-        home=HOST,
+        X=xp.arange(table.n_rows, dtype=xp.int64, device=place.device)[:, None],
+        y=move(batch.y, place),
+        weight=move(batch.weight, place),
+        codes=move(batch.codes, place),
+        work=place,
+        home=place,
         y_is_flat=batch.y_is_flat,
         classes=batch.classes,
         table=table,
@@ -230,32 +262,34 @@ def table_batch(batch: Batch, table: Table, source: Any) -> TableBatch:
 
 
 def make_table(
-    numbers: Iterable[np.ndarray],
+    numbers: Iterable[Array],
     n_numbers: int,
-    coded: Iterable[tuple[np.ndarray, np.ndarray]],
+    coded: Iterable[tuple[Array, np.ndarray]],
     n_rows: int,
+    place: Place = HOST,
 ) -> Table:
     """A table of columns of numbers (n,), nan where a hole is, and of (codes (n,), levels).
 
     They are asked for one after the other, so that no more than one is held as it is given.
     """
-    values, typical = np.empty((n_rows, n_numbers)), np.zeros(n_numbers)
-    holes: dict[int, np.ndarray] = {}
+    xp, there = place.xp, {"device": place.device}
+    values = xp.empty((n_rows, n_numbers), dtype=xp.float64, **there)
+    typical, holes = np.zeros(n_numbers), {}
     for number, given in enumerate(numbers):
+        hole = xp.isnan(given)
+        if bool(xp.any(hole)):
+            holes[number] = hole
+            known = given[~hole]
+            # Robust, so that no wild value takes digits from all others; it need not be exact.
+            few = to_host(known[:: max(1, known.shape[0] // TYPICAL_ROWS)])
+            typical[number] = np.median(few) if len(few) else 0.0
+            given = xp.where(hole, xp.full_like(given, typical[number]), given)
         values[:, number] = given
-        hole = np.isnan(given)
-        if not hole.any():
-            continue
-        holes[number] = hole
-        known = given[~hole]
-        # Robust, so that no wild value takes digits from all others; it need not be exact.
-        few = known[:: max(1, len(known) // TYPICAL_ROWS)]
-        typical[number] = np.median(few) if len(few) else 0.0
-        values[hole, number] = typical[number]
+    no_holes = xp.empty((n_rows, 0), dtype=xp.bool, **there)
     narrowed = [(narrow(codes, len(levels)), levels) for codes, levels in coded]
     return Table(
         numbers=values,
-        holes=np.stack([*holes.values()], axis=1) if holes else np.zeros((n_rows, 0), dtype=bool),
+        holes=xp.stack([*holes.values()], axis=1) if holes else no_holes,
         with_holes=np.asarray([*holes], dtype=np.int64),
         typical=typical,
         codes=tuple(codes for codes, _ in narrowed),
@@ -263,7 +297,10 @@ def make_table(
     )
 
 
-def narrow(codes: np.ndarray, n_levels: int) -> np.ndarray:
+def narrow(codes: Array, n_levels: int) -> Array:
     """Codes of the smallest unsigned dtype that numbers so many levels."""
-    dtype = next(d for d in (np.uint8, np.uint16, np.uint32) if n_levels < np.iinfo(d).max)
-    return codes.astype(dtype)
+    xp = namespace(codes)
+    # Others than NumPy and CuPy look up by signed ones, and bytes.
+    wide = (xp.uint16, xp.uint32) if place_of(codes).kind in ("numpy", "cupy") else (xp.int32,)
+    dtype = next(d for d in (xp.uint8, *wide) if n_levels < xp.iinfo(d).max)
+    return xp.astype(codes, dtype)
