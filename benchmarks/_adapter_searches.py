@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
 from sklearn.model_selection import ParameterGrid, check_cv
 
-from gpuml import cluster, covariance, ensemble, kernel_ridge, neighbors, svm
+from gpuml import cluster, ensemble, kernel_ridge, neighbors, svm
 from gpuml.model_selection import GridSearchCV
 
 FOLDS = 5
@@ -63,7 +63,6 @@ class Case:
 FOREST: dict[str, Any] = {"n_estimators": 20}
 DEPTHS: dict[str, list] = {"max_depth": [6, 10]}
 NEIGHBOURS: dict[str, list] = {"n_neighbors": [5, 15]}
-CENTRED: dict[str, list] = {"assume_centered": [False, True]}
 PENALTIES: dict[str, list] = {"C": [0.1, 1.0]}
 OF_LIBLINEAR = {"penalized_intercept": True}
 CASES = (
@@ -84,8 +83,6 @@ CASES = (
         target="none",
         n_centres=8,
     ),
-    Case(covariance.EmpiricalCovariance, 2_000_000, CENTRED, target="none"),
-    Case(covariance.LedoitWolf, 2_000_000, CENTRED, target="none"),
     Case(ensemble.RandomForestClassifier, 100_000, DEPTHS, FOREST),
     Case(
         ensemble.RandomForestRegressor,

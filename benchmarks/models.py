@@ -12,6 +12,7 @@ from typing import Any
 
 import _harness as harness
 import numpy as np
+import sklearn.covariance as sk_covariance
 import sklearn.discriminant_analysis as sk_da
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
@@ -21,6 +22,7 @@ from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import ParameterGrid
 
 import gpuml
+from gpuml.covariance import ShrunkCovariance
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
     GammaRegressor,
@@ -106,6 +108,12 @@ SCENARIOS = {
         sk_da.QuadraticDiscriminantAnalysis(),
         {"reg_param": SHRINKAGE},
         three_classes,
+    ),
+    "covariance": Scenario(
+        ShrunkCovariance(),
+        sk_covariance.ShrunkCovariance(),
+        {"shrinkage": SHRINKAGE},
+        outlying,
     ),
     "gaussian_nb": Scenario(
         GaussianNB(),

@@ -23,6 +23,7 @@ __all__ = [
     "AffineStep",
     "Batch",
     "ClassStack",
+    "DensityStack",
     "Extension",
     "FittedStep",
     "Folds",
@@ -100,6 +101,14 @@ class ClassStack(Stack):
         return None
 
 
+class DensityStack(Stack):
+    """A stack of models whose `score` is a mean logarithm of densities."""
+
+    def log_likelihood(self, part: str) -> "Array":
+        """Scores (C, S) of all models over the "train" or "test" rows of their splits."""
+        raise NotImplementedError(f"{type(self).__name__} defines no log_likelihood.")
+
+
 # ---------------------------------------------------------------- base classes
 
 
@@ -150,9 +159,10 @@ class MultifitEstimator(Extension):
     multifit_params : sequence of str
         Parameters that may differ within one call of `multifit`.
     multifit_score : str or None
-        What `score` returns where the same class defines `score`: "r2", "accuracy" or "d2_tweedie"
-        (with the estimator's `power`); then all models are scored at once. None for classes that
-        inherit `score` from scikit-learn's mixins (which is known), or have another.
+        What `score` returns where the same class defines `score`: "r2", "accuracy", "d2_tweedie"
+        (with the estimator's `power`) or "log_likelihood" (of a `DensityStack`); then all models
+        are scored at once. None for classes that inherit `score` from scikit-learn's mixins (which
+        is known), or have another.
     multifit_in_frames : bool
         Whether `multifit` fits models of what affine steps before them make of the rows
         (`folds.frame`), so that a pipeline with such steps is fitted at once.

@@ -211,10 +211,12 @@ def estimators() -> list[tuple[str, Any]]:
     >>> [name for name, estimator in estimators()][:4]
     ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'BayesianRidge']
     """
-    from gpuml import decomposition, discriminant_analysis, linear_model, preprocessing
+    from gpuml import covariance, decomposition, discriminant_analysis, linear_model, preprocessing
 
     modules = (decomposition, linear_model, preprocessing, discriminant_analysis)
-    return [(name, getattr(module, name)()) for module in modules for name in module.__all__]
+    names = {module: module.__all__ for module in modules}
+    names[covariance] = ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"]
+    return [(name, getattr(module, name)()) for module in names for name in names[module]]
 
 
 # ---------------------------------------------------------------- transfers

@@ -228,6 +228,9 @@ HOLES = {
     **FLAGS,
     "Pipeline": "ValueError",
 }
+DENSE_ONLY = dict.fromkeys(
+    ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"], "TypeError"
+)
 SPARSE = {
     **dict.fromkeys(["Binarizer", "MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),
     "MissingIndicator": "SciPy sparse bool",
@@ -237,11 +240,13 @@ SPARSE = {
     ),
     **dict.fromkeys(ENCODERS, "TypeError"),
     **dict.fromkeys(["Pipeline", "RobustScaler", "StandardScaler"], "ValueError"),
+    **DENSE_ONLY,
     **dict.fromkeys(
         [f"{kind}DiscriminantAnalysis" for kind in ("Linear", "Quadratic")], "TypeError"
     ),
 }
 SPARSE_ON_GPU = {
+    **DENSE_ONLY,
     **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
     **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
     **dict.fromkeys(["Normalizer", "PolynomialFeatures", *ENCODERS], "ValueError"),

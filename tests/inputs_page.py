@@ -30,6 +30,7 @@ GROUPS = {
         *("LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"),
         *("QuadraticDiscriminantAnalysis", "RidgeClassifier", "RidgeClassifierCV"),
     ),
+    "covariances": ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),
     "decompositions": ("PCA", "IncrementalPCA", "TruncatedSVD"),
     "preprocessing": None,  # all others
 }

@@ -111,6 +111,12 @@ def _sees_gpu():
 # ---------------------------------------------------------------- outcomes
 
 
+def says(model: Any, X: Any) -> Any:
+    """What a fitted model says of rows."""
+    methods = ("predict", "transform", "mahalanobis")
+    return getattr(model, next(name for name in methods if hasattr(model, name)))(X)
+
+
 def estimators() -> list[tuple[str, Any]]:
     """Every estimator of `gpuml.testing`, cheap, and two that are made of others."""
     from gpuml.linear_model import Ridge
@@ -149,7 +155,7 @@ def fitted(estimator: Any, X: Any, y: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator = clone(estimator).fit(X, y)
-        return estimator.predict(X) if hasattr(estimator, "predict") else estimator.transform(X)
+        return says(estimator, X)
 
 
 def outcome(

@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuml.compose import TransformedTargetRegressor
+from gpuml.covariance import OAS, EmpiricalCovariance, LedoitWolf, ShrunkCovariance
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.feature_selection import (
@@ -147,6 +148,7 @@ TRANSFORMERS = [
     GenericUnivariateSelect(mode="k_best", param=1),
     VarianceThreshold(),
 ]
+DENSITIES = [EmpiricalCovariance(), ShrunkCovariance(), LedoitWolf(), OAS()]
 PIPELINES = [
     TransformedTargetRegressor(Ridge()),
     TransformedTargetRegressor(),
@@ -177,7 +179,7 @@ def expected_failures(estimator):
     return next((found for start, found in EXPECTED.items() if text.startswith(start)), {})
 
 
-EVERY = [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *PIPELINES]
+EVERY = [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *DENSITIES, *PIPELINES]
 # One of each class; the others have other parameters.
 FIRST = list({type(estimator): estimator for estimator in reversed(EVERY)}.values())
 OTHERS = [estimator for estimator in EVERY if not any(estimator is one for one in FIRST)]

@@ -30,6 +30,7 @@ from gpuml.pipeline import FeatureUnion
 from gpuml.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder, StandardScaler
 from gpuml.solvers import Status
 from gpuml.testing import count_transfers, estimators
+from tests.inputs_table import says
 
 ALPHAS = {"alpha": [0.1, 1.0]}
 COMPOSED = {
@@ -89,7 +90,7 @@ def fitted(name, rows, asarray=np.asarray, table=MODELS):
 
 def answer(model, X):
     """What a model says of rows, as a NumPy array."""
-    out = (model.predict if hasattr(model, "predict") else model.transform)(X)
+    out = says(model, X)
     return out.toarray() if sparse.issparse(out) else np.asarray(_stored.to_host(out))
 
 
@@ -226,7 +227,8 @@ sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 import numpy as np
 for path in sorted(Path(sys.argv[1]).glob("*.pickle")):
     model, X, expected = pickle.loads(path.read_bytes())
-    out = (model.predict if hasattr(model, "predict") else model.transform)(X)
+    methods = ("predict", "transform", "mahalanobis")
+    out = getattr(model, next(name for name in methods if hasattr(model, name)))(X)
     out = out.toarray() if hasattr(out, "toarray") else out
     assert type(out) is np.ndarray, path
     np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-9, err_msg=str(path))

@@ -1,17 +1,22 @@
-"""Covariance estimators with scikit-learn's interface; on a GPU cuML does the work of some."""
+"""Covariance estimators with scikit-learn's interface, and normal densities that they make."""
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import covariance as _rows
+from gpuml.covariance._estimators import OAS, EmpiricalCovariance, LedoitWolf, ShrunkCovariance
+from gpuml.covariance._functions import (
+    empirical_covariance,
+    ledoit_wolf,
+    ledoit_wolf_shrinkage,
+    log_likelihood,
+    oas,
+    shrunk_covariance,
+)
 
 EllipticEnvelope = build(_rows.ELLIPTIC_ENVELOPE, __name__)
-EmpiricalCovariance = build(_rows.EMPIRICAL_COVARIANCE, __name__)
 GraphicalLasso = build(_rows.GRAPHICAL_LASSO, __name__)
 GraphicalLassoCV = build(_rows.GRAPHICAL_LASSO_CV, __name__)
-LedoitWolf = build(_rows.LEDOIT_WOLF, __name__)
 MinCovDet = build(_rows.MIN_COV_DET, __name__)
-OAS = build(_rows.OAS, __name__)
-ShrunkCovariance = build(_rows.SHRUNK_COVARIANCE, __name__)
 
 __all__ = [
     "OAS",
@@ -22,6 +27,12 @@ __all__ = [
     "LedoitWolf",
     "MinCovDet",
     "ShrunkCovariance",
+    "empirical_covariance",
+    "ledoit_wolf",
+    "ledoit_wolf_shrinkage",
+    "log_likelihood",
+    "oas",
+    "shrunk_covariance",
 ]
 
 __getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.covariance")

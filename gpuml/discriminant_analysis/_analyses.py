@@ -6,12 +6,7 @@ from typing import Any
 
 from gpuml._arrays import Array, move, namespace, place_of
 from gpuml.data import Folds
-from gpuml.discriminant_analysis._scatter import (
-    Scatter,
-    covariance,
-    ledoit_wolf,
-    shrunk,
-)
+from gpuml.discriminant_analysis._scatter import Scatter, covariance, ledoit_wolf
 from gpuml.discriminant_analysis._solvers import (
     Discriminants,
     by_eigenvectors,
@@ -21,6 +16,7 @@ from gpuml.discriminant_analysis._solvers import (
 from gpuml.linear_model._by_split import training_rows
 from gpuml.linear_model._models import ClassModels, Models, at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL
+from gpuml.solvers.covariances import shrunk
 from gpuml.solvers.described import Described, all_rows, training_parts
 
 

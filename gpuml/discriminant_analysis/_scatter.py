@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from gpuml._arrays import Array, device_of, namespace
+from gpuml._arrays import Array, namespace
 from gpuml._arrays.ops import EPS
+from gpuml.solvers.covariances import ledoit_wolf_share, shrunk
 from gpuml.solvers.described import Described, Training
 from gpuml.solvers.moments import normal_equations
 
@@ -55,16 +56,6 @@ class Scatter:
         return Scatter(*(a[s, ...] for a in fields))
 
 
-def shrunk(matrix: Array, share: float | None) -> Array:
-    """A covariance (p, p), drawn to the multiple of the identity that has the same trace."""
-    if not share:
-        return matrix
-    xp, p = namespace(matrix), matrix.shape[-1]
-    level = xp.linalg.trace(matrix) / p
-    eye = xp.eye(p, dtype=matrix.dtype, device=device_of(matrix))
-    return (1.0 - share) * matrix + share * level * eye
-
-
 def covariance(X: Array) -> Array:
     """The covariance (p, p) of rows (n, p)."""
     X = X - namespace(X).mean(X, axis=0)
@@ -78,18 +69,12 @@ def ledoit_wolf(X: Array) -> Array:
     back.
     """
     xp = namespace(X)
-    n_rows, p = X.shape
+    n_rows = X.shape[0]
     X = X - xp.mean(X, axis=0)
     scale = xp.std(X, axis=0)
     scale = xp.where(scale == 0, 1.0, scale)
     X = X / scale
     found = X.T @ X / n_rows
-    if p > 1:
-        level = xp.linalg.trace(found) / p
-        squares = xp.sum(found**2)
-        fourth = xp.sum(xp.sum(X**2, axis=1) ** 2)
-        distance = (squares - p * level**2) / p
-        error = xp.minimum((fourth / n_rows - squares) / (p * n_rows), distance)
-        share = float(error) / float(distance) if float(error) else 0.0
-        found = shrunk(found, share)
+    fourth = xp.mean(xp.sum(X**2, axis=1) ** 2)
+    found = shrunk(found, ledoit_wolf_share(n_rows, found, fourth))
     return found * scale[:, None] * scale[None, :]

@@ -59,6 +59,11 @@ class BatchScorer:
 
 
 @dataclass(frozen=True)
+class LikelihoodScorer:
+    """The `score` of models of densities, which know it of all rows of a part at once."""
+
+
+@dataclass(frozen=True)
 class ClassBatchScorer:
     """A scorer that takes what many classifiers say of the same rows.
 

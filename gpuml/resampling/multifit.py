@@ -36,8 +36,12 @@ MODELS = dict.fromkeys(
         *("RidgeClassifier", "TweedieRegressor"),
     ),
     "gpuml.linear_model",
-) | dict.fromkeys(
+)
+MODELS |= dict.fromkeys(
     ("LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"), "gpuml.discriminant_analysis"
+)
+MODELS |= dict.fromkeys(
+    ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), "gpuml.covariance"
 )
 # Those of them that join no affine steps.
 BAYES = dict.fromkeys(
@@ -116,7 +120,8 @@ def meant(estimator: Any) -> str | None:
 
 def _not_one(estimator, base):
     """Why something is not fitted at once that does not derive from a base class."""
-    kind, table = type(estimator), {**MODELS, **BAYES} if base is MultifitEstimator else STEPS
+    kind = type(estimator)
+    table = {**MODELS, **BAYES} if base is MultifitEstimator else STEPS
     module = table.get(kind.__name__)
     if module is not None and kind.__module__.partition(".")[0] == "sklearn":
         return f"{kind.__name__} is scikit-learn's; write from {module} import {kind.__name__}"

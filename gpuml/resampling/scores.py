@@ -14,8 +14,13 @@ import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
 from gpuml.data import Folds, NeedsAllRows
-from gpuml.extending import ClassStack, RegressionStack, Stack
-from gpuml.metrics.scorer import BatchScorer, batch_scorer
+from gpuml.extending import ClassStack, DensityStack, RegressionStack, Stack
+from gpuml.metrics.scorer import (
+    BatchScorer,
+    ClassBatchScorer,
+    LikelihoodScorer,
+    batch_scorer,
+)
 from gpuml.resampling.divided_scores import divided_scores
 from gpuml.resampling.responses import Scorer, answers
 
@@ -23,6 +28,12 @@ from gpuml.resampling.responses import Scorer, answers
 ScoreModel = Callable[[int, int, str, Any], Any]
 # Scores (C, S) by part and name of the scorer
 Tables = dict[str, dict[str, np.ndarray]]
+# Which stacks know what scorers ask.
+STACKS = {
+    BatchScorer: RegressionStack,
+    ClassBatchScorer: ClassStack,
+    LikelihoodScorer: DensityStack,
+}
 
 
 def stack_scores(
@@ -102,19 +113,21 @@ def _unknown(tables, part, splits, batched) -> dict[str, Scorer]:
     return {
         name: scorer
         for name, scorer in batched.items()
-        if scorer is not None and np.isnan(tables[part, name][:, splits]).any()
+        if isinstance(scorer, BatchScorer | ClassBatchScorer)
+        and np.isnan(tables[part, name][:, splits]).any()
     }
 
 
-def _batched(stack, scorer) -> Scorer | None:
+def _batched(stack, scorer) -> Scorer | LikelihoodScorer | None:
     """The batched form of a scorer, if it has one for models of this kind."""
     found = batch_scorer(scorer, has_decisions=getattr(stack, "has_decisions", True))
-    kind = RegressionStack if isinstance(found, BatchScorer) else ClassStack
-    return found if isinstance(stack, kind) else None
+    return None if found is None or not isinstance(stack, STACKS[type(found)]) else found
 
 
 def _from_sums(stack, folds, part, scorer, weighted):
-    """Scores (C, S) from sums of residuals, nan where those cannot be trusted; None for others."""
+    """Scores (C, S) from sums over rows, nan where those cannot be trusted; None for others."""
+    if isinstance(scorer, LikelihoodScorer):
+        return stack.log_likelihood(part)
     if not isinstance(scorer, BatchScorer) or not scorer.uses_moments:
         return None
     found = stack.residual_moments(part) if weighted or folds.batch.weight is None else None

@@ -12,7 +12,7 @@ from gpuml.solvers.affine import Affine, stacked_image, transformed
 from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
 from gpuml.solvers.kernel import Kernel, row_kernel
-from gpuml.solvers.moments import Moments, atom_moments
+from gpuml.solvers.moments import Moments, atom_moments, without_lengths
 from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.sparse_rows import SparseBatch
 
@@ -177,6 +177,7 @@ def describe(
     careful: bool = False,
     by_features: bool = False,
     at_work: bool = False,
+    lengths: bool = False,
 ) -> Described:
     """Read the rows, once for each partition of the splits, unless that was done before.
 
@@ -195,6 +196,8 @@ def describe(
         for folds with a frame.
     at_work : bool, default=False
         Whether moments stay where rows are worked on, however small they are.
+    lengths : bool, default=False
+        Whether the same reading finds ``known["lengths"]``, for `moments.fourth_powers`.
 
     Raises
     ------
@@ -214,14 +217,19 @@ def describe(
         if n_passes:
             known["kernel"] = row_kernel(batch)
         return Described(folds, None, known["kernel"], block_bytes, careful, n_passes)
-    n_passes = 0 if "moments" in known else len(folds.partitions)
+    n_passes = 0 if ("lengths" if lengths else "moments") in known else len(folds.partitions)
     if n_passes:
         known["factors"] = {}
         place = batch.work if at_work or not _are_small(folds) else HOST
         known["moments"] = tuple(
-            atom_moments(batch, part.atoms, block_bytes=block_bytes, advance=advance).to(place)
+            atom_moments(
+                batch, part.atoms, block_bytes=block_bytes, advance=advance, lengths=lengths
+            ).to(place)
             for part in folds.partitions
         )
+        if lengths:
+            known["lengths"] = known["moments"]
+            known["moments"] = tuple(map(without_lengths, known["lengths"]))
     found = Described(
         folds, known["moments"], None, block_bytes, careful, n_passes, known["factors"]
     )

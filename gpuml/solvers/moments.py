@@ -162,6 +162,7 @@ def atom_moments(
     block_bytes: int | None = None,
     advance: Callable[[int], None] | None = None,
     single: bool = False,
+    lengths: bool = False,
 ) -> Moments:
     """Moments of each atom of rows, in one pass.
 
@@ -179,6 +180,9 @@ def atom_moments(
     single : bool, default=False
         Whether products within blocks of rows are float32. Sums of blocks are not. Of NumPy rows
         without weights.
+    lengths : bool, default=False
+        Whether the last target is ``|x - c|^2`` with the atom's own shift, in addition to those
+        there are: for `fourth_powers`. Of dense rows.
 
     Returns
     -------
@@ -192,7 +196,10 @@ def atom_moments(
     advance = None if batch.is_divided else advance
     if single:
         shifts = _single_shifts(batch, atoms, shifts)
-    gram = batch.total(_grams, atoms, shifts, block_bytes, advance, single)
+    if lengths:
+        xp = namespace(shifts)
+        shifts = xp.concat([shifts, xp.zeros_like(shifts[:, :1])], axis=1)
+    gram = batch.total(_grams, atoms, shifts, block_bytes, advance, single, lengths)
     return Moments(gram, shifts, batch.n_features)
 
 
@@ -206,13 +213,13 @@ def _single_shifts(batch, atoms, shifts):
     return kept.astype(np.float32).astype(np.float64)
 
 
-def _grams(folds, atoms, shifts, block_bytes, advance, single):
+def _grams(folds, atoms, shifts, block_bytes, advance, single, lengths):
     """Second moments (A, q, q) of atoms, each about its shift (A, q - 1)."""
     batch, atoms = folds.batch, atoms_here(folds, atoms)
     shifts = move(shifts, batch.work)
     q = shifts.shape[1] + 1
     blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
-    if _few_rows.are_few(batch, atoms, block_bytes):
+    if not lengths and _few_rows.are_few(batch, atoms, block_bytes):
         blocks.done(sum(count_rows(atom) for atom in atoms))
         with quiet():
             return _few_rows.grams(batch, atoms, shifts)
@@ -220,6 +227,7 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single):
     def add(total, atom, X, y, weight):
         if single:
             return add_single_gram(total, X, y, shifts[atom, :])
+        y = _with_lengths(X, y, shifts[atom, :]) if lengths else y
         return add_gram(total, design(X, y, weight, shifts[atom, :], batch.work.xp))
 
     def start():
@@ -227,6 +235,42 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single):
 
     grams = sum_blocks(blocks, atoms, start, add, operator.add)
     return full_symmetric(batch.work.xp.stack(grams), batch.work.xp)
+
+
+def _with_lengths(X, y, shift):
+    """Targets, and squared distances of rows from the shift."""
+    xp, p = namespace(X), X.shape[1]
+    away = xp.astype(X, xp.float64) - shift[:p]
+    squares = xp.vecdot(away, away, axis=-1)
+    return xp.concat([xp.astype(y, xp.float64), squares[:, None]], axis=1)
+
+
+def without_lengths(moments: Moments) -> Moments:
+    """The moments of the other columns."""
+    xp = namespace(moments.gram)
+    n = moments.shift.shape[-1] - 1
+    rows = xp.concat([moments.gram[..., :n, :], moments.gram[..., -1:, :]], axis=-2)
+    gram = xp.concat([rows[..., :n], rows[..., -1:]], axis=-1)
+    return replace(moments, gram=gram, shift=moments.shift[..., :n])
+
+
+def fourth_powers(lengths: Moments, counts: np.ndarray, location: Array) -> Array:
+    """Sums (S,) of ``|x - l|^4`` over parts (S, A) of atoms whose moments have lengths.
+
+    With z = x - c and e = c - l of an atom, ``|x - l|^2 = |z|^2 + 2 e'z + |e|^2`` is a linear
+    function u of ``[z, |z|^2, 1]``, and the sum of its squares is ``u' M u``.
+    """
+    xp, p = namespace(lengths.gram), lengths.n_features
+    away = lengths.shift[None, :, :p] - location[:, None, :]  # (S, A, p)
+    one = xp.ones_like(away[..., :1])
+    zero = xp.zeros(
+        (*away.shape[:2], lengths.gram.shape[-1] - p - 2), dtype=one.dtype, device=device_of(one)
+    )
+    square = xp.sum(away**2, axis=-1)[..., None]
+    u = xp.concat([2.0 * away, zero, one, square], axis=-1)  # (S, A, q)
+    image = xp.permute_dims(xp.permute_dims(u, (1, 0, 2)) @ lengths.gram, (1, 0, 2))
+    counts = constant(counts, like=u, xp=xp)
+    return xp.sum(counts * xp.sum(image * u, axis=-1), axis=1)
 
 
 def _numbered_moments(batch, atoms, advance):

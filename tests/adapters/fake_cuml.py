@@ -16,7 +16,7 @@ import warnings
 import array_api_strict
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn import cluster, covariance, ensemble, kernel_ridge
+from sklearn import cluster, ensemble, kernel_ridge
 
 from gpuml._arrays import Place, is_array, is_numpy, place_of, places
 from gpuml.adapters import _base, _place
@@ -268,24 +268,6 @@ class KernelRidge(Model):
         return self
 
 
-class EmpiricalCovariance(Model):
-    sk = covariance.EmpiricalCovariance
-    public = ("error_norm", "get_precision", "mahalanobis", "score")
-
-    def fit(self, X, y=None):
-        assert not self.store_precision, "cuML's inverse is not to be computed"
-        super().fit(X, y)
-        self.precision_ = None
-        return self
-
-    def error_norm(self, comp_cov, norm, **rest):
-        return self.model.error_norm(to_host(comp_cov), norm=norm, **rest)
-
-
-class LedoitWolf(EmpiricalCovariance):
-    sk = covariance.LedoitWolf
-
-
 # ---------------------------------------------------------------- the module
 
 _output_type = ["numpy"]
@@ -306,7 +288,6 @@ def _check_output_type():
 
 MODELS = {
     "cuml.cluster": (AgglomerativeClustering, DBSCAN, HDBSCAN, KMeans, SpectralClustering),
-    "cuml.covariance": (EmpiricalCovariance, LedoitWolf),
     "cuml.ensemble": (IsolationForest, RandomForestClassifier, RandomForestRegressor),
     "cuml.kernel_ridge": (KernelRidge,),
 }

@@ -1,4 +1,4 @@
-"""cuML against scikit-learn on a GPU: clusters, covariances, kernel ridge, isolation forests.
+"""cuML against scikit-learn on a GPU: clusters, kernel ridge, isolation forests.
 
 Tolerances are for float64 rows unless said; what cuML computes in float32 has those of float32.
 """
@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 import gpuml
 from gpuml._arrays import place_of, to_host
 from gpuml.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, SpectralClustering
-from gpuml.covariance import EmpiricalCovariance, LedoitWolf
 from gpuml.ensemble import IsolationForest
 from gpuml.exceptions import FallbackError
 from gpuml.kernel_ridge import KernelRidge
@@ -336,64 +335,3 @@ def test_kernel_ridge_of_integers_goes_on_on_the_gpu():
         expected = model.predict(DIGITS[300:400] + 0.3)
     assert_close(model.predict(DIGITS[300:400] + 0.3), expected, rtol=1e-4, atol=1e-6)
     assert "_lifted" in vars(model)
-
-
-# ---------------------------------------------------------------- covariances
-
-# Of few rows, and of columns of zeros, the covariance is singular.
-SAMPLES = [CANCER, WINE, CANCER[:20], DIGITS[:500]]
-
-
-@pytest.mark.parametrize("X", SAMPLES, ids=["cancer", "wine", "few", "digits"])
-@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
-@pytest.mark.parametrize("assume_centered", [False, True])
-@pytest.mark.parametrize("store_precision", [False, True])
-def test_covariances(rows_of, model, X, assume_centered, store_precision):
-    rows = rows_of(X)
-    model.set_params(assume_centered=assume_centered, store_precision=store_precision).fit(rows)
-    oracle = fitted(model, X)
-    precision = oracle.get_precision()
-    scale = np.abs(precision).max()
-    assert_close(model.covariance_, oracle.covariance_, rtol=1e-7, atol=1e-10)
-    assert_close(model.location_, oracle.location_, rtol=1e-7, atol=1e-10)
-    assert_close(model.get_precision(), precision, rtol=1e-5, atol=1e-7 * scale)
-    assert (model.precision_ is None) == (not store_precision)
-    distances = oracle.mahalanobis(X)
-    assert_close(model.mahalanobis(rows), distances, rtol=1e-5, atol=1e-6 * distances.max())
-    if np.linalg.matrix_rank(precision, hermitian=True) == X.shape[1]:
-        assert model.score(rows) == pytest.approx(oracle.score(X), rel=1e-5)
-    identity = np.eye(X.shape[1])
-    for norm in ("frobenius", "spectral"):
-        error = oracle.error_norm(identity, norm=norm)
-        assert model.error_norm(rows_of(identity), norm=norm) == pytest.approx(error, rel=1e-6)
-    if model._row.name == "LedoitWolf":
-        assert model.shrinkage_ == pytest.approx(oracle.shrinkage_, rel=1e-6, abs=1e-10)
-    assert_same_kinds(model, oracle, rows)
-
-
-@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
-def test_covariances_of_float32(model):
-    rows = WINE.astype("float32")
-    model.fit(rows)
-    oracle = fitted(model, WINE)
-    assert model.covariance_.dtype == model.precision_.dtype == "float32"
-    assert_close(model.covariance_, oracle.covariance_, rtol=1e-4, atol=1e-5)
-    assert_close(model.precision_, oracle.precision_, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
-def test_covariances_travel_and_come_back(model):
-    model.fit(CANCER)
-    with gpuml.config_context(device="cpu"):
-        loaded = model.as_sklearn()
-    assert_close(model.mahalanobis(CANCER), loaded.mahalanobis(CANCER), rtol=1e-8)
-    with gpuml.config_context(device="cpu"):
-        of_host = type(model)().fit(CANCER)
-    assert_close(of_host.mahalanobis(CANCER), loaded.mahalanobis(CANCER), rtol=1e-5)
-    assert "_lifted" in vars(of_host)
-
-
-@pytest.mark.parametrize("model", [EmpiricalCovariance(), LedoitWolf()])
-def test_covariance_of_one_feature(model):
-    model.fit(WINE[:, :1])
-    assert_close(model.covariance_, fitted(model, WINE[:, :1]).covariance_, rtol=1e-10)

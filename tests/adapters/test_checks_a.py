@@ -11,14 +11,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gpuml
 from gpuml.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, SpectralClustering
 from gpuml.covariance import (
-    OAS,
     EllipticEnvelope,
-    EmpiricalCovariance,
     GraphicalLasso,
     GraphicalLassoCV,
-    LedoitWolf,
     MinCovDet,
-    ShrunkCovariance,
 )
 from gpuml.ensemble import IsolationForest
 from gpuml.kernel_ridge import KernelRidge
@@ -28,28 +24,22 @@ ON_THE_HOST = [
     AgglomerativeClustering(),
     DBSCAN(),
     EllipticEnvelope(),
-    EmpiricalCovariance(),
     GraphicalLasso(alpha=1.0, max_iter=5),
     GraphicalLassoCV(cv=3, max_iter=5),
     HDBSCAN(),
     IsolationForest(n_estimators=5),
     KernelRidge(),
-    LedoitWolf(),
     MinCovDet(),
-    OAS(),
-    ShrunkCovariance(),
     SpectralClustering(2, n_init=2),
 ]
 # With parameters that cuML has.
 AROUND_AN_ENGINE = [
     AgglomerativeClustering(linkage="single"),
     DBSCAN(),
-    EmpiricalCovariance(),
     HDBSCAN(copy=False),
     IsolationForest(n_estimators=5),
     KernelRidge(),
     KernelRidge(kernel="rbf"),
-    LedoitWolf(),
     SpectralClustering(2, n_init=1, affinity="nearest_neighbors"),
 ]
 

@@ -233,8 +233,6 @@ def is_supervised(row):
 # A parameter that both values of are cuML's, and how the search scores.
 SEARCHES = [
     ("gpuml.cluster.KMeans", {"max_iter": [2, 20]}, None),
-    ("gpuml.covariance.EmpiricalCovariance", {"assume_centered": [False, True]}, None),
-    ("gpuml.covariance.LedoitWolf", {"assume_centered": [False, True]}, None),
     ("gpuml.ensemble.RandomForestClassifier", {"max_depth": [2, 3]}, None),
     ("gpuml.ensemble.RandomForestClassifier", {"max_depth": [2, 3]}, "roc_auc"),
     ("gpuml.ensemble.RandomForestRegressor", {"max_depth": [2, 3]}, None),

@@ -16,14 +16,10 @@ from gpuml.adapters import Data
 from gpuml.adapters.rows import cluster as cluster_rows
 from gpuml.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, SpectralClustering
 from gpuml.covariance import (
-    OAS,
     EllipticEnvelope,
-    EmpiricalCovariance,
     GraphicalLasso,
     GraphicalLassoCV,
-    LedoitWolf,
     MinCovDet,
-    ShrunkCovariance,
 )
 from gpuml.ensemble import IsolationForest
 from gpuml.exceptions import FallbackError, FallbackWarning
@@ -120,12 +116,10 @@ REFUSED = [
         "another number of penalties than of targets",
     ),
     (KernelRidge(), sparse.csr_matrix(X), {"y": Y}, "sparse X"),
-    (OAS(), X, {}, "OAS"),
     (EllipticEnvelope(), X, {}, "EllipticEnvelope"),
     (GraphicalLasso(), X, {}, "GraphicalLasso"),
     (GraphicalLassoCV(), X, {}, "GraphicalLassoCV"),
     (MinCovDet(), X, {}, "MinCovDet"),
-    (ShrunkCovariance(), X, {}, "ShrunkCovariance"),
 ]
 NOT_REFUSED = [
     (DBSCAN(), X),
@@ -143,9 +137,6 @@ NOT_REFUSED = [
     (isolation(max_samples=0.5, max_features=2, contamination=0.1), X),
     (KernelRidge(), X),
     (KernelRidge(kernel="precomputed"), KERNEL),
-    (EmpiricalCovariance(), X),
-    (EmpiricalCovariance(store_precision=False, assume_centered=True), X),
-    (LedoitWolf(), X),
 ]
 
 

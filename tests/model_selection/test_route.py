@@ -320,7 +320,8 @@ def test_seconds_are_known_of_all_models_that_are_fitted_at_once(name):
     is_class = any(word in name for word in ("Class", "Discriminant", "Logistic"))
     target = (y > 0).astype(int) if is_class else abs(y)
     estimator = getattr(import_module(MODELS[name]), name)()
-    of_model = "fit_intercept" if "fit_intercept" in estimator.get_params() else "store_covariance"
+    flags = ("fit_intercept", "store_covariance", "store_precision", "scale")
+    of_model = next(flag for flag in flags if flag in estimator.get_params())
     foretold = GridSearchCV(estimator, {of_model: [True, False]}).explain(X, target)
     assert 0 < foretold.seconds < 1
     if estimator.multifit_in_frames:
