@@ -13,6 +13,7 @@ from typing import Any
 import _harness as harness
 import numpy as np
 import sklearn.covariance as sk_covariance
+import sklearn.cross_decomposition as sk_cross
 import sklearn.discriminant_analysis as sk_da
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
@@ -23,6 +24,7 @@ from sklearn.model_selection import ParameterGrid
 
 import gpuml
 from gpuml.covariance import ShrunkCovariance
+from gpuml.cross_decomposition import CCA, PLSRegression
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
     GammaRegressor,
@@ -54,6 +56,11 @@ def claims(random, margin):
 
 def outlying(random, margin):
     return 3.0 * margin + random.standard_t(2, size=len(margin))
+
+
+def several(random, margin):
+    """Five targets, of which four have something of the margin."""
+    return margin[:, None] * np.arange(5) + random.normal(size=(len(margin), 5))
 
 
 def three_classes(random, margin):
@@ -115,6 +122,10 @@ SCENARIOS = {
         {"shrinkage": SHRINKAGE},
         outlying,
     ),
+    "pls": Scenario(
+        PLSRegression(), sk_cross.PLSRegression(), {"n_components": list(range(1, 11))}, several
+    ),
+    "cca": Scenario(CCA(), sk_cross.CCA(), {"n_components": [1, 2, 3, 4]}, several),
     "gaussian_nb": Scenario(
         GaussianNB(),
         sk_nb.GaussianNB(),

@@ -29,7 +29,8 @@ __all__ = [
 
 # `import gpuml` loads no scikit-learn, and `gpuml.linear_model.Ridge` needs no other import.
 _PACKAGES = (
-    *("cluster", "compose", "covariance", "datasets", "decomposition", "discriminant_analysis"),
+    *("cluster", "compose", "covariance", "cross_decomposition", "datasets", "decomposition"),
+    "discriminant_analysis",
     *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection", "impute"),
     *("inspection", "kernel_ridge", "linalg", "linear_model", "losses", "manifold", "metrics"),
     *("model_selection", "naive_bayes", "neighbors", "penalties", "persistence", "pipeline"),

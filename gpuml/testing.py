@@ -211,9 +211,19 @@ def estimators() -> list[tuple[str, Any]]:
     >>> [name for name, estimator in estimators()][:4]
     ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'BayesianRidge']
     """
-    from gpuml import covariance, decomposition, discriminant_analysis, linear_model, preprocessing
+    from gpuml import (
+        covariance,
+        cross_decomposition,
+        decomposition,
+        discriminant_analysis,
+        linear_model,
+        preprocessing,
+    )
 
-    modules = (decomposition, linear_model, preprocessing, discriminant_analysis)
+    modules = (
+        *(decomposition, linear_model, preprocessing, discriminant_analysis),
+        cross_decomposition,
+    )
     names = {module: module.__all__ for module in modules}
     names[covariance] = ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"]
     return [(name, getattr(module, name)()) for module in names for name in names[module]]

@@ -229,7 +229,11 @@ HOLES = {
     "Pipeline": "ValueError",
 }
 DENSE_ONLY = dict.fromkeys(
-    ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"], "TypeError"
+    [
+        *("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),
+        *("CCA", "PLSCanonical", "PLSRegression", "PLSSVD"),
+    ],
+    "TypeError",
 )
 SPARSE = {
     **dict.fromkeys(["Binarizer", "MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),

@@ -21,7 +21,7 @@ END = "<!-- end of table -->\n"
 GROUPS = {
     "linear models of numbers": (
         *("BayesianRidge", "ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression"),
-        *("Ridge", "RidgeCV"),
+        *("CCA", "PLSCanonical", "PLSRegression", "Ridge", "RidgeCV"),
         *("GridSearchCV", "Pipeline"),
         *("GammaRegressor", "HuberRegressor", "PoissonRegressor", "QuantileRegressor"),
         "TweedieRegressor",
@@ -31,7 +31,7 @@ GROUPS = {
         *("QuadraticDiscriminantAnalysis", "RidgeClassifier", "RidgeClassifierCV"),
     ),
     "covariances": ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),
-    "decompositions": ("PCA", "IncrementalPCA", "TruncatedSVD"),
+    "decompositions": ("PCA", "IncrementalPCA", "PLSSVD", "TruncatedSVD"),
     "preprocessing": None,  # all others
 }
 

@@ -142,6 +142,8 @@ def estimators() -> list[tuple[str, Any]]:
         known = {k: v for k, v in cheap.items() if k in estimator.get_params()}
         if name in ("LinearDiscriminantAnalysis", "RidgeCV", "RidgeClassifierCV"):
             known = {}
+        if name in ("CCA", "PLSCanonical", "PLSSVD"):
+            known = {"n_components": 1}  # of one target
         if name == "OneHotEncoder":
             known["handle_unknown"] = "ignore"
         found.append((name, estimator.set_params(**known)))

@@ -119,6 +119,7 @@ RULES = {
     "gpuml.feature_extraction": (*MODELS, "gpuml._cuml", "gpuml.adapters"),
     "gpuml.cluster": ("gpuml.adapters",),
     "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition", "gpuml.exceptions"),
+    "gpuml.cross_decomposition": (*MODELS, "gpuml.linear_model"),
     "gpuml.ensemble": ("gpuml.adapters",),
     "gpuml.kernel_ridge": ("gpuml.adapters",),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
@@ -128,8 +129,8 @@ RULES = {
     "gpuml.datasets": ("sklearn.utils",),
     # The table of estimators: tests import it, the library does not.
     "gpuml.testing": (
-        *("gpuml._arrays", "gpuml.covariance", "gpuml.decomposition"),
-        "gpuml.discriminant_analysis",
+        *("gpuml._arrays", "gpuml.covariance", "gpuml.cross_decomposition"),
+        *("gpuml.decomposition", "gpuml.discriminant_analysis"),
         *("gpuml.linear_model", "gpuml.preprocessing"),
     ),
     "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Unknown section")
 # extend the library; docs/extending.md is their guide, with the code.
 MODULES = (
     *("gpuml", "gpuml.cluster", "gpuml.compose", "gpuml.covariance", "gpuml.datasets"),
+    "gpuml.cross_decomposition",
     *("gpuml.decomposition", "gpuml.discriminant_analysis"),
     *("gpuml.encodings", "gpuml.ensemble", "gpuml.exceptions"),
     "gpuml.feature_selection",

@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuml.compose import TransformedTargetRegressor
 from gpuml.covariance import OAS, EmpiricalCovariance, LedoitWolf, ShrunkCovariance
+from gpuml.cross_decomposition import CCA, PLSSVD, PLSCanonical, PLSRegression
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.feature_selection import (
@@ -149,6 +150,8 @@ TRANSFORMERS = [
     VarianceThreshold(),
 ]
 DENSITIES = [EmpiricalCovariance(), ShrunkCovariance(), LedoitWolf(), OAS()]
+# With as many targets as the checks have.
+CROSSED = [PLSRegression(), PLSCanonical(1), CCA(1), PLSSVD(1)]
 PIPELINES = [
     TransformedTargetRegressor(Ridge()),
     TransformedTargetRegressor(),
@@ -179,7 +182,7 @@ def expected_failures(estimator):
     return next((found for start, found in EXPECTED.items() if text.startswith(start)), {})
 
 
-EVERY = [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *DENSITIES, *PIPELINES]
+EVERY = [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS, *DENSITIES, *CROSSED, *PIPELINES]
 # One of each class; the others have other parameters.
 FIRST = list({type(estimator): estimator for estimator in reversed(EVERY)}.values())
 OTHERS = [estimator for estimator in EVERY if not any(estimator is one for one in FIRST)]

@@ -15,6 +15,8 @@ PACKAGES = {
     "compose": 150,
     "feature_selection": 150,
     "model_selection": 100,
+    "covariance": 10,
+    "cross_decomposition": 50,
 }
 
 

@@ -17,6 +17,7 @@ from gpuml._arrays import is_foreign
 from gpuml._persistence import stored as _stored
 from gpuml._persistence.travel import Travels
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
+from gpuml.cross_decomposition import CCA, PLSSVD, PLSCanonical
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, LogisticRegressionCV, Ridge
 from gpuml.model_selection import (
@@ -63,6 +64,8 @@ MODELS["KBinsDiscretizer"] = KBinsDiscretizer(3, encode="onehot-dense", strategy
 MODELS["LogisticRegressionCV"] = LogisticRegressionCV(
     Cs=3, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
 )
+# Of one target.
+MODELS |= {"CCA": CCA(1), "PLSCanonical": PLSCanonical(1), "PLSSVD": PLSSVD(1)}
 WITH_A_TWIN = [name for name in MODELS if name != "HyperbandSearchCV"]
 # Sparse results are for NumPy and CuPy only.
 ON_DEVICES = MODELS | {"OneHotEncoder": OneHotEncoder(sparse_output=False)}

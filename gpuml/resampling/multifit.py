@@ -43,6 +43,7 @@ MODELS |= dict.fromkeys(
 MODELS |= dict.fromkeys(
     ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), "gpuml.covariance"
 )
+MODELS |= dict.fromkeys(("CCA", "PLSCanonical", "PLSRegression"), "gpuml.cross_decomposition")
 # Those of them that join no affine steps.
 BAYES = dict.fromkeys(
     ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
