@@ -14,6 +14,7 @@ import _harness as harness
 import numpy as np
 import sklearn.covariance as sk_covariance
 import sklearn.cross_decomposition as sk_cross
+import sklearn.decomposition as sk_decomposition
 import sklearn.discriminant_analysis as sk_da
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
@@ -25,6 +26,7 @@ from sklearn.model_selection import ParameterGrid
 import gpuml
 from gpuml.covariance import ShrunkCovariance
 from gpuml.cross_decomposition import CCA, PLSRegression
+from gpuml.decomposition import FactorAnalysis
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
     GammaRegressor,
@@ -126,6 +128,14 @@ SCENARIOS = {
         PLSRegression(), sk_cross.PLSRegression(), {"n_components": list(range(1, 11))}, several
     ),
     "cca": Scenario(CCA(), sk_cross.CCA(), {"n_components": [1, 2, 3, 4]}, several),
+    "factors": Scenario(
+        FactorAnalysis(),
+        sk_decomposition.FactorAnalysis(),
+        {"n_components": [2, 4, 6]},
+        outlying,
+        n=5_000,  # scikit-learn reads them in each of some hundred steps
+        p=30,
+    ),
     "gaussian_nb": Scenario(
         GaussianNB(),
         sk_nb.GaussianNB(),

@@ -209,7 +209,7 @@ def estimators() -> list[tuple[str, Any]]:
     --------
     >>> from gpuml.testing import estimators
     >>> [name for name, estimator in estimators()][:4]
-    ['PCA', 'IncrementalPCA', 'TruncatedSVD', 'BayesianRidge']
+    ['PCA', 'FactorAnalysis', 'IncrementalPCA', 'TruncatedSVD']
     """
     from gpuml import (
         covariance,

@@ -230,7 +230,7 @@ HOLES = {
 }
 DENSE_ONLY = dict.fromkeys(
     [
-        *("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),
+        *("EmpiricalCovariance", "FactorAnalysis", "LedoitWolf", "OAS", "ShrunkCovariance"),
         *("CCA", "PLSCanonical", "PLSRegression", "PLSSVD"),
     ],
     "TypeError",

@@ -31,7 +31,7 @@ GROUPS = {
         *("QuadraticDiscriminantAnalysis", "RidgeClassifier", "RidgeClassifierCV"),
     ),
     "covariances": ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),
-    "decompositions": ("PCA", "IncrementalPCA", "PLSSVD", "TruncatedSVD"),
+    "decompositions": ("PCA", "FactorAnalysis", "IncrementalPCA", "PLSSVD", "TruncatedSVD"),
     "preprocessing": None,  # all others
 }
 

@@ -102,7 +102,7 @@ RULES = {
         *(*MODELS, "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
         *("joblib", "narwhals"),
     ),
-    "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.reading"),
+    "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.exceptions", "gpuml.reading"),
     "gpuml.preprocessing": (*MODELS, "gpuml.designs"),
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
     "gpuml.discriminant_analysis": (

@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpuml.compose import TransformedTargetRegressor
 from gpuml.covariance import OAS, EmpiricalCovariance, LedoitWolf, ShrunkCovariance
 from gpuml.cross_decomposition import CCA, PLSSVD, PLSCanonical, PLSRegression
-from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from gpuml.decomposition import PCA, FactorAnalysis, IncrementalPCA, TruncatedSVD
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.feature_selection import (
     GenericUnivariateSelect,
@@ -149,7 +149,14 @@ TRANSFORMERS = [
     GenericUnivariateSelect(mode="k_best", param=1),
     VarianceThreshold(),
 ]
-DENSITIES = [EmpiricalCovariance(), ShrunkCovariance(), LedoitWolf(), OAS()]
+DENSITIES = [
+    EmpiricalCovariance(),
+    ShrunkCovariance(),
+    LedoitWolf(),
+    OAS(),
+    FactorAnalysis(),
+    FactorAnalysis(1, svd_method="lapack", rotation="varimax"),
+]
 # With as many targets as the checks have.
 CROSSED = [PLSRegression(), PLSCanonical(1), CCA(1), PLSSVD(1)]
 PIPELINES = [

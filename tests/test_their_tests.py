@@ -17,6 +17,7 @@ PACKAGES = {
     "model_selection": 100,
     "covariance": 10,
     "cross_decomposition": 50,
+    "decomposition": 1,
 }
 
 

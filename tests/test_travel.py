@@ -301,10 +301,10 @@ def test_a_twin_that_is_not_fitted_is_fitted_to_the_same_model(name, rows):
     assert not [attribute for attribute in vars(twin) if attribute.endswith("_")]
     if not isinstance(MODELS[name], HalvingGridSearchCV | HalvingRandomSearchCV):  # they draw rows
         theirs = clone(twin).fit(*scored(name, rows))
-        close = {"rtol": 0, "atol": 0.02}
-        np.testing.assert_allclose(
-            answer(theirs, rows[0]), answer(fitted(name, rows), rows[0]), **close
-        )
+        found, expected = (answer(model, rows[0]) for model in (fitted(name, rows), theirs))
+        if name == "FactorAnalysis":  # signs of its factors are nobody's choice
+            found, expected = abs(found), abs(expected)
+        np.testing.assert_allclose(expected, found, rtol=0, atol=0.02)
 
 
 @pytest.mark.each

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 # gpuml has; none for all of them.
 MODULES = {
     "covariance": {"test_covariance": "covariance ledoit oas shrunk shrinkage"},
+    "decomposition": dict.fromkeys(("test_factor_analysis",)),
     "cross_decomposition": dict.fromkeys(("test_pls",)),
     "preprocessing": {
         **dict.fromkeys(("test_discretization", "test_encoders", "test_function_transformer")),

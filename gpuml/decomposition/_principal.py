@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, move, namespace, to_host
+from gpuml._arrays import Array, move, namespace, place_of, to_host
 from gpuml._arrays.ops import all_finite
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _infer_dimension
@@ -22,6 +22,7 @@ MANY_FEATURES = 5_000
 # An exact decomposition of this many rows or columns is affordable everywhere.
 SMALL_SIDE = 1_000
 TALL = 10
+SCORE_BLOCK_BYTES = 2**25
 
 
 def choose_solver(n_rows: int, n_features: int, n_components: Any) -> str:
@@ -198,22 +199,24 @@ def _eye_over_zero(V):
     return xp.where(eye > 0, xp.full_like(eye, float("inf")), xp.full_like(eye, float("nan")))
 
 
-def log_likelihood(model: Any, X: Array, rows_per_block: int) -> Array:
-    """Log-likelihood (n,) of rows at the place of the model."""
+def log_likelihood(P: Array, mean: Array, X: Array) -> Array:
+    """Log-likelihood (n,), where the rows are, under a normal density with a float64 precision."""
+    block_bytes = current_settings().block_bytes or SCORE_BLOCK_BYTES
+    rows_per_block = max(1, block_bytes // (8 * X.shape[1]))
+    home, X = place_of(X), move(X, place_of(P))
     xp = namespace(X)
-    P = precision(model)
     with quiet():  # without any variance it is not finite
         sign, log_determinant = xp.linalg.slogdet(P)
     constant_part = X.shape[1] * float(np.log(2 * np.pi)) - xp.where(
         sign > 0, log_determinant, xp.full_like(log_determinant, -float("inf"))
     )
-    mean = xp.astype(model.mean_, xp.float64)
+    mean = xp.astype(mean, xp.float64)
     parts = []
     for start in range(0, X.shape[0], rows_per_block):
         rows = xp.astype(X[start : min(start + rows_per_block, X.shape[0]), :], xp.float64) - mean
         with quiet():
             parts.append(-0.5 * xp.sum(rows * (rows @ P), axis=1))
-    return in_kind(xp.concat(parts) - 0.5 * constant_part, float_like(X.dtype))
+    return move(in_kind(xp.concat(parts) - 0.5 * constant_part, float_like(X.dtype)), home)
 
 
 def streamed_log_likelihood(model: Any, rows: Streamed) -> Array:

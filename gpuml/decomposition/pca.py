@@ -6,9 +6,8 @@ from scipy import sparse
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import is_cupyx_sparse, is_foreign, is_sparse, move, namespace, place_of
+from gpuml._arrays import is_cupyx_sparse, is_foreign, is_sparse, namespace, place_of
 from gpuml._inputs.host_rows import naming_columns
-from gpuml._settings.config import current_settings
 from gpuml._sklearn import StrOptions
 from gpuml.decomposition._compressed import Iteration
 from gpuml.decomposition._engines import CUML_SOLVERS, fit_cuml_pca
@@ -23,6 +22,7 @@ from gpuml.decomposition._principal import (
     exact_solver,
     is_exact,
     log_likelihood,
+    precision,
     streamed_log_likelihood,
 )
 from gpuml.decomposition._streamed import check_streamed, opened
@@ -30,7 +30,6 @@ from gpuml.reading.sources import is_stored
 from gpuml.solvers.randomized import n_power_iter
 
 NATIVE_SOLVERS = ("auto", "full", "covariance_eigh", "randomized", "compressed")
-SCORE_BLOCK_BYTES = 2**25
 
 
 class PCA(Decomposition, Generative, SklearnPCA):
@@ -212,10 +211,7 @@ class PCA(Decomposition, Generative, SklearnPCA):
         if is_stored(X):
             return streamed_log_likelihood(self, check_streamed(self, X, reset=False))
         X = check_seen_dense(self, X)
-        block_bytes = current_settings().block_bytes or SCORE_BLOCK_BYTES
-        block = max(1, block_bytes // (8 * X.shape[1]))
-        rows = move(X, place_of(self.components_))
-        return move(log_likelihood(self, rows, block), place_of(X))
+        return log_likelihood(precision(self), self.mean_, X)
 
     def score(self, X, y=None):
         """Mean log-likelihood of the rows under the generative model.

@@ -321,7 +321,7 @@ def test_seconds_are_known_of_all_models_that_are_fitted_at_once(name):
     target = (y > 0).astype(int) if is_class else abs(y)
     estimator = getattr(import_module(MODELS[name]), name)()
     flags = ("fit_intercept", "store_covariance", "store_precision", "scale")
-    of_model = next(flag for flag in flags if flag in estimator.get_params())
+    of_model = next((flag for flag in flags if flag in estimator.get_params()), "max_iter")
     foretold = GridSearchCV(estimator, {of_model: [True, False]}).explain(X, target)
     assert 0 < foretold.seconds < 1
     if estimator.multifit_in_frames:

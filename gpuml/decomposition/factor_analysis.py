@@ -1,0 +1,195 @@
+"""Factor analysis from the covariance of the rows."""
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+from sklearn.decomposition import FactorAnalysis as SklearnFactorAnalysis
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._inputs.output import as_asked
+from gpuml._inputs.validation import check_rows
+from gpuml._sklearn import check_same_namespace
+from gpuml.decomposition._density import DensityEstimator
+from gpuml.decomposition._factors import Factors, fitted_factors
+from gpuml.decomposition._principal import log_likelihood
+from gpuml.decomposition._projection import in_kind
+from gpuml.solvers.covariances import Sample
+
+
+class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
+    r"""A normal density of few factors, and of noise of each feature.
+
+    A row is :math:`x = W^\top z + m + e`, with normal factors z and noise e of variance
+    :math:`\psi_j` in feature j, so that it has the covariance
+
+    .. math:: W^\top W + \mathrm{diag}(\psi) .
+
+    Expectation and maximisation raise the likelihood of the rows until that changes little.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Rows are read once, for their covariance:
+    the steps need nothing else. In a `gpuml.model_selection` search, all candidates on all folds
+    come from one reading, and held-out rows are scored from their second moments.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Factors; None is the number of features.
+    tol : float, default=1e-2
+        Steps end when the logarithm of the likelihood of all rows grows by less.
+    copy : bool, default=True
+        Without effect: X is never written to.
+    max_iter : int, default=1000
+        Bound on the steps.
+    noise_variance_init : array-like of shape (n_features,), default=None
+        Where :math:`\psi` begins; None is 1.
+    svd_method : {"lapack", "randomized"}, default="randomized"
+        Whether each step takes exact eigenvectors, or those that a random block of
+        ``n_components + 10`` vectors finds; that is as exact where the block has as many vectors as
+        there are features, or rows.
+    iterated_power : int, default=3
+        Iterations of "randomized".
+    rotation : {"varimax", "quartimax"}, default=None
+        How the factors are turned in the end.
+    random_state : int, RandomState instance or None, default=0
+        For "randomized"; of as many rows as features or more, the same seed draws the numbers that
+        scikit-learn draws. Searches fit
+        candidates one by one unless it is a number.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        W. The entry of largest absolute value in each row is positive. This and the arrays below
+        are in the library, on the device and of the dtype of X.
+    noise_variance_ : array of shape (n_features,)
+        :math:`\psi`.
+    mean_ : array of shape (n_features,)
+        m.
+    loglike_ : list of float
+        The logarithm of the likelihood before each step.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    PCA : The same noise of all features.
+
+    References
+    ----------
+    D. Barber, "Bayesian reasoning and machine learning", chapter 21 (2012). H. F. Kaiser, "The
+    varimax criterion for analytic rotation in factor analysis", Psychometrika 23 (1958).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.decomposition import FactorAnalysis
+    >>> model = FactorAnalysis(n_components=1).fit(load_iris().data)
+    >>> model.components_.round(1)
+    array([[ 0.7, -0.2,  1.8,  0.7]])
+    """
+
+    multifit_params = (
+        *("iterated_power", "max_iter", "n_components", "noise_variance_init", "random_state"),
+        *("rotation", "svd_method", "tol"),
+    )
+    multifit_score = "log_likelihood"
+
+    def _density(self, sample: Sample, params: Mapping[str, Any]) -> Factors:
+        return fitted_factors(sample, params)
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why candidates are fitted one by one."""
+        if self.svd_method == "randomized" and not isinstance(self.random_state, Integral):
+            return f"random_state={self.random_state!r}"
+        return super().multifit_obstacle(X)
+
+    def transform(self, X):
+        """Means of the factors of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_new : array of shape (n_samples, n_components)
+            In the library and on the device of X.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        check_same_namespace(X, self, attribute="components_", method="transform")
+        foreign = is_foreign(X)
+        X = check_rows(self, X, reset=False)
+        place = place_of(X)
+        mean, turn = (
+            place.xp.astype(move(a, place), X.dtype, copy=False)
+            for a in (self.mean_, self._model().map)
+        )
+        image = (X - mean) @ turn
+        return as_asked(self, image) if foreign else image
+
+    def get_covariance(self):
+        """Covariance ``components_' components_ + diag(noise_variance_)`` of the density.
+
+        Returns
+        -------
+        cov : array of shape (n_features, n_features)
+            Where the components are.
+        """
+        check_is_fitted(self)
+        return in_kind(self._model().covariance, self.components_.dtype)
+
+    def get_precision(self):
+        """Inverse of `get_covariance`.
+
+        Returns
+        -------
+        precision : array of shape (n_features, n_features)
+            Where the components are.
+        """
+        check_is_fitted(self)
+        return in_kind(self._model().precision, self.components_.dtype)
+
+    def score_samples(self, X):
+        """Logarithm of the density of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ll : array of shape (n_samples,)
+            In the library and on the device of X.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False)
+        return log_likelihood(self._model().precision, self.mean_, X)
+
+    def score(self, X, y=None):
+        """Mean logarithm of the density over rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        ll : float
+        """
+        check_is_fitted(self)
+        sample = self._sample(X)
+        return float(self._model(place_of(sample.mean)).log_likelihood(sample))
+
+    def _model(self, place: Any = None) -> Factors:
+        """The fitted density, in float64."""
+        arrays = (as_array(a) for a in (self.components_, self.noise_variance_, self.mean_))
+        here = [a if place is None else move(a, place) for a in arrays]
+        doubles = (namespace(a).astype(a, namespace(a).float64, copy=False) for a in here)
+        components, noise, mean = doubles
+        return Factors(components, noise, mean, [])
