@@ -180,7 +180,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
-        return checked_batch(self, X, y, sample_weight)
+        return checked_batch(self, X, y)
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
@@ -197,12 +197,8 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         return fitted_models(described, params, keeps_scores=self._keeps_scores)
 
 
-def checked_batch(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+def checked_batch(estimator: Any, X: Any, y: Any) -> Batch:
     """Rows with targets; what reads no sums of them checks whether they are finite."""
-    if sample_weight is not None:
-        raise TypeError(
-            f"{type(estimator).__name__}.fit() got an unexpected keyword argument 'sample_weight'"
-        )
     batch = multifit_batch(estimator, X, y, None)
     if batch.n_features > batch.n_rows:
         check_rows_finite(batch, estimator)

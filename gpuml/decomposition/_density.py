@@ -132,10 +132,6 @@ class DensityEstimator(Travels, MultifitEstimator):
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
-        if sample_weight is not None:
-            raise TypeError(
-                f"{type(self).__name__}.fit() got an unexpected keyword argument 'sample_weight'"
-            )
         X = as_array(X)
         if is_cupyx_sparse(X):
             raise TypeError(

@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._sklearn import (
     _MultimetricScorer,
@@ -240,7 +241,8 @@ def _obstacle(estimator, fit_params):
     if isinstance(estimator, Pipeline):
         return pipeline_obstacle(estimator, fit_params) or model_words(estimator)
     why = model_words(estimator)
-    others = sorted(fit_params.keys() - {"sample_weight"})
+    weighs = "sample_weight" in fit_params and has_fit_parameter(estimator, "sample_weight")
+    others = sorted(fit_params.keys() - ({"sample_weight"} if weighs else set()))
     return f"fit is given {', '.join(others)}" if why is None and others else why
 
 

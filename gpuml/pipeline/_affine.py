@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._arrays import device_of, is_foreign, namespace
 from gpuml._inputs.validation import check_rows_finite
@@ -338,12 +339,15 @@ def pipeline_obstacle(
         return "callbacks follow the steps of the pipeline"
     if getattr(estimator, "transform_input", None) is not None:
         return "the pipeline has transform_input="
-    *before, (_, last) = estimator.steps
+    *before, (name, last) = estimator.steps
     steps = [step for _, step in _in_front(before)[1]]
     why = None if anyhow else next(filter(None, map(step_words, steps)), None)
     why = why or model_words(last)
     if why is None and not last.multifit_in_frames:
         why = f"{type(last).__name__} reads rows as they are, without steps before it"
+    weight = f"{name}__sample_weight"
+    if why is None and weight in fit_params and not has_fit_parameter(last, "sample_weight"):
+        why = f"fit is given {weight}"
     if why is None and fit_weights(estimator, fit_params) is None:
         why = f"fit is given more than one array of weights: {', '.join(fit_params)}"
     return why

@@ -176,11 +176,6 @@ def test_wrong_input_is_an_error_and_nothing_is_left_behind(rng):
     assert not [name for name in vars(model) if name.endswith("_")]
     with pytest.raises(NotImplementedError, match="Only spectral and frobenius"):
         model.fit(rows(rng)).error_norm(np.eye(5), norm="nuclear")
-    with (
-        pytest.raises(ValueError, match="sample_weight"),
-        pytest.warns(UserWarning, match="weight"),
-    ):
-        GridSearchCV(model, CENTRED).fit(rows(rng), sample_weight=np.ones(120))
 
 
 def test_float32_rows_give_float32(rng):

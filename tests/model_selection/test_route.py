@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import linear_model as theirs
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import check_scoring
@@ -18,7 +18,10 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import SplineTransformer
 from sklearn.preprocessing import StandardScaler as TheirScaler
 
+from gpuml.covariance import LedoitWolf
+from gpuml.cross_decomposition import CCA
 from gpuml.decomposition import PCA
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.extending import RegressionStack
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import (
@@ -408,3 +411,20 @@ def test_an_error_that_a_candidate_repeats_is_its_own(way, recwarn):
     search = GridSearchCV(estimator, {name: [1.0, 7.0]}, cv=3, error_score=-7.0).fit(*rows())
     assert (search.cv_results_["mean_test_score"] == [-7.0, -7.0]).tolist() == [False, True]
     assert [w for w in recwarn if "together" in str(w.message)] == []
+
+
+@pytest.mark.filterwarnings("ignore:The scoring:UserWarning")
+@pytest.mark.parametrize(
+    "model",
+    [LinearDiscriminantAnalysis(), QuadraticDiscriminantAnalysis(), CCA(1), LedoitWolf()],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("behind", [False, True])
+def test_weights_that_fit_does_not_take_are_refused(model, behind):
+    X, y = rows()
+    name = type(model).__name__.lower()
+    target = (y > 0).astype(int) if is_classifier(model) else y
+    model, prefix = (make_pipeline(StandardScaler(), model), f"{name}__") if behind else (model, "")
+    search = GridSearchCV(model, {}, error_score="raise")
+    with pytest.raises(TypeError, match="sample_weight"):
+        search.fit(X, target, **{f"{prefix}sample_weight": np.ones(len(X))})
