@@ -18,8 +18,10 @@ from sklearn.preprocessing import RobustScaler
 
 from gpuml import get_config
 from gpuml._arrays import HOST, is_array, place_of, to_host
+from gpuml.covariance import LedoitWolf, ShrunkCovariance
+from gpuml.cross_decomposition import PLSRegression
 from gpuml.data import NeedsAllRows
-from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from gpuml.decomposition import PCA, FactorAnalysis, IncrementalPCA, TruncatedSVD
 from gpuml.divided import DividedRows, InProcess, Share, divided_splits
 from gpuml.linear_model import (
     ElasticNet,
@@ -93,6 +95,13 @@ CLASSIFIERS = [
         make_pipeline(StandardScaler(), PCA(4), LogisticRegression()),
         [{"logisticregression__C": 1.0}, {"logisticregression__C": 10.0}],
     ),
+]
+# Without weights.
+FROM_SUMS = [
+    (ShrunkCovariance(), [{"shrinkage": 0.0}, {"shrinkage": 0.3}]),
+    (LedoitWolf(), [{"assume_centered": False}, {"assume_centered": True}]),
+    (FactorAnalysis(), [{"n_components": 1}, {"n_components": 3}]),
+    (PLSRegression(), [{"n_components": 1}, {"n_components": 4}]),
 ]
 REGRESSION_SCORES = [
     *("r2", "explained_variance", "neg_mean_squared_error", "neg_root_mean_squared_error"),
@@ -248,6 +257,28 @@ def test_it_does_not_matter_where_the_rows_are_cut(case, sizes):
     check_search(
         case, *data_for(case), scoring=scores_of(case), splitter=StratifiedKFold(3), sizes=sizes
     )
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("case", FROM_SUMS, ids=lambda c: name_of(c[0]))
+@pytest.mark.parametrize("sizes", [SIZES, (1, 88, 1)], ids=len)
+@pytest.mark.parametrize("splitter", [KFold(3), SPLITTERS[3], Bootstrap()], ids=name_of)
+def test_what_is_fitted_and_scored_by_sums_needs_no_rows(case, sizes, splitter):
+    (model, params), (X, y) = case, regression()
+    task = task_of(model, None, train=True)
+    splits = split_rows(splitter, X, y, N_ROWS)
+    expected = table(Evaluator(Job(model, X, y, splits, task)), params)
+    rows = rows_in_pieces(sizes, X, y)
+    splits = divided_splits(splitter, rows.shares, sizes, classifier=False)
+    found = table(DividedEvaluator(Job(model, rows, None, splits, task)), params)
+    for key, scores in expected[0].items():
+        np.testing.assert_allclose(found[0][key], scores, rtol=1e-9, err_msg=str(key))
+    mine, theirs = (
+        {k: v for k, v in vars(m).items() if k.endswith("_")} for m in (found[2], expected[2])
+    )
+    assert theirs.keys() - mine.keys() <= {"x_scores_", "y_scores_"}  # of rows that are elsewhere
+    for name in mine.keys() & {"covariance_", "coef_", "noise_variance_"}:
+        check_close(mine[name], theirs[name], 1e-8)
 
 
 @pytest.mark.parametrize("case", CLASSIFIERS, ids=lambda c: name_of(c[0]))
