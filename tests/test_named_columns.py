@@ -57,12 +57,15 @@ if importlib.util.find_spec("pandas") is not None:
 def test_the_column_is_named(estimator, rng):
     X = np.round(4 * rng.random((40, 4)))
     y = 1 + (X[:, 0] > 2).astype(int)
+    if type(estimator).__name__ in ("CCA", "PLSCanonical", "PLSSVD"):
+        y = np.stack([y, X[:, 2]], axis=1)  # as many columns as there are components
     kinds = {**KINDS}
     if not get_tags(estimator).input_tags.sparse:
         del kinds["csr"]
     for kind, make in kinds.items():
         used = clone(estimator).fit(make(X), y)
-        use = getattr(used, "predict", None) or used.transform
+        names = ("predict", "transform", "mahalanobis")
+        use = next(getattr(used, name) for name in names if hasattr(used, name))
         for what, value in (("NaN", np.nan), ("infinity", np.inf)):
             faulty = X.copy()
             faulty[3, 1] = value

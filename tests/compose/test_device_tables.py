@@ -123,7 +123,7 @@ def test_columns_of_any_numbers(dtype, library):
 @pytest.mark.gpu
 def test_rows_stay_on_the_gpu():
     cupy = pytest.importorskip("cupy")
-    X, targets = table(20_000)
+    X, targets = table(200_000)  # sums of some hundred kilobytes come down whatever the rows
     search = search_of(OneHotEncoder(handle_unknown="ignore"), "logistic", {})
     there = cupy.asarray(X), cupy.asarray(targets["logistic"])
     search.fit(*there)
