@@ -24,6 +24,7 @@ from typing import cast
 import numpy as np
 
 from gpuml._arrays.ops import EPS, add_gram, full_symmetric, solve_shifted
+from gpuml._arrays.threads import one_blas_thread
 from gpuml.data import row_indices
 from gpuml.designs import Coded, Columns, Dense
 from gpuml.solvers._blocks import quiet
@@ -57,11 +58,12 @@ class LevelSums:
 
     def of(self, counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
         """Sums (L, q) of one part, which has each atom so often, about its own shift (q - 1,)."""
+        own = np.flatnonzero(counts)  # what others have may be no number
         total = np.zeros(self.sums.shape[1:])
-        for a in np.flatnonzero(counts):
-            total += counts[a] * self.sums[a]
-            apart = counts[a] * (self.shifts[a] - shift)
-            total[:, :-1] += self.sums[a][:, -1:] * apart
+        for a in own:
+            total += self.sums[a] if counts[a] == 1 else counts[a] * self.sums[a]
+        apart = counts[own, None] * (self.shifts[own] - shift)
+        total[:, :-1] += self.sums[own, :, -1].T @ apart
         return total
 
 
@@ -92,7 +94,9 @@ def solve_apart(
             "alpha > 0."
         )
     distinct, position = np.unique(alphas, return_inverse=True)
-    parts = [_solve_parts(described, part, distinct, fit_intercept) for part in jobs]
+    # Of hundreds of small products, each would wait for its threads.
+    with one_blas_thread():
+        parts = [_solve_parts(described, part, distinct, fit_intercept) for part in jobs]
     models, position = joined(parts, axis=1), position.reshape(alphas.shape)
     coef, intercept = (_of_candidates(a, position) for a in (models.coef, models.intercept))
     return LinearModels(coef, intercept, models.status[position[:, 0]])

@@ -20,7 +20,7 @@ from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, name
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Beside, Divided
 from gpuml.penalties import Penalty
-from gpuml.solvers import few_rows, one_model, row_space, wide_losses
+from gpuml.solvers import arrow, few_rows, one_model, row_space, wide_losses
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -63,7 +63,7 @@ VARIANCE_BYTES = 2**23
 class SmoothProblem(Objective):
     """The smooth part of the objective of a grid of models, and a preconditioner for it."""
 
-    inverse: Inverse | Diagonal
+    inverse: Inverse | Diagonal | arrow.Arrow
 
     def precondition(self, G: Array) -> Array:
         """Approximate Newton steps; those of coupled vectors sum to 0, which no loss notices."""
@@ -290,12 +290,16 @@ def _solve(data, penalty, start, options, *, near=False):
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
     # Of a level that few rows have a sample knows nothing.
     sample = data if beside else data.every(max(1, data.n_rows // few))
-    home = _home_of(start, data)
+    home = data.place if beside else _home_of(start, data)
     penalty = moved(penalty, home)
     inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
     problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
     exact = options.newton and not data.loss.expected
-    refresh: Any = every_pass if exact else Refresh(data, start.shape, options.memory)
+    refresh: Any
+    if beside:
+        refresh = arrow.refreshed if arrow.fits(data, start.shape, options.memory) else None
+    else:
+        refresh = every_pass if exact else Refresh(data, start.shape, options.memory)
     solved = minimise(
         problem,
         move(start, home),
@@ -303,7 +307,7 @@ def _solve(data, penalty, start, options, *, near=False):
         options.max_iter,
         precision=_precision(data),
         drops_at_once=1 if home.is_host else 2,
-        refresh=None if beside else refresh,
+        refresh=refresh,
     )
     return replace(solved, W=move(solved.W, data.place))
 

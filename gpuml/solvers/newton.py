@@ -207,7 +207,7 @@ def inverse_curvature(
         penalty = replace(penalty, l2=l2)
     H = mean_second_derivatives(data, W[:1, ...] if are_alike(W) else W, total, shared=shared)
     k, q = W.shape[-2:]
-    return Inverse(_inverted(H, penalty, k, q, data))
+    return Inverse(inverted(H, penalty, k, q, data))
 
 
 def are_alike(W: Array) -> bool:
@@ -351,18 +351,18 @@ def _block_diagonal(blocks, xp):
     return xp.reshape(spread, (k * q, k * q))
 
 
-def _inverted(H, penalty, k, q, data):
+def inverted(H: Array, penalty: Penalty, k: int, q: int, data: LossRows) -> Array:
     """Inverse of Hessians plus penalty; 0 for intercepts that are not fitted."""
     xp = data.place.xp
     # (C, 1, k q) and (C, S, k q)
-    used, penalty = (xp.tile(a[:, :, 0, :], (1, 1, k)) for a in (penalty.used, penalty.l2))
+    used, l2 = (xp.tile(a[:, :, 0, :], (1, 1, k)) for a in (penalty.used, penalty.l2))
     H = H * used[..., :, None] * used[..., None, :]
-    diagonal = xp.linalg.diagonal(H) + penalty
+    diagonal = xp.linalg.diagonal(H) + l2
     scale = 1.0 / xp.sqrt(xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
     if data.loss.coupled:
         H = H + same_for_all(diagonal, k, q, xp)
-    H = (H + penalty[..., None] * eye) * scale[..., :, None] * scale[..., None, :]
+    H = (H + l2[..., None] * eye) * scale[..., :, None] * scale[..., None, :]
     empty = xp.where(diagonal > 0, xp.zeros_like(diagonal), xp.ones_like(diagonal))
     H = H + (RIDGE + empty)[..., None] * eye
     used = used * scale

@@ -1,0 +1,135 @@
+"""Approximate inverse Hessians of models with a coefficient for each of many levels of one column.
+
+Levels exclude each other: in ``[[A, B], [B', D]]``, with the Hessian A of all other coefficients,
+D is diagonal. So the system is solved by the Schur complement ``A - B D^-1 B'``, which is as large
+as A, and products with B, which holds sums by level.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpuml._arrays import Array, device_of, namespace
+from gpuml._arrays.ops import zeros
+from gpuml.data import cut
+from gpuml.designs import Beside, Columns, Dense
+from gpuml.penalties import Penalty
+from gpuml.solvers._blocks import quiet
+from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.newton import Inverse, are_alike, inverted
+
+# Rows whose curvatures are held at once, or as many as there are levels.
+BLOCK_ROWS = 2**14
+# Passes after which Hessians are taken anew: where models begin they are far from those at the end.
+TAKEN_AT = (0, 6, 24, 96)
+# Copies of the sums by level while they are made.
+COPIES = 3
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """Inverse Hessians, to multiply gradients with; those of splits differ in their maps alone.
+
+    Attributes
+    ----------
+    design : Beside
+    inverse : Inverse
+        Of the Schur complements (C, S, q', q').
+    sums : array (C or 1, L, q)
+        B', for the columns that are read.
+    levels : array (C, L)
+        The diagonal of D.
+    seen : array (S, L)
+        1 for levels that a split has rows of; the others stay at 0.
+    """
+
+    design: Beside
+    inverse: Inverse
+    sums: Array
+    levels: Array
+    seen: Array
+
+    def __call__(self, G: Array) -> Array:
+        """Products with gradients (C, S, 1, q)."""
+        xp, near = namespace(G), self.design.near
+        own = self.design.of_apart(G)[:, :, 0, :]  # (C, S, L)
+        levels = self.levels[:, None, :]
+        shares = (own / levels) @ self.sums  # (C, S, q)
+        x = self.inverse(self.design.of_near(G) - near.from_stored(shares[:, :, None, :]))
+        stored = near.to_stored(x)[:, :, 0, :]
+        y = (own - stored @ xp.matrix_transpose(self.sums)) / levels * self.seen
+        return xp.concat([x[..., :-1], y[:, :, None, :], x[..., -1:]], axis=-1)
+
+    def select(self, index: Array) -> "Arrow":
+        """Some of the candidates."""
+        xp = namespace(index)
+        sums = self.sums
+        sums = sums if sums.shape[0] == 1 else xp.take(sums, index, axis=0)
+        levels = xp.take(self.levels, index, axis=0)
+        return replace(self, inverse=self.inverse.select(index), sums=sums, levels=levels)
+
+
+def fits(data: LossRows, shape: tuple[int, ...], memory: int) -> bool:
+    """Whether Hessians of models (C, S, k, q) are of this kind, and there is room for them."""
+    design = data.design
+    if not isinstance(design, Beside) or not data.place.is_host:
+        return False
+    if len(design.apart.codes) > 1 or shape[2] > 1:
+        return False
+    size = shape[0] * design.apart.shape[1] * (design.near.stored.shape[1] + 1)
+    return 8 * COPIES * size <= memory
+
+
+def refreshed(problem: Any, W: Array, n_iter: int) -> Any:
+    """The problem with Hessians at W at some passes; None to go on with the old ones."""
+    if n_iter not in TAKEN_AT:
+        return None
+    with quiet():
+        return replace(problem, inverse=_arrow_at(problem.data, W, problem.penalty))
+
+
+def _arrow_at(data, W, penalty):
+    xp, design, total = data.place.xp, data.design, data.total_weights()
+    alike = are_alike(W)
+    models = xp.mean(design.to_stored(W[:1, ...] if alike else W)[:, :, 0, :], axis=1)  # (C, Q)
+    squares, sums, levels = _sums(data, design, models, total)
+    apart = penalty.l2[:, :, 0, :]
+    apart = xp.mean(apart[..., -1 - design.apart.shape[1] : -1], axis=1)  # (C, L)
+    levels = levels + apart
+    left = []
+    for c in range(levels.shape[0]):
+        i = min(c, sums.shape[0] - 1)  # models that are alike share them
+        B, D = sums[i, ...], levels[c, ...]
+        left.append(squares[i, ...] - B.T @ (B / D[:, None]))
+    left = design.near.hessians_from_stored(xp.stack(left)[:, None, ...])
+    own = Penalty(*(design.of_near(a) for a in (penalty.l1, penalty.l2, penalty.used)))
+    inverse = Inverse(inverted(left, own, 1, left.shape[-1], data))
+    weights = data.weights
+    if weights is None:
+        weights = xp.ones((1, data.n_rows), dtype=xp.float64, device=device_of(levels))
+    seen = xp.astype(design.apart.sums(weights) > 0, xp.float64)
+    return Arrow(design, inverse, sums, levels, seen)
+
+
+def _sums(data, design, models, total):
+    """Sums of curvatures times products: (C, q, q), by level (C, L, q) and (C, L)."""
+    xp, n_models = data.place.xp, models.shape[0]
+    near, q = design.near.stored, design.near.stored.shape[1] + 1
+    n_levels = design.apart.shape[1]
+    like = models
+    squares = zeros((n_models, q, q), like=like, xp=xp)
+    sums = zeros((n_models, n_levels, q), like=like, xp=xp)
+    for rows in cut(slice(0, data.n_rows), max(BLOCK_ROWS, n_levels)):
+        X, levels = near.sample(rows), design.apart.sample(rows)
+        z = Columns((X, levels)).matvec(models[:, :-1]).T + models[:, -1:]  # (C, b)
+        c = data.loss.curvature(z[None, :, None, :], data.target[rows], xp)[0, :, 0, :]
+        if data.weights is None:
+            w = 1.0 / total[0]
+        else:
+            w = xp.mean(xp.astype(data.weights[:, rows], xp.float64) / total[:, None], axis=0)
+        ones = xp.ones((z.shape[1], 1), dtype=xp.float64, device=device_of(z))
+        wide = Columns((X, Dense(ones, data.place)))
+        h = c * w
+        squares += wide.gram(h)
+        parts = [*X.parts, wide.parts[-1]]
+        sums += xp.concat([levels.cross(part, h) for part in parts], axis=2)
+    return squares, sums, sums[..., -1]
