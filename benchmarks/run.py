@@ -25,13 +25,14 @@ import _schema
 import gpuml
 
 HERE = Path(__file__).parent
+TABLES = [f"{model}{more}" for model in ("ridge", "logistic") for more in ("", "-many-levels")]
 # What scripts call theirs, by device.
 SCENARIOS = {
     "ridge_search": {"cpu": ["diabetes", "flights"], "cuda": ["diabetes", "device", "host"]},
     "logistic_search": {"cpu": ["cpu", "real"], "cuda": ["device", "multinomial"]},
     "pca": {"cpu": ["cpu"], "cuda": ["device"]},
     "pipeline_search": {"cpu": ["host"], "cuda": ["device"]},
-    "table_search": {"cpu": ["ridge", "logistic"], "cuda": ["ridge", "logistic"]},
+    "table_search": {"cpu": TABLES, "cuda": TABLES},
     "selection": {"cpu": ["cpu"], "cuda": ["device"]},
     "models": {"cpu": ["cpu"], "cuda": ["device"]},
     "validation": {"cpu": ["cpu"], "cuda": ["device"]},
