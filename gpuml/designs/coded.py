@@ -10,6 +10,7 @@ from scipy import sparse
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, namespace, place_of
 from gpuml.data import cut
+from gpuml.designs._coded_gpu import Slots
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Design
 from gpuml.designs.dense import Dense
 
@@ -172,12 +173,15 @@ def _by_two_codes(one, two, weights):
     xp = one.place.xp
     weights = xp.astype(weights, xp.float64, copy=False)
     (p,), (k,) = one.n_levels, two.n_levels
+    if one.place.kind == "cupy":
+        pairs = Slots.of([(one.codes[0], p), (two.codes[0], k)])
+        return xp.reshape(pairs.sums(weights), (-1, p + 1, k + 1))[:, :p, :k]
     size = (p + 1) * (k + 1)
     total: Any = 0.0
     for rows in cut(slice(0, one.shape[0]), max(PAIR_ROWS, size)):
         pairs = xp.astype(_slots(one.codes[0][rows], p), xp.int64) * (k + 1)
         pairs += _slots(two.codes[0][rows], k)
-        total = total + xp.stack([_counted(pairs, w[rows], size) for w in weights])
+        total = total + np.stack([np.bincount(pairs, w[rows], size) for w in weights])
     return xp.reshape(total, (-1, p + 1, k + 1))[:, :p, :k]
 
 
@@ -189,14 +193,6 @@ def _slots(codes, n_levels):
 def _has_all(codes):
     """Whether no row can be without a level."""
     return str(codes.dtype).rpartition(".")[2].startswith("u")
-
-
-def _counted(codes, weights, n_codes):
-    if is_numpy(codes):
-        return np.bincount(codes, weights, n_codes)
-    import cupy
-
-    return cupy.bincount(codes, weights, n_codes)
 
 
 def _ends(columns):
@@ -244,6 +240,10 @@ class CodedBlock:
             return (self.indicators @ table).T
         xp = namespace(coef)
         nothing = xp.zeros_like(coef[:, :1])
+        if place_of(coef).kind == "cupy":
+            tables = [[coef[:, first : first + p], nothing] for _, first, p in self._each()]
+            table = xp.concat([part for each in tables for part in each], axis=1)
+            return self._slots.gathered(table, len(self.codes[0]))
         total: Any = 0.0
         for codes, first, n_levels in self._each():
             table = xp.concat([coef[:, first : first + n_levels], nothing], axis=1)
@@ -257,18 +257,18 @@ class CodedBlock:
             by_row = np.ascontiguousarray(values.T)
             return (self.indicators.T @ by_row).T[:, :-1]
         if place_of(values).kind == "cupy":
-            return namespace(values).concat(
-                [self._added(values, codes % (p + 1), p) for codes, _, p in self._each()], axis=1
-            )
+            xp, sums = namespace(values), self._slots.sums(values)
+            # Each column has a slot of its own for rows without a level.
+            known = [sums[:, first + j : first + j + p] for j, (_, first, p) in self._numbered()]
+            return xp.astype(xp.concat(known, axis=1), values.dtype, copy=False)
         return values @ namespace(values).astype(self.dense(), values.dtype)
 
-    @staticmethod
-    def _added(values, slots, n_levels):
-        import cupy
+    @property
+    def _slots(self):
+        return Slots.of(*([(codes, p)] for codes, _, p in self._each()))
 
-        total = namespace(values).zeros((n_levels + 1, values.shape[0]), dtype=values.dtype)
-        cupy.add.at(total, slots, values.T)
-        return total[:-1, :].T
+    def _numbered(self):
+        return enumerate(self._each())
 
     def dense(self) -> Array:
         """The indicators in float64."""
