@@ -17,8 +17,9 @@ References
    Optimization 2 (1992).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ ROUNDING = 1e-10
 # How far shares of the vertex may be above the least of as many as there are coefficients.
 MOST_RATIO = 1e8
 # Numbers of a block of rows that is multiplied by weights: in a cache, or to keep a GPU busy.
-BLOCK_NUMBERS, DEVICE_NUMBERS = 2**18, 2**25
+BLOCK_NUMBERS, DEVICE_NUMBERS = 2**18, 2**26
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Programs:
         xp = namespace(self.y)
         one = xp.ones_like(self.lower)
         zero = one[:, self.y.shape[1] :] - 1.0
-        return _solved(self.gram(one), self.turned(xp.concat([self.y, zero], axis=1)))
+        return _solver(self.gram(one))(self.turned(xp.concat([self.y, zero], axis=1)))
 
 
 @dataclass(frozen=True)
@@ -217,13 +218,13 @@ def _step(programs, point):
     """Towards the optimum and, where the border is near, towards the centre and to second order."""
     xp, share = namespace(point.s), point.share
     _, s, t, z, v = point
-    gram = programs.gram(share)
+    solved = _solver(programs.gram(share))
 
     def direction(of_s, of_t):
         """The step after which ``s z`` and ``t v`` have grown so much."""
         h = share * (of_s / s - of_t / t)
         # And A'd is 0 again, whatever rounding left of it.
-        step = _solved(gram, programs.turned(h + s - programs.lower))
+        step = solved(programs.turned(h + s - programs.lower))
         ds = h - share * programs.times(step)
         return step, ds, (of_s - z * ds) / s, (of_t + v * ds) / t
 
@@ -246,16 +247,13 @@ def _step(programs, point):
 def _lengths(point, step):
     """How long a step keeps all above 0: (K, 1) of s and t, and of z and v."""
     _, ds, dz, dv = step
-    return tuple(
-        namespace(ds).minimum(_length(a, da), _length(b, db))
-        for a, da, b, db in ((point.s, ds, point.t, -ds), (point.z, dz, point.v, dv))
-    )
-
-
-def _length(a, da):
-    xp = namespace(a)
-    least = xp.min(xp.where(da < 0, -a / xp.where(da < 0, da, -1.0), xp.inf), axis=1, keepdims=True)
-    return xp.minimum(SHARE * least, xp.ones_like(least))
+    xp: Any = namespace(ds)
+    here = xp.stack([point.s, point.t, point.z, point.v], axis=1)
+    change = xp.stack([ds, -ds, dz, dv], axis=1)
+    least = xp.min(xp.where(change < 0, here / -change, xp.inf), axis=2)
+    of_pairs = xp.minimum(least[:, 0::2], least[:, 1::2])
+    found = xp.minimum(SHARE * of_pairs, xp.ones_like(of_pairs))
+    return found[:, :1], found[:, 1:]
 
 
 def _end(programs, point, k, value, n_steps, converged, enough):
@@ -275,7 +273,8 @@ def _vertex(programs, share, k):
     """The plane through as many rows as there are coefficients: those of largest weights."""
     m, q = programs.X.shape[-2:]
     share[programs.n_rows[k] : m] = 0.0
-    some = np.argsort(-share)[: 4 * q]
+    some = np.argpartition(-share, min(4 * q, len(share) - 1))[: 4 * q]
+    some = some[np.argsort(-share[some])]
     A, y = np.zeros((len(some), q)), np.zeros(len(some))
     real = np.flatnonzero(some < m)
     index = move(some[real], place_of(programs.X))
@@ -308,20 +307,31 @@ def _some(a: Array, keep: Sequence[int] | np.ndarray) -> Array:
     return namespace(a).take(a, move(np.asarray(keep), place_of(a)), axis=0)
 
 
-def _solved(matrices: Array, sides: Array) -> Array:
-    """Solutions (K, q), with what a matrix takes more on the diagonal to have a factor."""
+def _solver(matrices: Array) -> Callable[[Array], Array]:
+    """What solves systems (K, q, q) for sides (K, q).
+
+    A matrix takes something more on the diagonal where it has no factor without.
+    """
     xp: Any = namespace(matrices)
     size = xp.linalg.diagonal(matrices)
     size = xp.where(size > 0, size, 1.0)
-    eye = xp.eye(sides.shape[1], dtype=xp.float64, device=place_of(sides).device)
-    more = 0.0
+    q = size.shape[1]
+    eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
+    sides, more = xp.broadcast_to(eye, matrices.shape), 0.0
     while more <= 1.0:
         some = matrices + (more * size)[:, :, None] * eye if more else matrices
-        found, condition = solve_spd(some, sides[:, :, None], xp)
-        if bool(xp.all(condition < 1.0 / EPS)) and bool(xp.all(xp.isfinite(found))):
-            return found[:, :, 0]
-        more = max(10.0 * more, EPS * sides.shape[1])
+        inverse, condition = solve_spd(some, sides, xp)
+        if bool(xp.all(xp.isfinite(xp.sum(inverse, axis=(1, 2))) & (condition < 1.0 / EPS))):
+            return partial(_refined, some, inverse)
+        more = max(10.0 * more, EPS * q)
     raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
+
+
+def _refined(matrices, inverse, sides):
+    """Solutions by inverses, and once more of what is left."""
+    sides = sides[:, :, None]
+    found = inverse @ sides
+    return (found + inverse @ (sides - matrices @ found))[:, :, 0]
 
 
 def weighted_grams(X: Array, weight: Array) -> Array:
