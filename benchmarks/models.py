@@ -29,8 +29,15 @@ from gpuml.cross_decomposition import CCA, PLSRegression
 from gpuml.decomposition import FactorAnalysis
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
+    ARDRegression,
     GammaRegressor,
     HuberRegressor,
+    Lars,
+    LassoLars,
+    LassoLarsIC,
+    MultiTaskElasticNet,
+    MultiTaskLasso,
+    OrthogonalMatchingPursuit,
     PoissonRegressor,
     QuantileRegressor,
     TweedieRegressor,
@@ -40,6 +47,7 @@ from gpuml.naive_bayes import GaussianNB
 
 SEED, FOLDS = 0, 5
 ALPHAS = np.geomspace(1e-4, 1e2, 10).tolist()
+PATH = np.geomspace(1e-3, 0.3, 10).tolist()
 SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
 
 
@@ -63,6 +71,10 @@ def outlying(random, margin):
 def several(random, margin):
     """Five targets, of which four have something of the margin."""
     return margin[:, None] * np.arange(5) + random.normal(size=(len(margin), 5))
+
+
+def noisy(random, margin):
+    return margin + random.normal(size=len(margin))
 
 
 def three_classes(random, margin):
@@ -106,6 +118,38 @@ SCENARIOS = {
         n=5_003,  # the optimum is one point where no share of the rows is a whole number
         p=30,
     ),
+    **{
+        name: Scenario(kind(), getattr(sk_linear, kind.__name__)(), grid, target)
+        for name, kind, grid, target in (
+            ("multi_task_lasso", MultiTaskLasso, {"alpha": PATH}, several),
+            (
+                "multi_task_elastic_net",
+                MultiTaskElasticNet,
+                {"alpha": PATH[::2], "l1_ratio": [0.2, 0.9]},
+                several,
+            ),
+            (
+                "matching_pursuit",
+                OrthogonalMatchingPursuit,
+                {"n_nonzero_coefs": list(range(2, 22, 2))},
+                noisy,
+            ),
+            ("lars", Lars, {"n_nonzero_coefs": list(range(5, 55, 5))}, noisy),
+            ("lasso_lars", LassoLars, {"alpha": PATH}, noisy),
+            (
+                "lasso_lars_ic",
+                LassoLarsIC,
+                {"criterion": ["aic", "bic"], "noise_variance": [None, 0.5, 1.0, 2.0, 4.0]},
+                noisy,
+            ),
+            (
+                "ard",
+                ARDRegression,
+                {"threshold_lambda": np.geomspace(1e1, 1e5, 10).tolist()},
+                noisy,
+            ),
+        )
+    },
     "lda": Scenario(
         LinearDiscriminantAnalysis(solver="lsqr"),
         sk_da.LinearDiscriminantAnalysis(solver="lsqr"),

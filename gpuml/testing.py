@@ -226,7 +226,8 @@ def estimators() -> list[tuple[str, Any]]:
     )
     names = {module: module.__all__ for module in modules}
     names[covariance] = ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"]
-    return [(name, getattr(module, name)()) for module in names for name in names[module]]
+    public = [(name, getattr(module, name)) for module in names for name in names[module]]
+    return [(name, kind()) for name, kind in public if isinstance(kind, type)]
 
 
 # ---------------------------------------------------------------- transfers

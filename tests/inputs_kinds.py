@@ -235,6 +235,11 @@ DENSE_ONLY = dict.fromkeys(
     ],
     "TypeError",
 )
+OF_PATHS = [
+    *("ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
+    *("OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
+]
+MULTI_TASK = [f"MultiTask{kind}{cv}" for kind in ("ElasticNet", "Lasso") for cv in ("", "CV")]
 SPARSE = {
     **dict.fromkeys(["Binarizer", "MaxAbsScaler", "Normalizer"], "SciPy sparse float64"),
     "MissingIndicator": "SciPy sparse bool",
@@ -242,7 +247,7 @@ SPARSE = {
     **dict.fromkeys(
         ["BayesianRidge", "KBinsDiscretizer", "MinMaxScaler", "SplineTransformer"], "TypeError"
     ),
-    **dict.fromkeys(ENCODERS, "TypeError"),
+    **dict.fromkeys([*ENCODERS, *OF_PATHS], "TypeError"),
     **dict.fromkeys(["Pipeline", "RobustScaler", "StandardScaler"], "ValueError"),
     **DENSE_ONLY,
     **dict.fromkeys(
@@ -263,6 +268,7 @@ SPARSE_ON_GPU = {
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
     **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
     **dict.fromkeys(["BayesianRidge", "LinearDiscriminantAnalysis"], "ValueError"),
+    **dict.fromkeys([*OF_PATHS, *MULTI_TASK], "ValueError"),
     "Pipeline": "NotImplementedError",
     "SimpleImputer": "ValueError",
 }

@@ -24,6 +24,9 @@ GROUPS = {
         *("CCA", "PLSCanonical", "PLSRegression", "Ridge", "RidgeCV"),
         *("GridSearchCV", "Pipeline"),
         *("GammaRegressor", "HuberRegressor", "PoissonRegressor", "QuantileRegressor"),
+        *("ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
+        *("MultiTaskElasticNet", "MultiTaskElasticNetCV", "MultiTaskLasso", "MultiTaskLassoCV"),
+        *("OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
         "TweedieRegressor",
     ),
     "classifiers": (

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 from gpuml._arrays import as_array, has_gpu, is_array, to_host
+from tests.targets import suited
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "inputs.md"
@@ -227,7 +228,7 @@ def outcomes_of_rows(kind: Kind) -> dict[str, str]:
     """For each estimator, what rows of a kind give."""
     found = {}
     for name, estimator in estimators():
-        y = labels() if is_classifier(estimator) else target()
+        y = labels() if is_classifier(estimator) else suited(estimator, target())
         expected = None if kind.error else as_numpy(fitted(estimator, kind.rows(), y))
         found[name] = outcome(estimator, kind.make(kind.rows()), y, expected, kind.tolerance)
     return found

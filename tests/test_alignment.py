@@ -17,6 +17,7 @@ from gpuml.reading.sources import source_of
 from gpuml.reading.streams import blocks, parts_of
 from gpuml.solvers.loss_rows import LossRows
 from tests.inputs_table import estimators, fitted
+from tests.targets import suited
 from tests.travelled import travelled
 
 
@@ -75,7 +76,9 @@ def test_a_file_of_records_is_read_block_by_block(tmp_path, rng, shape):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_every_estimator_gives_the_bits_of_aligned_rows(estimator, order, rng):
     X = np.asarray(rng.integers(0, 5, (60, 6)) + 0.25, order=order)
-    y = 1.0 + (X @ np.arange(6) > 34)  # Gamma regression takes positive targets only.
+    y = suited(
+        estimator, 1.0 + (X @ np.arange(6) > 34)
+    )  # Gamma regression takes positive targets only.
     here, there = (fitted(estimator, *rows) for rows in ((X, y), (travelled(X), travelled(y))))
     np.testing.assert_array_equal(here, there)
 
@@ -84,7 +87,7 @@ def test_every_estimator_gives_the_bits_of_aligned_rows(estimator, order, rng):
 @pytest.mark.parametrize("estimator", dict(estimators()).values(), ids=dict(estimators()))
 def test_models_that_come_over_a_network_are_aligned(estimator, rng):
     X = rng.normal(size=(60, 6))
-    estimator.fit(X, 1.0 + (X[:, 0] > 0))
+    estimator.fit(X, suited(estimator, 1.0 + (X[:, 0] > 0)))
     found = vars(travelled(estimator)).values()
     assert all(x.flags.aligned for x in found if isinstance(x, np.ndarray))
 

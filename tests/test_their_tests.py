@@ -18,6 +18,7 @@ PACKAGES = {
     "covariance": 10,
     "cross_decomposition": 50,
     "decomposition": 1,
+    "linear_model": 60,
 }
 
 

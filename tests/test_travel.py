@@ -32,6 +32,7 @@ from gpuml.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder, S
 from gpuml.solvers import Status
 from gpuml.testing import count_transfers, estimators
 from tests.inputs_table import says
+from tests.targets import suited
 
 ALPHAS = {"alpha": [0.1, 1.0]}
 COMPOSED = {
@@ -88,7 +89,8 @@ def fitted(name, rows, asarray=np.asarray, table=MODELS):
     X, y = rows
     model = clone(table[name])
     of_classes = is_classifier(model)
-    return model.fit(asarray(X), asarray((y > y.mean()).astype(int) if of_classes else y))
+    y = (y > y.mean()).astype(int) if of_classes else suited(model, y)
+    return model.fit(asarray(X), asarray(y))
 
 
 def answer(model, X):
@@ -291,7 +293,8 @@ def test_a_model_becomes_one_of_scikit_learn_that_says_the_same(name, rows):
 
 def scored(name, rows):
     X, y = rows
-    return X, (y > y.mean()).astype(int) if is_classifier(MODELS[name]) else y
+    model = MODELS[name]
+    return X, (y > y.mean()).astype(int) if is_classifier(model) else suited(model, y)
 
 
 @pytest.mark.parametrize("name", WITH_A_TWIN)

@@ -110,7 +110,7 @@ class LinearEstimator(Travels, MultifitEstimator):
         solver = getattr(self, "solver", None)
         return f"solver={solver!r}" if solver in self._sklearn_solvers else None
 
-    def _fit_by_sklearn(self, reason, X, y, sample_weight):
+    def _fit_by_sklearn(self, reason, X, y, sample_weight, **others):
         if is_foreign(X) or is_cupyx_sparse(X):
             where, there = "a GPU", "X.get()"
             if is_foreign(X):
@@ -126,7 +126,7 @@ class LinearEstimator(Travels, MultifitEstimator):
         )
         weighted = {} if weight is None else {"sample_weight": weight}
         with naming_columns(self, X):
-            theirs.fit(self, X, y, **weighted)
+            theirs.fit(self, X, y, **weighted, **others)
         if getattr(self, "n_iter_", 0) is None:
             self.n_iter_ = 1
         self.__dict__.pop("status_", None)  # of a fit by us

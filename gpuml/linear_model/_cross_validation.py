@@ -25,7 +25,9 @@ class Choosing:
         """The fitted attributes."""
         raise NotImplementedError
 
-    def _fit(self, theirs: Callable, X: Any, y: Any, sample_weight: Any, params: Mapping) -> Self:
+    def _fit_choosing(
+        self, theirs: Callable, X: Any, y: Any, sample_weight: Any, params: Mapping
+    ) -> Self:
         """Fit, or have `theirs` do it."""
         with unchanged_on_error(self):
             _raise_for_params(params, self, "fit")
@@ -35,7 +37,8 @@ class Choosing:
                 vars(self).update(self._choose(X, y, sample_weight))
                 return self
             with host_targets(self, reason, X, y, sample_weight) as (y, weight):
-                return theirs(X, y, sample_weight=weight, **params)
+                weighted = {} if weight is None else {"sample_weight": weight}
+                return theirs(X, y, **weighted, **params)
 
 
 def numbers_in(

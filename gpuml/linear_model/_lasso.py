@@ -139,7 +139,10 @@ def describe_sparse(
 
 
 def largest_slope(folds: Folds, described: Described | None, fit_intercept: bool) -> float:
-    """``max_j |x_j' (y - mean)| / sum w`` over all rows: the smallest alpha of no coefficients."""
+    """``max_j |x_j' (y - mean)| / sum w`` over all rows: the smallest alpha of no coefficients.
+
+    Of several targets, it is the norm of their slopes.
+    """
     if described is None:
         block_bytes = current_settings().block_bytes
         return steepest_slope(whole(folds.batch), fit_intercept, block_bytes)
@@ -147,7 +150,7 @@ def largest_slope(folds: Folds, described: Described | None, fit_intercept: bool
     total = moments.combine(np.ones((1, moments.gram.shape[0])))
     slopes = standardise(total, fit_intercept).g
     xp = namespace(slopes)
-    return float(xp.max(xp.abs(slopes)))
+    return float(xp.max(xp.sum(slopes**2, axis=1))) ** 0.5
 
 
 def penalties_of(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> Penalties:

@@ -6,17 +6,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import as_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
 from gpuml.data import Batch
-from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
+from gpuml.linear_model._from_sums import Found, FromSums
 from gpuml.linear_model._input import flat_batch
-from gpuml.linear_model._models import RegressionModels, at_home
-from gpuml.solvers.described import Described, Training, all_rows, training_parts
+from gpuml.solvers.described import Described, Training
 from gpuml.solvers.moments import normal_equations, to_origin
 
 
-class BayesianRidge(LinearPredictor, OnePass, sk.BayesianRidge):
+class BayesianRidge(FromSums, sk.BayesianRidge):
     r"""Ridge regression whose penalty, and noise, are what makes the targets most likely.
 
     With precisions :math:`\alpha` of the noise and :math:`\lambda` of the coefficients, which have
@@ -102,6 +101,7 @@ class BayesianRidge(LinearPredictor, OnePass, sk.BayesianRidge):
         *("lambda_2", "lambda_init", "max_iter", "tol"),
     )
     _of_sklearn: ClassVar[tuple[str, ...]] = ("scores_",)
+    _at_home = ("sigma_", "X_offset_", "X_scale_")
 
     def predict(self, X, return_std=False):
         """Predict targets.
@@ -127,86 +127,50 @@ class BayesianRidge(LinearPredictor, OnePass, sk.BayesianRidge):
             If X has other features than the X of `fit`, or holds nan or inf.
         """
         mean = super().predict(X)
-        if not return_std:
-            return mean
-        place = place_of(mean)
-        xp: Any = place.xp
-        X = xp.astype(move(as_array(X), place) if is_foreign(X) else xp.asarray(X), mean.dtype)
-        sigma, offset = (
-            xp.astype(move(as_array(a), place), mean.dtype) for a in (self.sigma_, self.X_offset_)
-        )
-        X = X - offset
-        return mean, xp.sqrt(xp.sum((X @ sigma) * X, axis=1) + 1.0 / float(self.alpha_))
-
-    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
-        if X is not None and not is_foreign(X):
-            shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-            if len(shape) == 2 and shape[1] > shape[0]:
-                return "more features than rows"
-        return super()._needs_sklearn(X, y)
+        return (mean, deviations(self, X, mean)) if return_std else mean
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
         return flat_batch(self, X, y, sample_weight)
 
-    def multifit(self, folds, candidates, advance=None, start=None):
-        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
-        described = describe_rows(self, folds, advance, by_features=True)
-        params = [
-            {name: each.get(name, getattr(self, name)) for name in self.multifit_params}
-            for each in candidates
-        ]
-        return _models(described, params, training_parts(folds))
+    def _sums(self, described, parts, fit_intercept):
+        return Spectrum.of(described, parts, fit_intercept)
+
+    def _solve(self, sums, candidates, start=None):
+        return [_found(sums, sums.posterior(each), each) for each in candidates]
 
 
-def _models(described, params, parts, of_all_rows=False):
-    folds = described.folds
-    flags = [bool(each["fit_intercept"]) for each in params]
-    spectra = {
-        flag: [one for part in parts for one in Spectrum.of(described, part, flag)]
-        for flag in set(flags)
-    }
-    found = [
-        [spectrum.posterior(each) for spectrum in spectra[flag]]
-        for each, flag in zip(params, flags, strict=True)
-    ]
-
-    def attributes(models, candidate, split):
-        batch, one = folds.batch, found[candidate][split]
-        spectrum = spectra[flags[candidate]][split]
-        arrays = {
+def _found(spectrum, one, params):
+    def attributes():
+        return {
             "sigma_": spectrum.covariance(one),
             "X_offset_": spectrum.x_mean,
             "X_scale_": np.ones_like(spectrum.x_mean),
+            "alpha_": one.alpha,
+            "lambda_": one.lambda_,
+            "n_iter_": one.n_iter,
+            "scores_": np.asarray(one.scores) if params["compute_score"] else [],
         }
-        numbers = {"alpha_": one.alpha, "lambda_": one.lambda_, "n_iter_": one.n_iter}
-        scores: Any = np.asarray(one.scores) if params[candidate]["compute_score"] else []
-        arrays = {name: at_home(move(a, batch.home), batch) for name, a in arrays.items()}
-        return {**arrays, **numbers, "scores_": scores}
 
-    def refit(models, candidate):
-        return _models(described, [params[candidate]], [all_rows(folds)], of_all_rows=True)
+    return Found(one.coef, attributes)
 
-    coef = np.stack([np.stack([one.coef for one in row]) for row in found])
-    level = np.asarray(
-        [
-            [s.level(one) for s, one in zip(spectra[flag], row, strict=True)]
-            for flag, row in zip(flags, found, strict=True)
-        ]
+
+def deviations(estimator: Any, X: Any, mean: Array, features: np.ndarray | None = None) -> Array:
+    """Standard deviations (n,) of new targets at rows X, where their means are.
+
+    `features` are the columns that `sigma_` is of; None for all.
+    """
+    place = place_of(mean)
+    xp: Any = place.xp
+    X = xp.astype(move(as_array(X), place) if is_foreign(X) else xp.asarray(X), mean.dtype)
+    sigma, offset = (
+        xp.astype(move(as_array(a), place), mean.dtype)
+        for a in (estimator.sigma_, estimator.X_offset_)
     )
-    work = folds.batch.work
-    return RegressionModels(
-        folds=folds,
-        coef=move(coef[:, :, None, :], work),
-        intercept=move(level[:, :, None], work),
-        fit_intercept=flags,
-        n_passes=described.n_passes,
-        refit=refit,
-        attributes=attributes,
-        flat_coef=True,
-        described=described if place_of(described.moments[0].gram) == work else None,
-        of_all_rows=of_all_rows,
-    )
+    X = X - offset
+    if features is not None:
+        X = xp.take(X, xp.asarray(features, device=place.device), axis=1)
+    return xp.sqrt(xp.sum((X @ sigma) * X, axis=1) + 1.0 / float(estimator.alpha_))
 
 
 @dataclass(frozen=True)
@@ -297,10 +261,6 @@ class Spectrum:
         if params["compute_score"]:
             scores.append(self._score(alpha, lambda_, rotated, error, params))
         return Posterior(self.vectors @ rotated, alpha, lambda_, n_iter, scores)
-
-    def level(self, found: Posterior) -> float:
-        """The intercept; 0 where means are."""
-        return self.y_mean - float(found.coef @ self.x_mean)
 
     def covariance(self, found: Posterior) -> np.ndarray:
         """Of the coefficients, (p, p)."""

@@ -13,7 +13,34 @@ from gpuml.linear_model._lasso import penalties_of, solve_sparse
 from gpuml.solvers.working_set import is_wide
 
 
-class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
+class SparseCoefficients:
+    """What models with many zeros have: a start from the last fit, and `sparse_coef_`."""
+
+    coef_: Any
+
+    def _start(self, batch):
+        if getattr(self, "coef_", None) is None:
+            return None
+        coef = to_host(self.coef_) if is_array(self.coef_) else self.coef_
+        coef = np.atleast_2d(np.asarray(coef, dtype=np.float64))
+        if coef.shape != (batch.y.shape[1], batch.n_features):
+            raise ValueError(
+                f"warm_start=True starts from coef_ of shape {self.coef_.shape}, but X has "
+                f"{batch.n_features} features and y has {batch.y.shape[1]} targets. Use "
+                "warm_start=False, or a clone of the estimator."
+            )
+        return coef
+
+    @property
+    def sparse_coef_(self):
+        """`coef_` as a scipy.sparse array of shape (n_targets, n_features), in CPU memory."""
+        # Users may set `coef_` by hand, to a list too.
+        if is_numpy(self.coef_) or not is_array(self.coef_):
+            return super().sparse_coef_  # type: ignore[misc]
+        return sparse.csr_array(np.atleast_2d(to_host(self.coef_)))
+
+
+class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticNet):
     """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
 
     def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
@@ -52,30 +79,9 @@ class _SparseRegressor(LinearPredictor, OnePass, sk.ElasticNet):
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
         return needs_host(self, X)
 
-    def _start(self, batch):
-        if getattr(self, "coef_", None) is None:
-            return None
-        coef = to_host(self.coef_) if is_array(self.coef_) else self.coef_
-        coef = np.atleast_2d(np.asarray(coef, dtype=np.float64))
-        if coef.shape != (batch.y.shape[1], batch.n_features):
-            raise ValueError(
-                f"warm_start=True starts from coef_ of shape {self.coef_.shape}, but X has "
-                f"{batch.n_features} features and y has {batch.y.shape[1]} targets. Use "
-                "warm_start=False, or a clone of the estimator."
-            )
-        return coef
-
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         return solve_sparse(self, folds, penalties_of(self, candidates), advance, start)
-
-    @property
-    def sparse_coef_(self):
-        """`coef_` as a scipy.sparse array of shape (n_targets, n_features), in CPU memory."""
-        # Users may set `coef_` by hand, to a list too.
-        if is_numpy(self.coef_) or not is_array(self.coef_):
-            return super().sparse_coef_
-        return sparse.csr_array(np.atleast_2d(to_host(self.coef_)))
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and bring them to where they are worked on."""

@@ -168,7 +168,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         FutureWarning
             Where scikit-learn is going to change a default.
         """
-        return self._fit(super().fit, X, y, sample_weight, params)
+        return self._fit_choosing(super().fit, X, y, sample_weight, params)
 
     def _needs_host(self, X, y=None):
         """Why scikit-learn has to do this fit, as far as is known without the labels."""

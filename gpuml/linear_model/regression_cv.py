@@ -11,19 +11,22 @@ from sklearn.utils.validation import column_or_1d
 from gpuml._arrays import as_array, move
 from gpuml._inputs.validation import is_foreign
 from gpuml._sklearn import _fit_context
+from gpuml.data import Batch, Folds
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
 from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._lasso import describe_sparse, largest_slope, solve_sparse
+from gpuml.linear_model._models import RegressionModels
 from gpuml.linear_model.elastic_net import needs_host
 from gpuml.metrics.scorer import get_scorer
 from gpuml.resampling.atoms import folds_of
 from gpuml.resampling.scores import stack_scores
+from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import Penalties
 
 SMALLEST_ALPHA = float(np.finfo(np.float64).resolution)
 
 
-class _SparseCV(Choosing, LinearPredictor):
+class SparseCV(Choosing, LinearPredictor):
     """Fitting of `LassoCV` and `ElasticNetCV`, whose parameters these are."""
 
     cv: Any
@@ -31,17 +34,31 @@ class _SparseCV(Choosing, LinearPredictor):
     eps: float
     fit_intercept: bool
 
-    _needs_host = needs_host
+    def _needs_host(self, X: Any, y: Any = None) -> str | None:
+        return needs_host(self, X)
+
+    def _targets(self, y: Any) -> Any:
+        return _one_target(self, y)
+
+    def _batch(self, X: Any, y: Any, weight: Any) -> Batch:
+        return multifit_batch(self, X, y, weight, numeric_strings=True)
+
+    def _described(self, folds: Folds) -> Described | None:
+        return describe_sparse(self, folds)
+
+    def _path(self, folds: Folds, penalties: Penalties, described: Any) -> RegressionModels:
+        """Models of all candidates on all splits."""
+        return solve_sparse(self, folds, penalties, described=described)
 
     def _choose(self, X, y, sample_weight):
-        y = _one_target(self, as_array(y))
         weight = None if isinstance(sample_weight, Real) else sample_weight
-        batch = multifit_batch(self, X, y, weight, numeric_strings=True)
+        y = self._targets(as_array(y))
+        batch = self._batch(X, y, weight)
         ratios = numbers_in(
             getattr(self, "l1_ratio", 1.0), "l1_ratio", largest=1.0, name_of_one="l1_ratio"
         )
         folds = folds_of(self.cv, batch, X, y)
-        described = describe_sparse(self, folds)
+        described = self._described(folds)
         grid = self._grid(folds, described, ratios)  # (R, A)
         penalties = Penalties(
             alpha=grid.ravel(),
@@ -50,7 +67,7 @@ class _SparseCV(Choosing, LinearPredictor):
         )
         # What divides zero by zero is told below by its name.
         with np.errstate(invalid="ignore", divide="ignore"):
-            stack = solve_sparse(self, folds, penalties, described=described)
+            stack = self._path(folds, penalties, described)
             scorer = {"score": get_scorer("neg_mean_squared_error")}
             scores = stack_scores(stack, folds, scorer, weighted=True)["test"]["score"]
         errors = -scores.reshape(*grid.shape, folds.n_splits)
@@ -100,11 +117,11 @@ class _SparseCV(Choosing, LinearPredictor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.array_api_support = needs_host(self, None) is None
+        tags.array_api_support = self._needs_host(None) is None
         return tags
 
 
-class LassoCV(_SparseCV, sk.LassoCV):
+class LassoCV(SparseCV, sk.LassoCV):
     r"""Lasso with `alpha` chosen by cross-validation.
 
     Of the given alphas, the one with the smallest mean over splits of the held-out mean squared
@@ -200,10 +217,10 @@ class LassoCV(_SparseCV, sk.LassoCV):
         ConvergenceWarning
             If `max_iter` was too small for `tol`.
         """
-        return self._fit(super().fit, X, y, sample_weight, params)
+        return self._fit_choosing(super().fit, X, y, sample_weight, params)
 
 
-class ElasticNetCV(_SparseCV, sk.ElasticNetCV):
+class ElasticNetCV(SparseCV, sk.ElasticNetCV):
     r"""Elastic net with `alpha` and `l1_ratio` chosen by cross-validation.
 
     As `LassoCV`, with every l1_ratio too; a grid of alphas is made for each.
@@ -274,7 +291,7 @@ class ElasticNetCV(_SparseCV, sk.ElasticNetCV):
         -------
         self : ElasticNetCV
         """
-        return self._fit(super().fit, X, y, sample_weight, params)
+        return self._fit_choosing(super().fit, X, y, sample_weight, params)
 
 
 def _one_target(estimator: Any, y: Any) -> Any:
@@ -286,7 +303,7 @@ def _one_target(estimator: Any, y: Any) -> Any:
         return y
     if y.ndim > 1 and y.shape[1] > 1:
         name = type(estimator).__name__
-        raise ValueError(f"For multi-task outputs, use MultiTask{name} of scikit-learn.")
+        raise ValueError(f"For multi-task outputs, use MultiTask{name}")
     if is_foreign(y):
         return y[:, 0] if y.ndim == 2 else y
     return column_or_1d(y, warn=True)

@@ -110,7 +110,7 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
             chosen only if all are.
         """
         self.__dict__.pop("_label_binarizer", None)  # of a fit by scikit-learn
-        return self._fit(super().fit, X, y, sample_weight, params)
+        return self._fit_choosing(super().fit, X, y, sample_weight, params)
 
     def predict(self, X):
         """The class of largest decision value, or each label whose value is positive.

@@ -207,7 +207,7 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
             If some score is nan, such as that of a held-out part without weight; such an alpha is
             chosen only if all are.
         """
-        return self._fit(super().fit, X, y, sample_weight, params)
+        return self._fit_choosing(super().fit, X, y, sample_weight, params)
 
     def _needs_host(self, X, y=None):
         if is_sparse(X) and self.cv is None:

@@ -25,14 +25,19 @@ PAGE = "see the page on extending gpuml"
 MODELS = dict.fromkeys(
     (
         *(
+            "ARDRegression",
             "BayesianRidge",
             "ElasticNet",
             "GammaRegressor",
             "HuberRegressor",
+            "Lars",
             "Lasso",
+            "LassoLars",
+            "LassoLarsIC",
             "LinearRegression",
         ),
-        *("LogisticRegression", "PoissonRegressor", "QuantileRegressor", "Ridge"),
+        *("LogisticRegression", "MultiTaskElasticNet", "MultiTaskLasso"),
+        *("OrthogonalMatchingPursuit", "PoissonRegressor", "QuantileRegressor", "Ridge"),
         *("RidgeClassifier", "TweedieRegressor"),
     ),
     "gpuml.linear_model",

@@ -1,0 +1,386 @@
+"""Least angle regression and matching pursuit whose path ends where held-out errors are least."""
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.interpolate import interp1d
+from sklearn import linear_model as sk
+
+from gpuml._arrays import move
+from gpuml._sklearn import _fit_context
+from gpuml.linear_model._base import LinearPredictor, describe_rows
+from gpuml.linear_model._cross_validation import Choosing
+from gpuml.linear_model._from_sums import FromSums, as_models, obstacle_of_rows
+from gpuml.linear_model._input import flat_batch
+from gpuml.linear_model._paths import lars_path_of, pursuit_of
+from gpuml.linear_model.least_angle import LassoLars
+from gpuml.linear_model.matching_pursuit import OrthogonalMatchingPursuit
+from gpuml.metrics.scorer import get_scorer
+from gpuml.resampling.atoms import folds_of
+from gpuml.resampling.scores import stack_scores
+from gpuml.solvers.described import all_rows, training_parts
+
+
+class _PathCV(Choosing, LinearPredictor):
+    """Fitting of these classes: paths of all splits and their held-out errors, from one pass."""
+
+    cv: Any
+    fit_intercept: bool
+
+    def _needs_host(self, X: Any, y: Any = None) -> str | None:
+        return obstacle_of_rows(X)
+
+    def _final(self, **params: Any) -> FromSums:
+        """An estimator that fits the chosen model, of these parameters."""
+        raise NotImplementedError
+
+    def _coefficients(self, parts: list) -> tuple[np.ndarray | None, np.ndarray]:
+        """Alphas (A,), if these are what models differ in, and models (A, S, p) of all splits."""
+        raise NotImplementedError
+
+    def _attributes(
+        self, alphas: np.ndarray | None, errors: np.ndarray, batch: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Fitted attributes, and parameters of the chosen model, of held-out errors (A, S)."""
+        raise NotImplementedError
+
+    def _choose(self, X, y, sample_weight):
+        batch = flat_batch(self, X, y, None)
+        folds = folds_of(self.cv, batch, X, y)
+        described = describe_rows(self, folds, by_features=True)
+        flag, sums_of = bool(self.fit_intercept), self._final()._sums
+        parts = [one for part in training_parts(folds) for one in sums_of(described, part, flag)]
+        alphas, coef = self._coefficients(parts)
+        levels = [one.y_mean - coef[:, [s]] @ one.x_mean for s, one in enumerate(parts)]
+        stack = as_models(
+            described,
+            coef[:, :, None, :],
+            np.stack(levels, axis=1),
+            [flag] * len(coef),
+            refit=_is_none,
+            attributes=_is_none,
+        )
+        scorer = {"score": get_scorer("neg_mean_squared_error")}
+        errors = -stack_scores(stack, folds, scorer, weighted=False)["test"]["score"]
+        found, params = self._attributes(alphas, errors, batch)
+        final = self._final(**params)
+        one = final._models(described, final._params([{}]), [all_rows(folds)], of_all_rows=True)
+        return {**one.pick(0, 0), **found}
+
+
+def _is_none(*_):
+    raise AssertionError("Models of a path are scored, and not picked.")
+
+
+class _LarsCV(_PathCV):
+    """Fitting of `LarsCV` and `LassoLarsCV`, whose parameters these are."""
+
+    method: str
+    positive: bool
+    max_iter: int
+    max_n_alphas: int
+    eps: float
+    verbose: Any
+    precompute: Any
+    _kind: ClassVar[type[LassoLars]]
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, **params) -> Self:
+        """Choose alpha and fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **params : dict
+            For the splitter, where scikit-learn's metadata routing is enabled; then scikit-learn
+            does the work.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
+            was.
+        """
+        return self._fit_choosing(super().fit, X, y, None, params)
+
+    def _final(self, **params):
+        names = ("fit_intercept", "max_iter", "eps", "positive", "verbose")
+        return self._kind(**{name: getattr(self, name) for name in names}, **params)
+
+    def _coefficients(self, parts):
+        if not isinstance(self.precompute, bool | str | None):
+            warnings.warn(
+                f'Parameter "precompute" cannot be an array in {type(self).__name__}. '
+                'Automatically switch to "auto" instead.',
+                stacklevel=2,
+            )
+        options = {name: getattr(self, name) for name in ("method", "max_iter", "eps", "positive")}
+        verbose = max(0, self.verbose - 1)
+        paths = [lars_path_of(one, 0, verbose=verbose, **options) for one in parts]
+        alphas = np.unique(np.concatenate([path.alphas for path in paths]))
+        alphas = alphas[:: int(max(1, int(len(alphas) / float(self.max_n_alphas))))]
+        return alphas, np.stack([_between(path, alphas) for path in paths], axis=1)
+
+    def _attributes(self, alphas, errors, batch):
+        known = np.isfinite(errors).all(axis=-1)
+        alphas, errors = alphas[known], errors[known]
+        alpha = alphas[np.argmin(errors.mean(axis=-1))]
+        found = {
+            "alpha_": alpha,
+            "cv_alphas_": move(alphas, batch.home),
+            "mse_path_": move(np.ascontiguousarray(errors), batch.home),
+        }
+        return found, {"alpha": alpha}
+
+
+def _between(path, alphas):
+    """Models (A, p) of a path at alphas: linear between its steps, constant beyond them."""
+    knots, coef = path.alphas[::-1], path.coef.T[::-1]
+    if knots[0] != 0:
+        knots, coef = np.r_[0.0, knots], np.concatenate([coef[:1], coef])
+    if knots[-1] != alphas[-1]:
+        knots, coef = np.r_[knots, alphas[-1]], np.concatenate([coef, coef[-1:]])
+    if len(knots) == 1:  # no step was taken
+        return np.repeat(coef, len(alphas), axis=0)
+    return interp1d(knots, coef, axis=0)(alphas)
+
+
+class _Lar(LassoLars):
+    """Least angle regression down to an alpha."""
+
+    method = "lar"
+
+
+class LarsCV(_LarsCV, sk.LarsCV):
+    r"""Least angle regression that ends where held-out errors are least.
+
+    Along the path of each training part, coefficients are linear between steps. At all alphas at
+    which any of the paths has a step, held-out mean squared errors of all splits are compared; the
+    path of all rows ends at the best of them. Paths and errors come from second moments of the
+    rows, which are read once; where it runs is as for `Lars`.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Whether b is fitted or 0.
+    verbose : bool or int, default=False
+        From 2 on, steps are printed.
+    max_iter : int, default=500
+        Bound on the steps of each path.
+    precompute : bool or "auto", default="auto"
+        Without effect: moments are always used.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5-fold without shuffling.
+    max_n_alphas : int, default=1000
+        Bound on the alphas that are compared.
+    n_jobs : int, default=None
+        Only where scikit-learn does the work.
+    eps : float, default=2.2e-16
+        Least diagonal of the Cholesky factor.
+    copy_X : bool, default=True
+        Only where scikit-learn does the work.
+
+    Attributes
+    ----------
+    alpha_ : float
+    cv_alphas_ : array of shape (n_cv_alphas,)
+    mse_path_ : array of shape (n_cv_alphas, n_splits)
+        Held-out mean squared errors. This and `cv_alphas_` are float64, in the library and on the
+        device of X.
+    coef_ : array of shape (n_features,)
+    intercept_ : float or array of shape ()
+    alphas_ : array of shape (n_steps + 1,)
+    active_ : list of ints
+    coef_path_ : array of shape (n_features, n_steps + 1)
+    n_iter_ : int
+        These are as of `Lars`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    Notes
+    -----
+    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+
+    References
+    ----------
+    B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least angle regression", Annals of Statistics
+    32 (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import LarsCV
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(100, 5))
+    >>> model = LarsCV().fit(X, X @ [0.0, 2.0, 0.0, 0.0, -3.0] + random.normal(size=100))
+    >>> bool(abs(model.coef_[1] - 2.0) < 0.2)
+    True
+    """
+
+    _kind = _Lar
+
+
+class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
+    r"""The lasso, found by least angle regression, with `alpha` chosen by held-out rows.
+
+    As `LarsCV`, on paths from which features may leave again. The alphas that are compared are
+    those at which the models of the splits change, and no grid.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+    verbose : bool or int, default=False
+    max_iter : int, default=500
+    precompute : bool or "auto", default="auto"
+    cv : int, splitter or iterable of index pairs, default=None
+    max_n_alphas : int, default=1000
+    n_jobs : int, default=None
+    eps : float, default=2.2e-16
+    copy_X : bool, default=True
+        All as for `LarsCV`.
+    positive : bool, default=False
+        Whether coefficients must be non-negative.
+
+    Attributes
+    ----------
+    alpha_ : float
+    cv_alphas_ : array of shape (n_cv_alphas,)
+    mse_path_ : array of shape (n_cv_alphas, n_splits)
+    coef_ : array of shape (n_features,)
+    intercept_ : float or array of shape ()
+    alphas_ : array of shape (n_steps + 1,)
+    active_ : list of ints
+    coef_path_ : array of shape (n_features, n_steps + 1)
+    n_iter_ : int
+        All as of `LarsCV`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    LassoCV : On a grid of alphas, and with weights.
+
+    References
+    ----------
+    B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least angle regression", Annals of Statistics
+    32 (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import LassoLarsCV
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(100, 5))
+    >>> model = LassoLarsCV().fit(X, X @ [0.0, 2.0, 0.0, 0.0, -3.0] + random.normal(size=100))
+    >>> bool(abs(model.coef_[1] - 2.0) < 0.2)
+    True
+    """
+
+    _kind = LassoLars
+
+
+class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
+    r"""Orthogonal matching pursuit with the number of features chosen by held-out rows.
+
+    The path of each training part has the models of all numbers of features; the number whose mean
+    over splits of the held-out mean squared errors is least is fitted to all rows. Paths and errors
+    come from second moments of the rows, which are read once; where it runs is as for
+    `OrthogonalMatchingPursuit`.
+
+    Parameters
+    ----------
+    copy : bool, default=True
+        Without effect: X is never written to.
+    fit_intercept : bool, default=True
+        Whether b is fitted or 0.
+    max_iter : int, default=None
+        Largest number of features. None is a tenth of them, but 5 if there are as many.
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5-fold without shuffling.
+    n_jobs : int, default=None
+        Only where scikit-learn does the work.
+    verbose : bool or int, default=False
+        Only where scikit-learn does the work.
+
+    Attributes
+    ----------
+    n_nonzero_coefs_ : int
+        The chosen number.
+    n_iter_ : int
+        Features of the model.
+    coef_ : array of shape (n_features,)
+        In the library, on the device and of the dtype of X.
+    intercept_ : float or array of shape ()
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    References
+    ----------
+    R. Rubinstein, M. Zibulevsky, M. Elad, "Efficient implementation of the K-SVD algorithm using
+    batch orthogonal matching pursuit", Technion CS (2008).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.linear_model import OrthogonalMatchingPursuitCV
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(100, 5))
+    >>> y = X @ [0.0, 2.0, 0.0, 0.0, -3.0] + random.normal(size=100)
+    >>> int(OrthogonalMatchingPursuitCV().fit(X, y).n_nonzero_coefs_)
+    2
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, **fit_params) -> Self:
+        """Choose the number of features and fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Of at least two features.
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            For the splitter, where scikit-learn's metadata routing is enabled; then scikit-learn
+            does the work.
+
+        Returns
+        -------
+        self : OrthogonalMatchingPursuitCV
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
+            was.
+        """
+        return self._fit_choosing(super().fit, X, y, None, fit_params)
+
+    def _final(self, **params):
+        return OrthogonalMatchingPursuit(fit_intercept=self.fit_intercept, **params)
+
+    def _coefficients(self, parts):
+        p = len(parts[0].H)
+        if p < 2:
+            raise ValueError(
+                "Found array with 1 feature(s) while a minimum of 2 is required by "
+                f"{type(self).__name__}."
+            )
+        size = self.max_iter or min(max(int(0.1 * p), 5), p)
+        paths = [pursuit_of(one, 0, n_nonzero_coefs=size) for one in parts]
+        least = min(path.shape[1] for path in paths)
+        # Where a part has no feature to begin with, all are compared at their start.
+        steps = slice(1 if least > 1 else 0, least)
+        return None, np.stack([path[:, steps].T for path in paths], axis=1)
+
+    def _attributes(self, alphas, errors, batch):
+        best = np.argmin(errors.mean(axis=-1)) + 1
+        return {"n_nonzero_coefs_": best}, {"n_nonzero_coefs": int(best)}
