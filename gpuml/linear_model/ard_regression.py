@@ -161,13 +161,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
-        batch = flat_batch(self, X, y, sample_weight)
-        if batch.n_rows < 2:
-            raise ValueError(
-                f"Found array with 1 sample(s) (shape={tuple(batch.X.shape)}) while a minimum of 2 "
-                f"is required by {type(self).__name__}."
-            )
-        return batch
+        return flat_batch(self, X, y, sample_weight)
 
     def _sums(self, described, parts, fit_intercept):
         sums = super()._sums(described, parts, fit_intercept)
@@ -178,7 +172,12 @@ class ARDRegression(FromSums, sk.ARDRegression):
         ]
 
     def _solve(self, sums, candidates, start=None):
-        n = float(sums.weight)
+        n, p = float(sums.weight), sums.x_mean.shape[0]
+        if n < 2:
+            raise ValueError(
+                f"Found array with 1 sample(s) (shape=(1, {p})) while a minimum of 2 is "
+                f"required by {type(self).__name__}."
+            )
         gram, xy, yy = sums.H * n, sums.g[0, :] * n, float(sums.y_square[0]) * n
         return [self._updated(sums, gram, xy, yy, each) for each in candidates]
 

@@ -24,10 +24,13 @@ from gpuml.data import NeedsAllRows
 from gpuml.decomposition import PCA, FactorAnalysis, IncrementalPCA, TruncatedSVD
 from gpuml.divided import DividedRows, InProcess, Share, divided_splits
 from gpuml.linear_model import (
+    ARDRegression,
     ElasticNet,
     Lasso,
+    LassoLars,
     LinearRegression,
     LogisticRegression,
+    OrthogonalMatchingPursuit,
     Ridge,
     RidgeClassifier,
 )
@@ -102,6 +105,9 @@ FROM_SUMS = [
     (LedoitWolf(), [{"assume_centered": False}, {"assume_centered": True}]),
     (FactorAnalysis(), [{"n_components": 1}, {"n_components": 3}]),
     (PLSRegression(), [{"n_components": 1}, {"n_components": 4}]),
+    (ARDRegression(), [{"threshold_lambda": 1e4}, {"threshold_lambda": 2.0}]),
+    (LassoLars(), [{"alpha": 0.01}, {"alpha": 0.1}]),
+    (OrthogonalMatchingPursuit(), [{"n_nonzero_coefs": 1}, {"n_nonzero_coefs": 3}]),
 ]
 REGRESSION_SCORES = [
     *("r2", "explained_variance", "neg_mean_squared_error", "neg_root_mean_squared_error"),
