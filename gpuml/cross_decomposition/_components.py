@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import blas
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays.ops import EPS
@@ -82,7 +83,7 @@ def find_pairs(
 
     `noise` is the share of the squares of X, and of Y, below which they are not to be relied on.
     """
-    X, Y = X.copy(), Y.copy()
+    X, Y = (np.array(columns, dtype=np.float64, order="C") for columns in (X, Y))
     (p, t) = X.shape[1], Y.shape[1]
     floor = EPS * np.maximum(100 * np.linalg.norm(Y, axis=0), 10 * n_rows**0.5)
     found = [np.zeros((size, n_pairs)) for size in (p, t, p, t)]
@@ -125,7 +126,8 @@ def _deflated(columns: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.nd
     """Take what a score explains out of columns; the score, its loadings, and its square."""
     square = float(score @ score)
     loading = score @ columns / square
-    columns -= score[:, None] * loading
+    # In place: columns are C-ordered, which BLAS calls the transpose of its own order.
+    blas.dger(-1.0, loading, score, a=columns.T, overwrite_a=1)
     return score, loading, square
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuml._arrays import namespace, to_host
 from gpuml._arrays.ops import EPS, triangular_factor
+from gpuml._arrays.threads import one_blas_thread
 from gpuml.cross_decomposition._components import Method, Pairs, find_pairs
 from gpuml.solvers.described import Described, Training, rows_of_parts
 from gpuml.solvers.factors import about_mean
@@ -148,7 +149,8 @@ def _is_flat(part: Centred, scale: bool, noise: float) -> bool:
 
 def _model(part, n_pairs, scale, method, noise):
     x_std, y_std = part.scales(scale)
-    pairs = find_pairs(part.X / x_std, part.Y / y_std, n_pairs, part.n_rows, method, noise)
+    with one_blas_thread():  # products with vectors take less than threads to wake up
+        pairs = find_pairs(part.X / x_std, part.Y / y_std, n_pairs, part.n_rows, method, noise)
     return Model(pairs, part, x_std, y_std)
 
 

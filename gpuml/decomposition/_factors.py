@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from gpuml._arrays import Array, device_of, is_array, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS, constant
+from gpuml._arrays.threads import threads_for_order
 from gpuml.exceptions import level_of_user
 from gpuml.solvers.covariances import Sample, log_likelihood
 
@@ -104,6 +105,11 @@ def _plus_diagonal(matrix: Array, values: Any) -> Array:
 
 def fitted_factors(sample: Sample, params: Mapping[str, Any]) -> Factors:
     """The model of training rows with parameters of `FactorAnalysis`."""
+    with threads_for_order(sample.covariance.shape[0]):
+        return _fitted(sample, params)
+
+
+def _fitted(sample, params):
     S = sample.covariance
     xp, p = namespace(S), S.shape[0]
     count = p if params["n_components"] is None else params["n_components"]
