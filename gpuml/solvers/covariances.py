@@ -15,6 +15,7 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace
 from gpuml._arrays.ops import EPS
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds, count_rows
 from gpuml.solvers.affine import transformed
 from gpuml.solvers.moments import Moments, fourth_powers, normal_equations
@@ -142,7 +143,8 @@ def oas_share(n_rows: int, matrix: Array) -> float:
 
 def spectrum(matrix: Array) -> tuple[Array, Array]:
     """Eigenvalues (p,) and eigenvectors (p, p) of a symmetric matrix."""
-    return namespace(matrix).linalg.eigh(matrix)
+    with threads_for_order(matrix.shape[-1]):
+        return namespace(matrix).linalg.eigh(matrix)
 
 
 def inverted(values: Array) -> Array:
