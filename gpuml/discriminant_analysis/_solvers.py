@@ -6,6 +6,7 @@ from typing import Any
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.ops import EPS
 from gpuml.discriminant_analysis._scatter import Scatter
+from gpuml.solvers.covariances import spectrum
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def by_eigenvectors(
     """Directions that spread the classes most, for the scatter within them."""
     xp = namespace(covariance)
     half = _half_inverse(covariance)
-    values, vectors = xp.linalg.eigh(half.T @ (total - covariance) @ half)
+    values, vectors = spectrum(half.T @ (total - covariance) @ half)
     values, vectors = xp.flip(values), xp.flip(vectors, axis=1)
     scalings = _turned(half @ vectors)
     found = _from_scalings(scatter.means, scalings, priors)
@@ -51,7 +52,7 @@ def by_svd(scatter: Scatter, priors: Array, tol: float) -> Discriminants:
     xp, n_classes = namespace(scatter.within), scatter.means.shape[0]
     deviation = xp.sqrt(xp.linalg.diagonal(scatter.within))
     deviation = xp.where(deviation == 0, 1.0, deviation)
-    values, vectors = xp.linalg.eigh(scatter.within / deviation[:, None] / deviation[None, :])
+    values, vectors = spectrum(scatter.within / deviation[:, None] / deviation[None, :])
     # Squares of the singular values of standardised rows.
     least = max(tol**2, EPS * values.shape[0] * float(values[-1]))
     rank = int(xp.sum(xp.astype(values > least, xp.int64)))
@@ -73,7 +74,7 @@ def by_svd(scatter: Scatter, priors: Array, tol: float) -> Discriminants:
 def _half_inverse(covariance: Array) -> Array:
     """R (p, r) with ``R R'`` the pseudo-inverse of a covariance (p, p)."""
     xp = namespace(covariance)
-    values, vectors = xp.linalg.eigh(covariance)
+    values, vectors = spectrum(covariance)
     first = int(xp.sum(xp.astype(values <= EPS * values.shape[0] * values[-1], xp.int64)))
     return vectors[:, first:] / xp.sqrt(values[first:])
 
