@@ -10,6 +10,7 @@ from gpuml._arrays import namespace, to_host
 from gpuml._arrays.ops import EPS, triangular_factor
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.cross_decomposition._components import Method, Pairs, find_pairs
+from gpuml.solvers.covariances import spectrum
 from gpuml.solvers.described import Described, Training, rows_of_parts
 from gpuml.solvers.factors import about_mean
 from gpuml.solvers.moments import normal_equations
@@ -131,7 +132,7 @@ def _from_moments(described: Described, parts: Training, n_rows: int) -> Centred
     square = np.where(kept[:, None] & kept, square, 0.0)
     # Of columns in units of their own, each is to keep its digits.
     unit = np.sqrt(np.where(kept & (own > 0), own, 1.0))
-    values, vectors = np.linalg.eigh(square / unit[:, None] / unit)
+    values, vectors = spectrum(square / unit[:, None] / unit)
     some = values > len(values) * EPS * values[-1]
     rows = np.sqrt(values[some])[:, None] * vectors[:, some].T * unit
     rows[:, ~kept] = 0.0  # scaling is not to make rounding of eigenvectors large
