@@ -225,6 +225,8 @@ def estimators() -> list[tuple[str, Any]]:
         cross_decomposition,
     )
     names = {module: module.__all__ for module in modules}
+    # What is fitted to labels alone takes no rows.
+    names[preprocessing] = [n for n in preprocessing.__all__ if not n.startswith("Label")]
     names[covariance] = ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"]
     public = [(name, getattr(module, name)) for module in names for name in names[module]]
     return [(name, kind()) for name, kind in public if isinstance(kind, type)]

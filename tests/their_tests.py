@@ -24,6 +24,7 @@ MODULES = {
     "preprocessing": {
         **dict.fromkeys(("test_discretization", "test_encoders", "test_function_transformer")),
         **dict.fromkeys(("test_polynomial", "test_target_encoder")),
+        "test_label": "label_encoder labelencoder label_binarizer",
         "test_data": "binarizer max_abs maxabs min_max minmax normalize robust scaler",
     },
     "impute": dict.fromkeys(("test_base", "test_impute")),

@@ -7,6 +7,7 @@ from gpuml.preprocessing.binarizer import Binarizer
 from gpuml.preprocessing.bins import KBinsDiscretizer
 from gpuml.preprocessing.extrema import MaxAbsScaler, MinMaxScaler
 from gpuml.preprocessing.function import FunctionTransformer
+from gpuml.preprocessing.labels import LabelBinarizer, LabelEncoder
 from gpuml.preprocessing.normalizer import Normalizer
 from gpuml.preprocessing.one_hot import OneHotEncoder
 from gpuml.preprocessing.ordinal import OrdinalEncoder
@@ -24,6 +25,8 @@ __all__ = [
     "Binarizer",
     "FunctionTransformer",
     "KBinsDiscretizer",
+    "LabelBinarizer",
+    "LabelEncoder",
     "MaxAbsScaler",
     "MinMaxScaler",
     "MissingIndicator",

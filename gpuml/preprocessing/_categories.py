@@ -69,13 +69,14 @@ class Encoder(Transformer):
 
 def one_of_each(X: Array) -> np.ndarray:
     """Host rows with the same categories in each column as X: (most categories, p)."""
-    xp = namespace(X)
-    distinct = [_distinct(X[:, j], xp) for j in range(X.shape[1])]
-    length = max(len(values) for values in distinct)
-    return np.stack([np.resize(values, length) for values in distinct], axis=1)
+    found = [distinct(X[:, j]) for j in range(X.shape[1])]
+    length = max(len(values) for values in found)
+    return np.stack([np.resize(values, length) for values in found], axis=1)
 
 
-def _distinct(column, xp):
+def distinct(column: Array) -> np.ndarray:
+    """The values of a column (n,), sorted, in CPU memory."""
+    xp = namespace(column)
     if xp.isdtype(column.dtype, "bool"):
         return to_host(xp.unique_values(xp.astype(column, xp.int8))).astype(bool)
     values = to_host(xp.unique_values(column))

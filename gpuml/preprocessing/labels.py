@@ -1,0 +1,303 @@
+"""Labels as numbers, or as a column for each class, where the labels are."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn import preprocessing as sk
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of
+from gpuml._inputs.validation import flat_target, unchanged_on_error
+from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _fit_context
+from gpuml.preprocessing._categories import distinct, positions
+
+
+class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
+    """The number of the class of each label, among the sorted classes.
+
+    Labels of CuPy, torch and other libraries are numbered where they are; those in CPU memory,
+    strings included, are scikit-learn's work. Models of gpuml need no such numbers: they take
+    labels as they are.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted, nan last; in CPU memory.
+
+    See Also
+    --------
+    OrdinalEncoder : Of features.
+    LabelBinarizer : A column for each class.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import LabelEncoder
+    >>> LabelEncoder().fit_transform(["DL", "AA", "DL"])
+    array([1, 0, 1])
+    """
+
+    def fit(self, y) -> Self:
+        """Find the classes.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self : LabelEncoder
+
+        Raises
+        ------
+        ValueError
+            If y has several columns.
+        """
+        with unchanged_on_error(self):
+            y = as_array(y)
+            return super().fit(distinct(flat(y)) if is_foreign(y) else y)
+
+    def fit_transform(self, y):
+        """Find the classes, and number the labels.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        codes : int array of shape (n_samples,)
+            In the library and on the device of y.
+        """
+        y = as_array(y)
+        return self.fit(y).transform(y) if is_foreign(y) else super().fit_transform(y)
+
+    def transform(self, y):
+        """Number labels.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        codes : int array of shape (n_samples,)
+            In the library and on the device of y.
+
+        Raises
+        ------
+        ValueError
+            For labels that `fit` has not seen.
+        """
+        check_is_fitted(self)
+        y = as_array(y)
+        if not is_foreign(y):
+            return super().transform(y)
+        y = flat(y)
+        xp = namespace(y)
+        super().transform(distinct(y))  # it says which labels it does not know
+        return xp.astype(positions(y, self.classes_)[0], xp.int64)
+
+    def inverse_transform(self, y):
+        """Labels from their numbers.
+
+        Parameters
+        ----------
+        y : int array-like of shape (n_samples,)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of y, which have to hold such labels.
+
+        Raises
+        ------
+        ValueError
+            For numbers that no class has.
+        """
+        check_is_fitted(self)
+        y = as_array(y)
+        if not is_foreign(y):
+            return super().inverse_transform(y)
+        y = flat(y)
+        super().inverse_transform(distinct(y))
+        return _labels(self.classes_, y)
+
+
+class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
+    """A column of two numbers for each class; one column for two classes.
+
+    Labels of CuPy, torch and other libraries, and matrices of 0 and 1 for several labels per row,
+    are worked on where they are; those in CPU memory are scikit-learn's work.
+
+    Parameters
+    ----------
+    neg_label : int, default=0
+        What stands for other classes.
+    pos_label : int, default=1
+        What stands for the class of the column.
+    sparse_output : bool, default=False
+        Whether `transform` gives a sparse matrix; of data in CPU memory only.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted; in CPU memory.
+    y_type_ : str
+        What scikit-learn's `type_of_target` says of y.
+    sparse_input_ : bool
+        Whether y was a sparse matrix.
+
+    See Also
+    --------
+    LabelEncoder : A number for each class.
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import LabelBinarizer
+    >>> LabelBinarizer().fit_transform(["DL", "AA", "UA"])
+    array([[0, 1, 0],
+           [1, 0, 0],
+           [0, 0, 1]])
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, y) -> Self:
+        """Find the classes.
+
+        Parameters
+        ----------
+        y : array-like or sparse matrix of shape (n_samples,) or (n_samples, n_classes)
+
+        Returns
+        -------
+        self : LabelBinarizer
+
+        Raises
+        ------
+        ValueError
+            For targets that are no labels, and for sparse output of labels on a device.
+        """
+        with unchanged_on_error(self):
+            y = as_array(y)
+            if not is_foreign(y):
+                return super().fit(y)
+            self._refuse_sparse(y)
+            return super().fit(_few(y))
+
+    def fit_transform(self, y):
+        """Find the classes, and make their columns.
+
+        Parameters
+        ----------
+        y : array-like or sparse matrix of shape (n_samples,) or (n_samples, n_classes)
+
+        Returns
+        -------
+        Y : int array of shape (n_samples, n_columns)
+            In the library and on the device of y.
+        """
+        return self.fit(y).transform(y)
+
+    def transform(self, y):
+        """Make the columns of labels.
+
+        Parameters
+        ----------
+        y : array-like or sparse matrix of shape (n_samples,) or (n_samples, n_classes)
+
+        Returns
+        -------
+        Y : int array of shape (n_samples, n_columns)
+            In the library and on the device of y. Labels that `fit` has not seen are of no class.
+        """
+        check_is_fitted(self)
+        y = as_array(y)
+        if not is_foreign(y):
+            return super().transform(y)
+        self._refuse_sparse(y)
+        super().transform(_few(y))  # it says what is wrong with labels of this kind
+        xp, there = namespace(y), {"dtype": namespace(y).int64, "device": device_of(y)}
+        if _are_several(y):
+            own = y != 0
+        else:
+            found, is_known = positions(flat(y), self.classes_)
+            columns = xp.arange(len(self.classes_), **there)
+            own = (found[:, None] == columns[None, :]) & is_known[:, None]
+            if len(self.classes_) == 1:
+                own = xp.zeros_like(own)
+            own = own[:, -1:] if self.y_type_ == "binary" else own
+        pos, neg = (xp.full(own.shape, v, **there) for v in (self.pos_label, self.neg_label))
+        return xp.where(own, pos, neg)
+
+    def inverse_transform(self, Y, threshold=None):
+        """Labels from their columns, or from decision values or probabilities.
+
+        Parameters
+        ----------
+        Y : array-like or sparse matrix of shape (n_samples, n_columns)
+        threshold : float, default=None
+            Of one column, or of several labels per row, what is above it is the class. None is the
+            middle between `neg_label` and `pos_label`.
+
+        Returns
+        -------
+        labels : array of shape (n_samples,) or (n_samples, n_classes)
+            In the library and on the device of Y, which have to hold such labels.
+        """
+        check_is_fitted(self)
+        Y = as_array(Y)
+        if not is_foreign(Y):
+            return super().inverse_transform(Y, threshold)
+        xp = namespace(Y)
+        threshold = (self.pos_label + self.neg_label) / 2 if threshold is None else threshold
+        if self.y_type_ == "multiclass":
+            return _labels(self.classes_, xp.argmax(Y, axis=1))
+        is_float = xp.isdtype(Y.dtype, "real floating")
+        Y = Y if is_float else xp.astype(Y, xp.float64)
+        above = xp.astype(threshold < Y, xp.int64)
+        if self.y_type_ != "binary":
+            return above
+        if len(self.classes_) == 1:
+            return _labels(np.repeat(self.classes_, 2), xp.reshape(above, (-1,)))
+        two = above.ndim == 2 and above.shape[1] == 2
+        return _labels(self.classes_, above[:, 1] if two else xp.reshape(above, (-1,)))
+
+    def _refuse_sparse(self, y):
+        if self.sparse_output:
+            raise ValueError(
+                f"sparse_output=True is for labels in CPU memory, and y is on {place_of(y)}. Set "
+                "sparse_output=False."
+            )
+
+
+def flat(y: Array) -> Array:
+    """Labels as a vector; ValueError for several columns."""
+    y = flat_target(y)
+    if y.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)} instead.")
+    return y
+
+
+def _are_several(y):
+    return y.ndim == 2 and y.shape[1] > 1
+
+
+def _few(y: Array) -> np.ndarray:
+    """Labels in CPU memory that scikit-learn takes for the same kind, of which there are few."""
+    if not _are_several(y):
+        values = distinct(flat(y))
+        return np.resize(values, 3 * len(values))  # many alike: they are no measurements
+    values = distinct(namespace(y).reshape(y, (-1,)))
+    return np.resize(values, (2 * len(values), y.shape[1]))
+
+
+def _labels(classes: np.ndarray, numbers: Any) -> Any:
+    """Labels by the numbers of their classes, where those are."""
+    if classes.dtype.kind not in "biuf":
+        raise ValueError(
+            f"Labels of dtype {classes.dtype} are for CPU memory, and y is on {place_of(numbers)}. "
+            "Convert y to NumPy."
+        )
+    xp = namespace(numbers)
+    return xp.take(move(classes, place_of(numbers)), xp.astype(numbers, xp.int64), axis=0)
