@@ -84,7 +84,10 @@ RULES = {
         *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.resampling"),
         "sklearn.model_selection",
     ),
-    "gpuml.inspection": (*ARRAYS, "gpuml.data", "gpuml.metrics", "sklearn"),
+    "gpuml.inspection": (
+        *(*ARRAYS, "gpuml.data", "gpuml.designs", "gpuml.linear_model", "gpuml.losses"),
+        *("gpuml.metrics", "gpuml.solvers", "sklearn"),
+    ),
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
         *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
@@ -419,8 +422,8 @@ def in_fresh_process(code):
 @pytest.mark.parametrize(
     "package",
     [
-        *("gpuml", "gpuml.designs", "gpuml.linear_model", "gpuml.model_selection"),
-        "gpuml.preprocessing",
+        *("gpuml", "gpuml.designs", "gpuml.inspection", "gpuml.linear_model"),
+        *("gpuml.model_selection", "gpuml.preprocessing"),
     ],
 )
 def test_names_that_are_imported_at_their_first_use_look_like_others(package):

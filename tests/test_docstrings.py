@@ -53,6 +53,7 @@ EXCEPTIONS = {
     "gpuml.set_config": (("PR01", "PR02"), "takes **settings, and describes each by name"),
     "gpuml.encodings.BedFile": (("EX01",), "open_bed makes it, and has the example"),
     "gpuml.feature_selection.BestSubsets": (("PR01", "EX01"), RESULT),
+    "gpuml.inspection.Summary": (("PR01", "EX01"), RESULT),
     "gpuml.linalg.SVD": (("PR01", "EX01"), RESULT),
     "gpuml.linalg.ErrorEstimate": (("PR01", "EX01"), RESULT),
     "gpuml.model_selection.Plan": (("PR01", "EX01"), RESULT),

@@ -1,4 +1,6 @@
-"""Pictures of searches and models, drawn with matplotlib from what is wherever it is."""
+"""Pictures of searches and models, and standard errors of coefficients."""
+
+from typing import TYPE_CHECKING
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.inspection.responses import (
@@ -11,6 +13,10 @@ from gpuml.inspection.responses import (
 from gpuml.inspection.scree import ScreeDisplay
 from gpuml.inspection.search import SearchDisplay
 
+if TYPE_CHECKING:
+    from gpuml.inspection._summary import Summary
+    from gpuml.inspection.inference import summarize
+
 __all__ = [
     "ConfusionMatrixDisplay",
     "DetCurveDisplay",
@@ -19,6 +25,13 @@ __all__ = [
     "RocCurveDisplay",
     "ScreeDisplay",
     "SearchDisplay",
+    "Summary",
+    "summarize",
 ]
 
-__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.inspection")
+# They bring models along, which searches need not.
+_LATER = {
+    "Summary": "gpuml.inspection._summary",
+    "summarize": "gpuml.inspection.inference",
+}
+__getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.inspection")
