@@ -123,7 +123,7 @@ RULES = {
     "gpuml.cluster": ("gpuml.adapters",),
     "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition", "gpuml.exceptions"),
     "gpuml.cross_decomposition": (*MODELS, "gpuml.linear_model"),
-    "gpuml.ensemble": ("gpuml.adapters",),
+    "gpuml.ensemble": (*ARRAYS, "gpuml.adapters", "gpuml.metrics", "sklearn.utils"),
     "gpuml.kernel_ridge": ("gpuml.adapters",),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.neighbors": ("gpuml.adapters",),

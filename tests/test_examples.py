@@ -20,6 +20,7 @@ PIPELINES = ROOT / "examples" / "pipeline_search.py"
 CLUSTER = ROOT / "examples" / "cluster_search.py"
 TABLES = ROOT / "examples" / "table_search.py"
 TEXTS = ROOT / "examples" / "text_search.py"
+ENSEMBLES = ROOT / "examples" / "ensemble_selection.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
 PIPELINE_BENCHMARK = ROOT / "benchmarks" / "pipeline_search.py"
@@ -87,6 +88,14 @@ def test_table_search_goes_in_the_same_passes_and_agrees():
     done = run(TABLES, "--rows", 3000, "--rival-rows", 1000)
     assert done.returncode == 0, done.stderr
     for text in ("3,000 rows", "12 x 5", "1,000 rows", "all candidates together"):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize("bags", [1, 3])
+def test_ensemble_selection_takes_the_best_steps(bags):
+    done = run(ENSEMBLES, "--rows", 500, "--steps", 10, "--bags", bags)
+    assert done.returncode == 0, done.stderr
+    for text in ("ensemble", "splines 10", f"{10 * bags} steps"):
         assert text in done.stdout
 
 
