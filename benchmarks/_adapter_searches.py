@@ -64,7 +64,6 @@ FOREST: dict[str, Any] = {"n_estimators": 20}
 DEPTHS: dict[str, list] = {"max_depth": [6, 10]}
 NEIGHBOURS: dict[str, list] = {"n_neighbors": [5, 15]}
 PENALTIES: dict[str, list] = {"C": [0.1, 1.0]}
-OF_LIBLINEAR = {"penalized_intercept": True}
 CASES = (
     Case(neighbors.KNeighborsClassifier, 300_000, NEIGHBOURS, {"algorithm": "brute"}),
     Case(
@@ -100,15 +99,6 @@ CASES = (
     ),
     Case(svm.SVC, 40_000, PENALTIES, target="two"),
     Case(svm.SVR, 20_000, PENALTIES, target="numbers"),
-    # Not LinearSVC: with liblinear's intercept cuML's line search fails at its first step here, so
-    # that its fits are short and of no use to compare with.
-    Case(
-        svm.LinearSVR,
-        200_000,
-        PENALTIES,
-        bare_only=OF_LIBLINEAR | {"penalty": "l2"},
-        target="numbers",
-    ),
 )
 
 

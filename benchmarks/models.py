@@ -18,6 +18,7 @@ import sklearn.decomposition as sk_decomposition
 import sklearn.discriminant_analysis as sk_da
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
+import sklearn.svm as sk_svm
 from _beside import contenders
 from _harness import needed_cupy, scaled
 from sklearn.model_selection import GridSearchCV as TheirSearch
@@ -44,8 +45,11 @@ from gpuml.linear_model import (
 )
 from gpuml.model_selection import GridSearchCV
 from gpuml.naive_bayes import GaussianNB
+from gpuml.svm import LinearSVC, LinearSVR
 
 SEED, FOLDS = 0, 5
+PENALTIES = np.geomspace(1e-4, 1e2, 10).tolist()
+SQUARED = "squared_epsilon_insensitive"
 ALPHAS = np.geomspace(1e-4, 1e2, 10).tolist()
 PATH = np.geomspace(1e-3, 0.3, 10).tolist()
 SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
@@ -75,6 +79,10 @@ def several(random, margin):
 
 def noisy(random, margin):
     return margin + random.normal(size=len(margin))
+
+
+def two_classes(random, margin):
+    return (margin + 0.5 * random.normal(size=len(margin)) > 0).astype(int)
 
 
 def three_classes(random, margin):
@@ -150,6 +158,31 @@ SCENARIOS = {
             ),
         )
     },
+    "linear_svc": Scenario(LinearSVC(), sk_svm.LinearSVC(), {"C": PENALTIES}, two_classes),
+    "linear_svc_l1": Scenario(
+        LinearSVC(penalty="l1"), sk_svm.LinearSVC(penalty="l1"), {"C": PENALTIES}, two_classes
+    ),
+    # Of losses with kinks theirs stops at 1,000 iterations, of large C far from the optimum.
+    "linear_svc_hinge": Scenario(
+        LinearSVC(loss="hinge"),
+        sk_svm.LinearSVC(loss="hinge"),
+        {"C": PENALTIES},
+        two_classes,
+        n=20_000,
+    ),
+    "linear_svr_squared": Scenario(
+        LinearSVR(loss=SQUARED, epsilon=0.5),
+        sk_svm.LinearSVR(loss=SQUARED, epsilon=0.5),
+        {"C": PENALTIES},
+        outlying,
+    ),
+    "linear_svr": Scenario(
+        LinearSVR(epsilon=0.5),
+        sk_svm.LinearSVR(epsilon=0.5),
+        {"C": PENALTIES},
+        outlying,
+        n=20_000,
+    ),
     "lda": Scenario(
         LinearDiscriminantAnalysis(solver="lsqr"),
         sk_da.LinearDiscriminantAnalysis(solver="lsqr"),

@@ -108,6 +108,8 @@ MODELS = {
     "_AvailableIfDescriptor": "sklearn.utils._available_if",
     "_cd_fast": "sklearn.linear_model",
     "_check_solver": "sklearn.linear_model._logistic",
+    "_get_liblinear_solver_type": "sklearn.svm._base",
+    "_validate_dual_parameter": "sklearn.svm._classes",
     "_get_feature_importances": "sklearn.feature_selection._base",
     "_infer_dimension": "sklearn.decomposition._pca",
 }

@@ -51,6 +51,8 @@ class Loss:
     expected : bool
         Whether the curvature is what it is expected to be at the mean: of a loss that is not convex
         everywhere. It is no derivative then, and leads to the minimum as a preconditioner only.
+    jumps : bool
+        Whether the curvature jumps, so that what it promises of a step has to be looked at.
     cuda : str or None
         The slope in CUDA, as an expression of ``z`` and ``y`` of type T, where vectors are not
         coupled; None takes plain operations of arrays.
@@ -66,6 +68,7 @@ class Loss:
     link: Callable[..., Array] | None = None
     coupled: bool = False
     expected: bool = False
+    jumps: bool = False
     cuda: str | None = None
 
 
@@ -284,6 +287,67 @@ def _cuda_identity(power):
     return f"z > T(0) ? (z - y) * pow(z, T({-float(power)})) : T({-BARRIER})"
 
 
+# ---------------------------------------------------------------- squares beyond a margin
+
+
+def _squared_hinge_value(z, target, xp):
+    return xp.clip(1.0 - (2.0 * target - 1.0) * z[0, ...], min=0.0) ** 2
+
+
+def _squared_hinge_slope(z, target, xp):
+    sign = 2.0 * target - 1.0
+    if is_numpy(z):
+        z *= sign
+        z -= 1.0
+        np.minimum(z, 0.0, out=z)
+        z *= 2.0 * sign
+        return z
+    return 2.0 * sign * xp.clip(sign * z - 1.0, max=0.0)
+
+
+def _squared_hinge_curvature(z, target, xp):
+    return 2.0 * xp.astype((2.0 * target - 1.0) * z < 1.0, z.dtype)
+
+
+def _two(k, mean):
+    return 2.0
+
+
+@cache
+def squared_beyond(epsilon: float) -> Loss:
+    """``max(0, |y - z| - epsilon)^2``: squares of what errors are larger than they may be."""
+    return Loss(
+        f"squared_beyond_{epsilon:g}".translate(str.maketrans("-.+", "m_p")),
+        partial(_beyond_value, epsilon),
+        partial(_beyond_slope, epsilon),
+        partial(_beyond_curvature, epsilon),
+        mean=_identity,
+        typical=_two,
+        bound=2.0,
+        link=_identity,
+        jumps=True,
+        cuda=f"T(2) * (z - y - max(T({-epsilon!r}), min(T({epsilon!r}), z - y)))",
+    )
+
+
+def _beyond_value(epsilon, z, target, xp):
+    return xp.clip(xp.abs(z[0, ...] - target) - epsilon, min=0.0) ** 2
+
+
+def _beyond_slope(epsilon, z, target, xp):
+    if is_numpy(z):
+        z -= target
+        z -= np.clip(z, -epsilon, epsilon)
+        z *= 2.0
+        return z
+    error = z - target
+    return 2.0 * (error - xp.clip(error, min=-epsilon, max=epsilon))
+
+
+def _beyond_curvature(epsilon, z, target, xp):
+    return 2.0 * xp.astype(xp.abs(z - target) > epsilon, z.dtype)
+
+
 BINOMIAL = Loss(
     "binomial",
     _binomial_value,
@@ -303,4 +367,16 @@ MULTINOMIAL = Loss(
     typical=_equal_shares,
     bound=0.5,
     coupled=True,
+)
+# ``max(0, 1 - (2 y - 1) z)^2`` of y = 0, 1: a row counts where its margin is below 1.
+SQUARED_HINGE = Loss(
+    "squared_hinge",
+    _squared_hinge_value,
+    _squared_hinge_slope,
+    _squared_hinge_curvature,
+    mean=_identity,
+    typical=_two,
+    bound=2.0,
+    jumps=True,
+    cuda="(T(4) * y - T(2)) * min(T(0), (T(2) * y - T(1)) * z - T(1))",
 )

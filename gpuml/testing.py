@@ -218,6 +218,7 @@ def estimators() -> list[tuple[str, Any]]:
         discriminant_analysis,
         linear_model,
         preprocessing,
+        svm,
     )
 
     modules = (
@@ -228,6 +229,7 @@ def estimators() -> list[tuple[str, Any]]:
     # What is fitted to labels alone takes no rows.
     names[preprocessing] = [n for n in preprocessing.__all__ if not n.startswith("Label")]
     names[covariance] = ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"]
+    names[svm] = ["LinearSVC", "LinearSVR"]
     public = [(name, getattr(module, name)) for module in names for name in names[module]]
     return [(name, kind()) for name, kind in public if isinstance(kind, type)]
 

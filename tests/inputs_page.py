@@ -27,10 +27,10 @@ GROUPS = {
         *("ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
         *("MultiTaskElasticNet", "MultiTaskElasticNetCV", "MultiTaskLasso", "MultiTaskLassoCV"),
         *("OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
-        "TweedieRegressor",
+        *("LinearSVR", "TweedieRegressor"),
     ),
     "classifiers": (
-        *("LinearDiscriminantAnalysis", "LogisticRegression", "LogisticRegressionCV"),
+        *("LinearDiscriminantAnalysis", "LinearSVC", "LogisticRegression", "LogisticRegressionCV"),
         *("QuadraticDiscriminantAnalysis", "RidgeClassifier", "RidgeClassifierCV"),
     ),
     "covariances": ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),

@@ -127,14 +127,16 @@ RULES = {
     "gpuml.kernel_ridge": ("gpuml.adapters",),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.neighbors": ("gpuml.adapters",),
-    "gpuml.svm": ("gpuml.adapters",),
+    "gpuml.svm": (
+        *(*MODELS, "gpuml.adapters", "gpuml.linear_model", "gpuml.losses", "gpuml.resampling"),
+    ),
     "gpuml.impute": ("gpuml.preprocessing",),
     "gpuml.datasets": ("sklearn.utils",),
     # The table of estimators: tests import it, the library does not.
     "gpuml.testing": (
         *("gpuml._arrays", "gpuml.covariance", "gpuml.cross_decomposition"),
         *("gpuml.decomposition", "gpuml.discriminant_analysis"),
-        *("gpuml.linear_model", "gpuml.preprocessing"),
+        *("gpuml.linear_model", "gpuml.preprocessing", "gpuml.svm"),
     ),
     "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),
 }

@@ -67,6 +67,7 @@ from gpuml.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
+from gpuml.svm import LinearSVC, LinearSVR
 
 GRID = {"alpha": [0.1, 1.0]}
 CLASS_GRID = {"C": [0.1, 1.0]}
@@ -104,6 +105,8 @@ REGRESSORS = [
     OrthogonalMatchingPursuit(),
     OrthogonalMatchingPursuitCV(cv=3),
     QuantileRegressor(alpha=0.01),
+    LinearSVR(),
+    LinearSVR(loss="squared_epsilon_insensitive", tol=1e-9),
     GridSearchCV(PoissonRegressor(), GRID),
     GridSearchCV(Ridge(), GRID),
     GridSearchCV(Lasso(), GRID),
@@ -125,6 +128,9 @@ CLASSIFIERS = [
     LinearDiscriminantAnalysis(),
     LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
     QuadraticDiscriminantAnalysis(reg_param=0.1),
+    LinearSVC(tol=1e-9),
+    LinearSVC(loss="hinge"),
+    LinearSVC(penalty="l1", tol=1e-9),
     GridSearchCV(LogisticRegression(), CLASS_GRID),
     GridSearchCV(RidgeClassifier(), GRID),
     RandomizedSearchCV(LogisticRegression(), CLASS_GRID, n_iter=2, random_state=0),
@@ -200,7 +206,12 @@ STOPS_SHORT = {
     )
 }
 # What fails for scikit-learn's own class too.
+OF_LIBLINEAR = {
+    "check_sample_weight_equivalence_on_sparse_data": "sparse rows: liblinear stops early"
+}
 EXPECTED = {
+    "LinearSVR()": OF_LIBLINEAR,
+    "LinearSVC(loss='hinge')": OF_LIBLINEAR,
     "Binarizer(": NOTHING_FITTED,
     "Normalizer(": NOTHING_FITTED,
     "PolynomialFeatures(": NOTHING_FITTED,

@@ -19,6 +19,7 @@ PACKAGES = {
     "cross_decomposition": 50,
     "decomposition": 1,
     "linear_model": 60,
+    "svm": 20,
 }
 
 

@@ -41,6 +41,7 @@ MODULES = {
     "model_selection": {
         "test_validation": "cross_val_predict cross_val_score cross_validate curve permutation"
     },
+    "svm": {"test_svm": "linear_svm linearsv liblinear lsvc"},
 }
 FIXTURE = type(pytest.fixture(lambda: None))
 # What ours need not do, and why.

@@ -5,18 +5,24 @@ float64, once for all candidates.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import Array, is_sparse, move, namespace, to_host
+from gpuml._arrays import Array, free_bytes, is_sparse, move, namespace, to_host
+from gpuml._arrays.threads import ALONE_TO_ORDER, one_blas_thread, ordered_map
 from gpuml.data import Batch, Folds, take
 from gpuml.linear_model._base import LinearEstimator
 from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._models import Models, RegressionModels
+from gpuml.solvers.loss_rows import own_threads
+
+# Copies of the rows of a split while models are fitted to them.
+COPIES = 6
 
 
 @dataclass(frozen=True)
@@ -30,10 +36,13 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class Found:
-    """A model: coefficients (p,) and intercept in CPU memory, readings of the rows, attributes."""
+    """A model: coefficients (p,) and intercept in CPU memory, readings of the rows, attributes.
+
+    Or coefficients (k, p) and intercepts (k,) of several vectors.
+    """
 
     coef: np.ndarray
-    intercept: float
+    intercept: Any
     n_passes: int
     attributes: dict[str, Any] = field(default_factory=dict)
 
@@ -59,7 +68,7 @@ def training_rows(folds: Folds, split: int | None, *columns: Array | None) -> tu
 
 
 class BySplit(LinearEstimator):
-    """A regressor that defines `_solve`, of rows and of candidates."""
+    """An estimator, a regressor by itself, that defines `_solve`, of rows and of candidates."""
 
     multifit_divided = False
     _kind: ClassVar[type[Models]] = RegressionModels
@@ -70,7 +79,7 @@ class BySplit(LinearEstimator):
         """A model for each candidate, whose parameters are all there; `start` as of `multifit`."""
         raise NotImplementedError
 
-    def _attributes(self, folds: Folds, split: int | None, found: Found) -> dict[str, Any]:
+    def _attributes_of(self, folds: Folds, split: int | None, found: Found) -> dict[str, Any]:
         """Fitted attributes beside `coef_` and `intercept_`."""
         return found.attributes
 
@@ -97,23 +106,29 @@ class BySplit(LinearEstimator):
 
     def _models(self, folds, params, splits, advance=None, start=None):
         batch, found = folds.batch, []
-        for split in splits:
+
+        def solved(split):
             rows = self._rows(folds, split)
-            found.append(self._solve(rows, params, start))
-            if advance is not None:
-                advance(int(rows.X.shape[0]))
+            return int(rows.X.shape[0]), self._solve(rows, params, start)
+
+        with _alone(folds, len(splits)) as threads:
+            ways = ordered_map(solved, splits, threads) if threads > 1 else map(solved, splits)
+            for n_rows, models in ways:
+                found.append(models)
+                if advance is not None:
+                    advance(n_rows)
         by_candidate = list(zip(*found, strict=True))
-        coef = np.stack([np.stack([one.coef for one in row]) for row in by_candidate])
-        intercept = np.asarray([[one.intercept for one in row] for row in by_candidate])
+        coef = np.asarray([[np.atleast_2d(one.coef) for one in row] for row in by_candidate])
+        levels = [[np.atleast_1d(one.intercept) for one in row] for row in by_candidate]
         return self._kind(
             folds=folds,
-            coef=move(coef[:, :, None, :], batch.work),
-            intercept=move(intercept[:, :, None], batch.work),
+            coef=move(coef, batch.work),
+            intercept=move(np.asarray(levels), batch.work),
             fit_intercept=[bool(each["fit_intercept"]) for each in params],
             n_passes=sum(one.n_passes for row in by_candidate for one in row),
             refit=lambda models, i: self._models(folds, [params[i]], [None]),
-            attributes=lambda models, i, s: self._attributes(folds, splits[s], by_candidate[i][s]),
-            flat_coef=True,
+            attributes=lambda _, i, s: self._attributes_of(folds, splits[s], by_candidate[i][s]),
+            flat_coef=issubclass(self._kind, RegressionModels),
             of_all_rows=list(splits) == [None],
         )
 
@@ -127,6 +142,22 @@ class BySplit(LinearEstimator):
             X, y, weight = (xp.take(a, counts, axis=0) for a in (X, y, weight))
             weight = xp.astype(weight, xp.float64, copy=False)
         return TrainingRows(X, y, weight)
+
+
+@contextmanager
+def _alone(folds: Folds, n_splits: int) -> Iterator[int]:
+    """Threads for splits, each with a copy of its rows, and BLAS kept to one where that is as fast.
+
+    Threads of BLAS would wait for each other in every one of many small products.
+    """
+    batch, threads = folds.batch, 1
+    if n_splits > 1:
+        copies = free_bytes(batch.work) // max(1, COPIES * 8 * batch.n_rows * folds.n_features)
+        threads = max(1, min(own_threads(batch.work), n_splits, copies))
+    on_cpu = batch.work.kind == "numpy"
+    few = folds.n_features <= ALONE_TO_ORDER
+    with one_blas_thread() if on_cpu and (threads > 1 or few) else nullcontext():
+        yield threads
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Models that minimise a loss: a fit as a batch of one, warm starts, generalised linear models."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from gpuml._sklearn import Interval
 from gpuml.data import Batch, Folds, split_weights
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model._input import flat_batch
-from gpuml.linear_model._losses import Family, Problem, Strength, words_before
+from gpuml.linear_model._losses import Family, Problem, Strength, fit_loss, words_before
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.losses import Loss, tweedie
 from gpuml.metrics.regression import d2_tweedie_score
@@ -40,6 +40,7 @@ USUAL_STEPS = 10
 STOPPED = {
     "lbfgs": "lbfgs failed to converge after {max_iter} iteration(s)",
     "newton-cholesky": "Newton solver did not converge after {max_iter} iterations",
+    "liblinear": "Liblinear failed to converge, increase the number of iterations",
     "saga": "The max_iter was reached which means the coef_ did not converge",
 }
 
@@ -49,11 +50,14 @@ class LossEstimator(LinearEstimator):
 
     A subclass says what its targets ask of models (`_family`), the penalties of candidates
     (`_strengths`), and what it fits beside `coef_` and `intercept_` (`_attributes`). It has
-    `solver`, `tol`, `max_iter`, `warm_start` and `fit_intercept` among its parameters.
+    `tol`, `max_iter` and `fit_intercept` among its parameters, and may have `solver` and
+    `warm_start`.
     """
 
     _takes_sparse = True
     _kind: ClassVar[type[Models]] = RegressionModels
+    # As of `Problem`.
+    _fit_losses: ClassVar[Callable[..., Any]] = staticmethod(fit_loss)
 
     def _family(self, folds: Folds) -> Family:
         """What the targets of some rows ask of models."""
@@ -105,7 +109,7 @@ class LossEstimator(LinearEstimator):
         return Options(
             tol=self.tol,
             max_iter=self.max_iter,
-            newton=self.solver == "newton-cholesky",
+            newton=getattr(self, "solver", None) == "newton-cholesky",
             memory=settings.solver_bytes or free_bytes(place) // 4,
             block_bytes=settings.block_bytes,
         )
@@ -114,8 +118,9 @@ class LossEstimator(LinearEstimator):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         options = self._options(folds.batch.work)
         # Coefficients of regressors have one axis: they have one target.
-        flat = self._kind is RegressionModels
-        problem = Problem(self._family, options, self._kind, self._attributes, flat)
+        flat = issubclass(self._kind, RegressionModels)
+        rest = self._attributes, flat, self._fit_losses
+        problem = Problem(self._family, options, self._kind, *rest)
         return problem.models(
             folds, self._strengths(candidates), start, advance, partial(warn_if_stopped, self)
         )
@@ -295,7 +300,8 @@ def warn_if_stopped(estimator: Any, solved: Solved) -> None:
     if not late.any():
         return
     models = f" for {late.sum()} of {late.size} models" if late.size > 1 else ""
-    said = STOPPED.get(estimator.solver, STOPPED["lbfgs"]).format(max_iter=estimator.max_iter)
+    solver = getattr(estimator, "solver", "liblinear")
+    said = STOPPED.get(solver, STOPPED["lbfgs"]).format(max_iter=estimator.max_iter)
     warnings.warn(
         f"{said}{models}: the largest component of a gradient is "
         f"{solved.violation[late].max():.2g}, above tol={estimator.tol:g}. Increase max_iter, "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, move, namespace, place_of, to_host
+from gpuml._arrays.ops import EPS
 from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Beside, Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
@@ -23,23 +24,30 @@ from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options, passes_by_rows, solve
-from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.loss_rows import LossRows, mean_losses
 from gpuml.solvers.newton import check_squares, mean_targets
 from gpuml.solvers.numbered_rows import NumberedBatch, folds_without_rows
 
 # What keeps the matrix of a start solvable, and a map to nothing.
 NEAR, LEAST = 1e-12, 1e-300
+# Rows that tell the size of an objective, whose root has to be this share of what it was for more
+# steps to be taken, and how often they are.
+ROWS_OF_UNIT, ALIKE, MOST_UNITS = 4096, 0.3, 6
 # Squares of larger values, summed over many rows, may overflow.
 LARGEST_VALUE = 1e150
 
 
 @dataclass(frozen=True)
 class Strength:
-    """Penalties ``l2 |W|^2 / 2 + l1 |W|_1`` of one candidate, in units of its `Family`."""
+    """Penalties ``l2 |W|^2 / 2 + l1 |W|_1`` of one candidate, in units of its `Family`.
+
+    Those of an intercept b are of ``of_intercept b``: 0 leaves it unpenalised.
+    """
 
     l2: float
     l1: float
     fit_intercept: bool
+    of_intercept: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,10 @@ class Family:
         What rows of each class count times.
     of_mean : bool
         Whether penalties are added to the mean loss; else to the sum of losses.
+    vanishes : bool
+        Whether the loss of a row may be 0, so that a tolerance has to be one of the objective.
+    member : int or None
+        The class whose membership, 1 or 0, is the target; None for codes of all classes.
     """
 
     loss: Loss
@@ -67,6 +79,44 @@ class Family:
     weightless: str
     factors: Array | None = None
     of_mean: bool = False
+    vanishes: bool = False
+    member: int | None = None
+
+
+def fit_loss(
+    folds: Folds,
+    family_of: Callable[[Folds], Family],
+    strengths: Sequence[Strength],
+    options: Options,
+    start: Array | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> tuple[Loss, Solved]:
+    """The loss of some rows, and models of every candidate on the training part of every split.
+
+    Raises
+    ------
+    UnfittableSplits
+        If the training part of a split weighs nothing, or its targets allow no model.
+    """
+    bare = folds_without_rows(folds) if isinstance(folds.batch, NumberedBatch) else folds
+    family = family_of(bare)
+    data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
+    if isinstance(data.design, Beside) and any(s.l1 > 0 or not s.l2 > 0 for s in strengths):
+        raise ValueError(
+            "Beside a column for each of many levels only l2 penalties are fitted: leave out "
+            "l1_ratio, and C=inf or alpha=0."
+        )
+    total = data.total_weights()
+    units = namespace(total).ones_like(total) if family.of_mean else total
+    n_features = data.design.shape[1]
+    penalty = penalty_of(strengths, total, units, n_features, family.weightless)
+    rarest = 0
+    if start is None:
+        start, rarest = _without_features(data, penalty), family.rarest
+    found = _solve(data, penalty, start, options, strengths, rarest)
+    if family.vanishes:
+        found = _solved_in_units(found, data, penalty, options, strengths)
+    return family.loss, found
 
 
 @dataclass(frozen=True)
@@ -85,13 +135,16 @@ class Problem:
         As of `Models`.
     flat_coef : bool
         Whether `coef_` has one axis.
+    fit : callable
+        As `fit_loss`, which it is for models of one loss.
     """
 
-    family: Callable[[Folds], Family]
+    family: Callable[[Folds], Any]
     options: Options
     kind: type[Models]
     attributes: Callable[[Models, int, int], dict[str, Any]]
     flat_coef: bool = False
+    fit: Callable[..., tuple[Loss | None, Solved]] = fit_loss
 
     def models(
         self,
@@ -114,7 +167,7 @@ class Problem:
             strength = strengths[candidate]
             return self.models(everything, [strength], _mean(models, candidate, strength))
 
-        loss, solved = fit_loss(folds, self.family, strengths, self.options, start, advance)
+        loss, solved = self.fit(folds, self.family, strengths, self.options, start, advance)
         if warn is not None:
             warn(solved)
         # A model that needed no step has been looked at once; scikit-learn counts that as one too.
@@ -168,39 +221,6 @@ def _nearest(coef, maps, xp):
     return xp.linalg.solve(squares, A.T @ coef.T).T
 
 
-def fit_loss(
-    folds: Folds,
-    family_of: Callable[[Folds], Family],
-    strengths: Sequence[Strength],
-    options: Options,
-    start: Array | None = None,
-    advance: Callable[[int], None] | None = None,
-) -> tuple[Loss, Solved]:
-    """The loss of some rows, and models of every candidate on the training part of every split.
-
-    Raises
-    ------
-    UnfittableSplits
-        If the training part of a split weighs nothing, or its targets allow no model.
-    """
-    bare = folds_without_rows(folds) if isinstance(folds.batch, NumberedBatch) else folds
-    family = family_of(bare)
-    data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
-    if isinstance(data.design, Beside) and any(s.l1 > 0 or not s.l2 > 0 for s in strengths):
-        raise ValueError(
-            "Beside a column for each of many levels only l2 penalties are fitted: leave out "
-            "l1_ratio, and C=inf or alpha=0."
-        )
-    total = data.total_weights()
-    units = namespace(total).ones_like(total) if family.of_mean else total
-    n_features = data.design.shape[1]
-    penalty = penalty_of(strengths, total, units, n_features, family.weightless)
-    rarest = 0
-    if start is None:
-        start, rarest = _without_features(data, penalty), family.rarest
-    return family.loss, _solve(data, penalty, start, options, strengths, rarest)
-
-
 def _without_features(data, penalty):
     """Where to begin (C, S, k, q): at models without features, where their minimum is known."""
     xp = data.place.xp
@@ -227,6 +247,28 @@ def _solve(data, penalty, start, options, strengths, rarest):
         raise ValueError(str(error)) from error
 
 
+def _solved_in_units(found, data, penalty, options, strengths):
+    """Models as near to the minimum as `tol` says where the objective is 1, whatever it is there.
+
+    The decrease that is left is about the square of a gradient.
+    """
+    sample, unit = data.every(max(1, data.n_rows // ROWS_OF_UNIT)), 1.0
+    for _ in range(MOST_UNITS):
+        xp = namespace(found.W)
+        penalties = xp.sum(penalty.value(found.W, xp), axis=-1)
+        values = to_host(penalties) + to_host(mean_losses(sample, found.W))
+        smaller = max(float(values[~found.stalled].min(initial=1.0)), EPS) ** 0.5
+        left = options.max_iter - int(found.n_iter.max())
+        if smaller > ALIKE * unit or left < 1:
+            break
+        unit, before = smaller, found.n_iter
+        tighter = replace(options, tol=options.tol * unit, max_iter=left)
+        found = _solve(data, penalty, found.W, tighter, strengths, 0)
+        n_read = None if found.n_read is None else found.n_read + before
+        found = replace(found, n_iter=found.n_iter + before, n_read=n_read)
+    return replace(found, violation=found.violation / unit)
+
+
 def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
     """The rows of folds as the solver reads them; `maps` are those of the splits, or None."""
     batch = bare.batch
@@ -241,6 +283,7 @@ def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
     else:
         design = _design(folds.batch, block_bytes)
         target = batch.codes if batch.codes is not None else move(batch.y[:, 0], batch.work)
+        target = target if family.member is None else target == family.member
         target = xp.astype(target, xp.int64 if family.loss.coupled else _dtype(batch))
         weights = row_weights(bare, family.factors)
     design = design if maps is None else Mapped(design, maps)
@@ -375,7 +418,8 @@ def penalty_of(
     unfit = np.flatnonzero(~fine).tolist()
     refuse({s: _why_unfit(float(total[s]), weightless) for s in unfit}, len(total))
     ends = np.append(np.zeros(n_features), 1.0)  # 1 for the intercept
-    l1, l2 = (a[..., None, None] * (1.0 - ends) for a in (l1, l2))
+    share = np.asarray([s.of_intercept for s in strengths])[:, None, None, None] * ends
+    l1, l2 = (a[..., None, None] * (1.0 - ends + share**power) for a, power in ((l1, 1), (l2, 2)))
     return Penalty(*(move(a, place_of(like)) for a in (l1, l2, 1.0 - (1.0 - used) * ends)))
 
 

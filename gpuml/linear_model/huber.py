@@ -124,7 +124,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         warn_late(late, len(found), "max_iter, or scale the features (StandardScaler)")
         return found
 
-    def _attributes(self, folds, split, found):
+    def _attributes_of(self, folds, split, found):
         batch = folds.batch
         X, y = training_rows(folds, split, batch.y[:, 0])
         xp = namespace(X)

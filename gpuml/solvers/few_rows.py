@@ -105,7 +105,7 @@ def minimise(
             stalled |= going & (waited >= PATIENCE) & (np.abs(slope) <= precision)
             done |= kept & _is_done(violation, slope, tol)
         last = done & foreseen
-        if last.any():
+        if last.any() and not data.loss.jumps:
             W = W + _table(last, W) * step_to
     return Solved(move(W, data.place), violation, n_iter, stalled)
 

@@ -86,6 +86,7 @@ def minimise(
     *,
     precision: float = EPS,
     drops_at_once: float = 1.0,
+    looks: bool = False,
     refresh: Callable[[Any, Array, int], Any] | None = None,
 ) -> Solved:
     """Minimise until gradients are at most `tol`, and little is left to be gained.
@@ -93,7 +94,7 @@ def minimise(
     A model is done when no component of its gradient exceeds `tol` and the decrease that the next
     step promises, half its Newton decrement squared, is at most `ENOUGH` tol^2: where the
     curvature is small, gradients are long before the minimum. It then takes that step too if the
-    last one went as foreseen. It costs no reading of the rows.
+    last one went as foreseen, unless it `looks`. It costs no reading of the rows.
 
     Parameters
     ----------
@@ -109,6 +110,8 @@ def minimise(
     drops_at_once : float, default=1
         Converged candidates are dropped from the products when the rest are fewer than the
         candidates divided by this: 1 drops every one, 2 half of them at a time.
+    looks : bool, default=False
+        Whether no step is taken that is not looked at.
     refresh : callable ``(problem, W, n_iter) -> problem or None``, optional
         Asked before every pass for a problem with a better preconditioner at W.
 
@@ -117,7 +120,7 @@ def minimise(
     Solved
     """
     found = _Found(start.shape[:2])
-    now = _Iteration(problem, start, tol)
+    now = _Iteration(problem, start, tol, looks)
     alive = np.arange(start.shape[0])
     for n_iter in range(max_iter):
         going = now.going.any(axis=1)
@@ -139,9 +142,9 @@ def minimise(
 class _Iteration:
     """What changes from pass to pass: vectors on the device, what is decided about them here."""
 
-    def __init__(self, problem, W, tol):
+    def __init__(self, problem, W, tol, looks):
         xp = self.xp = namespace(W)
-        self.problem, self.W, self.tol = problem, W, tol
+        self.problem, self.W, self.tol, self.looks = problem, W, tol, looks
         self.grid, self.shape = W.shape[:2], W.shape
         self.step = np.ones(self.grid)
         self.slope = np.zeros(self.grid)
@@ -164,7 +167,7 @@ class _Iteration:
     def closed(self):
         """W, with one step more for the problems whose last one went as foreseen."""
         last = self.done & self.foreseen & (self.step >= 1)
-        if not last.any():
+        if self.looks or not last.any():
             return self.W
         return self.W + self._table(last.astype(np.float64)) * self.direction
 

@@ -307,6 +307,7 @@ def _solve(data, penalty, start, options, *, near=False):
         options.max_iter,
         precision=_precision(data),
         drops_at_once=1 if home.is_host else 2,
+        looks=data.loss.jumps,
         refresh=refresh,
     )
     return replace(solved, W=move(solved.W, data.place))

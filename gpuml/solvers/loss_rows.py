@@ -269,6 +269,26 @@ def _weigh(slope, weights):
     by_row *= np.tile(weights.T, (1, slope.shape[0] * slope.shape[1]))
 
 
+def mean_losses(data: LossRows, W: Array) -> Array:
+    """Weighted means (C, S), float64, of the losses of models W over the training parts."""
+    return data.total(_sums_of_losses, W) / data.total_weights()
+
+
+def _sums_of_losses(data, W):
+    xp, W = data.place.xp, data.design.to_stored(move(W, data.place))
+    n_candidates, n_splits, k, q = W.shape
+    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
+    total = zeros((n_candidates, n_splits), like=data.target, xp=xp)
+    for block in data.design.stored.blocks(A.shape[0]):
+        z = block.in_float64().margins(A[:, :-1]) + A[:, -1:]
+        z = xp.reshape(z, (k, n_candidates, n_splits, z.shape[-1]))
+        losses = data.loss.value(z, data.target[block.rows], xp)
+        if data.weights is not None:
+            losses = losses * xp.astype(data.weights[:, block.rows], xp.float64)
+        total = total + xp.sum(losses, axis=-1)
+    return total
+
+
 def sum_over_rows(
     data: LossRows, shape: tuple[int, ...], add: Callable[[Array, Block], None]
 ) -> Array:

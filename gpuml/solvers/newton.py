@@ -146,7 +146,7 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
         size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / n_rows
     h = penalty.l2[:, :, 0, :-1] + curved * size
     h = xp.where(h > 0, h, xp.ones_like(h))
-    last = fitted / curved * xp.ones_like(h[..., :1])
+    last = fitted / (curved + penalty.l2[:, :, 0, -1:]) * xp.ones_like(h[..., :1])
     inverse = xp.concat([1.0 / h, last], axis=-1)
     centre = fitted * mean
     centre = xp.concat([centre, xp.zeros_like(centre[..., :1])], axis=-1)

@@ -146,7 +146,7 @@ class _Steps:
             waited = 0 if violation < GAIN * best else waited + 1
             best = min(best, violation) if waited == 0 else best
             stalled = waited >= PATIENCE and abs(slope) <= precision
-        if done and foreseen:
+        if done and foreseen and not self.data.loss.jumps:
             w = w + direction
         found = (np.full((1, 1), value) for value in (violation, np.int32(n_iter), stalled))
         return Solved(w.reshape(self.shape), *found)

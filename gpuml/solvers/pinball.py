@@ -1,6 +1,7 @@
-"""Linear programs of quantile regression, several at a time, by an interior-point method.
+"""Losses with one kink for each row, several at a time, by an interior-point method.
 
-The dual asks for weights d of the rows, and of the penalised coefficients, between bounds:
+Minimises ``sum u (y - A b)_+ + l (A b - y)_+`` over b, as quantile regression does. The dual asks
+for weights d of the rows, and of the penalised coefficients, between bounds:
 
     maximise y'd  where  A'd = 0,  -l <= d <= u,
 
@@ -10,6 +11,9 @@ predictor and corrector steps [1]_, [2]_ close the gap between them: some twenty
 whatever the number of rows. Of the last step's weights the largest name the rows that the plane
 goes through, which gives the vertex, with coefficients that are 0 exactly.
 
+With ``|b|^2 / 2 - pull'b`` beside the loss, as of support vector machines, weights make
+``y'd - |A'd + pull|^2 / 2`` large, without ``A'd = 0``, and no vertex is looked for.
+
 References
 ----------
 .. [1] R. Koenker, "Quantile regression", section 6.4 (2005).
@@ -18,7 +22,7 @@ References
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +30,8 @@ import numpy as np
 from scipy import linalg
 
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import EPS, solve_spd
+from gpuml._arrays.ops import EPS, add_gram, full_symmetric, solve_spd
+from gpuml.data import cut
 
 # Of the objective, the gap at which steps end; and steps that are taken at most.
 GAP, MOST_STEPS = 1e-11, 300
@@ -38,8 +43,9 @@ MARGIN = 0.5
 ROUNDING = 1e-10
 # How far shares of the vertex may be above the least of as many as there are coefficients.
 MOST_RATIO = 1e8
-# Numbers of a block of rows that is multiplied by weights: in a cache, or to keep a GPU busy.
-BLOCK_NUMBERS, DEVICE_NUMBERS = 2**18, 2**26
+# Numbers of all that is worked on at once, and of a block of rows that is multiplied by weights: in
+# a cache, or to keep a GPU busy.
+BLOCK_NUMBERS, DEVICE_NUMBERS, CACHED_NUMBERS = 2**18, 2**26, 2**16
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,10 @@ class Programs:
         Rows e_j.
     n_rows : ndarray (K,)
         How many of the m rows count; the others are 0.
+    pull : array (K, q) or None
+        With ``|b|^2 / 2 - pull'b`` beside the losses; None without.
+    constant : array (K,), optional
+        More of the objective, of both of which the gap is a share.
     """
 
     X: Array
@@ -75,6 +85,8 @@ class Programs:
     upper: Array
     penalised: Array
     n_rows: np.ndarray
+    pull: Array | None = None
+    constant: Array | None = None
 
     @classmethod
     def of(
@@ -102,7 +114,8 @@ class Programs:
         """Some of them."""
         y, lower, upper = (_some(a, keep) for a in (self.y, self.lower, self.upper))
         X = self.X if self.X.ndim == 2 else _some(self.X, keep)
-        return replace(self, X=X, y=y, lower=lower, upper=upper, n_rows=self.n_rows[keep])
+        more = (None if a is None else _some(a, keep) for a in (self.pull, self.constant))
+        return Programs(X, y, lower, upper, self.penalised, self.n_rows[keep], *more)
 
     def times(self, coef: Array) -> Array:
         """``A coef`` (K, m + r) of coefficients (K, q)."""
@@ -125,6 +138,8 @@ class Programs:
         xp, m = namespace(weight), self.X.shape[-2]
         of_penalties = weight[:, m:] @ self.penalised
         eye = xp.eye(self.X.shape[-1], dtype=xp.float64, device=place_of(weight).device)
+        if self.pull is not None:
+            of_penalties = of_penalties + 1.0
         return weighted_grams(self.X, weight[:, :m]) + of_penalties[:, :, None] * eye
 
     def residuals(self, coef: Array) -> Array:
@@ -133,16 +148,26 @@ class Programs:
         beyond = xp.zeros_like(there[:, self.y.shape[1] :])
         return xp.concat([self.y, beyond], axis=1) - there
 
-    def objective(self, e: Array) -> Array:
+    def objective(self, coef: Array) -> Array:
         """(K,)"""
-        xp = namespace(e)
-        return xp.sum(self.lower * _positive(-e) + self.upper * _positive(e), axis=1)
+        xp, e = namespace(coef), self.residuals(coef)
+        found = xp.sum(self.lower * _positive(-e) + self.upper * _positive(e), axis=1)
+        if self.pull is not None:
+            found = found + xp.sum((0.5 * coef - self.pull) * coef, axis=1)
+        return found if self.constant is None else found + self.constant
+
+    def left(self, coef: Array, d: Array) -> Array:
+        """What weights d (K, m + r) lack to be those of coefficients (K, q), by coefficient."""
+        found = self.turned(d)
+        return found if self.pull is None else found + self.pull - coef
 
     def least_squares(self) -> Array:
         xp = namespace(self.y)
         one = xp.ones_like(self.lower)
         zero = one[:, self.y.shape[1] :] - 1.0
-        return _solver(self.gram(one))(self.turned(xp.concat([self.y, zero], axis=1)))
+        sums = self.turned(xp.concat([self.y, zero], axis=1))
+        sums = sums if self.pull is None else sums + self.pull
+        return _solver(self.gram(one))(sums)
 
 
 @dataclass(frozen=True)
@@ -167,13 +192,23 @@ class _Point:
         size = xp.mean(xp.sqrt(xp.abs(e)), axis=1) ** 2
         least = EPS * xp.max(xp.abs(programs.y), axis=1)
         margin = MARGIN * xp.maximum(xp.maximum(size, least), xp.full_like(size, 1e-300))[:, None]
-        # Feasible for both programs.
         z, v = _positive(-e) + margin, _positive(e) + margin
+        if programs.pull is not None:
+            half = (programs.lower + programs.upper) / 2
+            return cls(coef, half, half, z, v)
+        # Feasible for both programs.
         return cls(coef, programs.lower, programs.upper, z, v)
 
     @property
-    def gap(self) -> Array:
+    def product(self) -> Array:
         return namespace(self.s).sum(self.s * self.z + self.t * self.v, axis=1)
+
+    def gap(self, programs: Programs) -> Array:
+        """Between the objectives of both programs, (K,)."""
+        if programs.pull is None:
+            return self.product
+        left = programs.left(self.coef, self.s - programs.lower)
+        return self.product + namespace(left).sum(left * left, axis=1) / 2
 
     @property
     def share(self) -> Array:
@@ -196,11 +231,14 @@ def solve_programs(
 
 def _solve(programs, start, enough):
     point = _Point.begin(programs, start)
-    best = programs.objective(programs.residuals(point.coef))
+    best = programs.objective(point.coef)
     open_, found = np.arange(len(programs.n_rows)), [None] * len(programs.n_rows)
     for n_steps in range(MOST_STEPS + 1):
-        values, gaps = to_host(best), to_host(point.gap)
-        done = (gaps <= enough * values) | (values == 0.0)
+        values, gaps = to_host(best), to_host(point.gap(programs))
+        size = (
+            values if programs.constant is None else abs(values) + abs(to_host(programs.constant))
+        )
+        done = (gaps <= enough * size) | (values == 0.0)
         ended = done | (n_steps == MOST_STEPS)
         if ended.any():
             for k in np.flatnonzero(ended):
@@ -210,7 +248,7 @@ def _solve(programs, start, enough):
                 break
             open_, point, programs = open_[keep], point.take(keep), programs.take(keep)
         point = _step(programs, point)
-        best = programs.objective(programs.residuals(point.coef))
+        best = programs.objective(point.coef)
     return found
 
 
@@ -218,34 +256,37 @@ def _step(programs, point):
     """Towards the optimum and, where the border is near, towards the centre and to second order."""
     xp, share = namespace(point.s), point.share
     _, s, t, z, v = point
-    solved = _solver(programs.gram(share))
+    left, tied = programs.left(point.coef, s - programs.lower), programs.pull is not None
+    # What inverses round away, squares would never be rid of.
+    gram = programs.gram(share)
+    solved = partial(_solved, gram) if tied else _solver(gram)
 
     def direction(of_s, of_t):
         """The step after which ``s z`` and ``t v`` have grown so much."""
         h = share * (of_s / s - of_t / t)
-        # And A'd is 0 again, whatever rounding left of it.
-        step = solved(programs.turned(h + s - programs.lower))
+        # And weights are those of b again, whatever rounding left of that.
+        step = solved(left + programs.turned(h))
         ds = h - share * programs.times(step)
         return step, ds, (of_s - z * ds) / s, (of_t + v * ds) / t
 
     step = direction(-s * z, -t * v)
-    primal, dual = _lengths(point, step)
+    primal, dual = _lengths(point, step, tied)
     _, ds, dz, dv = step
-    left = xp.sum((s + primal * ds) * (z + dual * dz), axis=1)
-    left = left + xp.sum((t - primal * ds) * (v + dual * dv), axis=1)
-    level = ((left / point.gap) ** 3 * point.gap / (2.0 * s.shape[1]))[:, None]
+    after = xp.sum((s + primal * ds) * (z + dual * dz), axis=1)
+    after = after + xp.sum((t - primal * ds) * (v + dual * dv), axis=1)
+    level = ((after / point.product) ** 3 * point.product / (2.0 * s.shape[1]))[:, None]
     second = direction(level - s * z - ds * dz, level - t * v + ds * dv)
     whole = (primal == 1.0) & (dual == 1.0)
     step = tuple(xp.where(whole, a, b) for a, b in zip(step, second, strict=True))
-    primal, dual = _lengths(point, step)
+    primal, dual = _lengths(point, step, tied)
     dcoef, ds, dz, dv = step
     return _Point(
         point.coef + dual * dcoef, s + primal * ds, t - primal * ds, z + dual * dz, v + dual * dv
     )
 
 
-def _lengths(point, step):
-    """How long a step keeps all above 0: (K, 1) of s and t, and of z and v."""
+def _lengths(point, step, tied):
+    """How long a step keeps all above 0: (K, 1) of s and t, and of z and v; alike where tied."""
     _, ds, dz, dv = step
     xp: Any = namespace(ds)
     here = xp.stack([point.s, point.t, point.z, point.v], axis=1)
@@ -253,17 +294,20 @@ def _lengths(point, step):
     least = xp.min(xp.where(change < 0, here / -change, xp.inf), axis=2)
     of_pairs = xp.minimum(least[:, 0::2], least[:, 1::2])
     found = xp.minimum(SHARE * of_pairs, xp.ones_like(of_pairs))
+    if tied:
+        found = xp.min(found, axis=1, keepdims=True)
+        return found, found
     return found[:, :1], found[:, 1:]
 
 
 def _end(programs, point, k, value, n_steps, converged, enough):
     coef = to_host(point.coef[k, :])
-    if enough <= GAP and n_steps:
+    if enough <= GAP and n_steps and programs.pull is None:
         vertex = _vertex(programs, to_host(point.share[k, :]), k)
         if vertex is not None:
             one = programs.take(np.asarray([k])) if len(programs.n_rows) > 1 else programs
             there = move(vertex[None, :], place_of(point.coef))
-            at_vertex = float(to_host(one.objective(one.residuals(there)))[0])
+            at_vertex = float(to_host(one.objective(there))[0])
             if at_vertex <= value + ROUNDING * abs(value):
                 coef, value = vertex, at_vertex
     return Fitted(coef, float(value), n_steps, bool(converged))
@@ -327,6 +371,21 @@ def _solver(matrices: Array) -> Callable[[Array], Array]:
     raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
 
 
+def _solved(matrices, sides):
+    """As what `_solver` gives, by factors."""
+    xp: Any = namespace(matrices)
+    size = xp.linalg.diagonal(matrices)
+    eye = xp.eye(size.shape[1], dtype=xp.float64, device=place_of(matrices).device)
+    more = 0.0
+    while more <= 1.0:
+        some = matrices + (more * size)[:, :, None] * eye if more else matrices
+        found, condition = solve_spd(some, sides[:, :, None], xp)
+        if bool(xp.all(condition < 1.0 / EPS)) and bool(xp.all(xp.isfinite(found))):
+            return found[:, :, 0]
+        more = max(10.0 * more, EPS * size.shape[1])
+    raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
+
+
 def _refined(matrices, inverse, sides):
     """Solutions by inverses, and once more of what is left."""
     sides = sides[:, :, None]
@@ -338,11 +397,23 @@ def weighted_grams(X: Array, weight: Array) -> Array:
     """``X' diag(weight) X`` (K, q, q) of rows (m, q) or (K, m, q), and weights (K, m)."""
     xp: Any = namespace(X)
     (m, q), total = X.shape[-2:], None
-    numbers = BLOCK_NUMBERS if is_numpy(X) else DEVICE_NUMBERS
-    size = max(1, numbers // (q * weight.shape[0]))
+    if is_numpy(X):
+        return _grams_here(X, np.sqrt(weight))
+    size = max(1, DEVICE_NUMBERS // (q * weight.shape[0]))
     for first in range(0, m, size):
         some = slice(first, min(first + size, m))
         block = X[..., some, :]
         found = (xp.matrix_transpose(block) * weight[:, None, some]) @ block
         total = found if total is None else total + found
     return total
+
+
+def _grams_here(X, root):
+    """Half of the products, of blocks that a cache holds."""
+    (m, q), n_models = X.shape[-2:], len(root)
+    total = np.zeros((n_models, q, q))
+    for k in range(n_models):
+        rows = X if X.ndim == 2 else X[k]
+        for some in cut(slice(0, m), max(1, CACHED_NUMBERS // q)):
+            add_gram(total[k], rows[some] * root[k, some, None])
+    return full_symmetric(total, np)

@@ -1,11 +1,11 @@
-"""Support vector machines with scikit-learn's interface; on a GPU cuML does the work."""
+"""Support vector machines with scikit-learn's interface; of kernels cuML does the work on a GPU."""
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import svm as _rows
+from gpuml.svm.linear_svc import LinearSVC
+from gpuml.svm.linear_svr import LinearSVR
 
-LinearSVC = build(_rows.LINEAR_SVC, __name__)
-LinearSVR = build(_rows.LINEAR_SVR, __name__)
 SVC = build(_rows.SVC, __name__)
 SVR = build(_rows.SVR, __name__)
 

@@ -106,77 +106,6 @@ class SVR(Sparse):
     public = ("predict", "score")
 
 
-class LinearSVC(Model):
-    sk = svm.LinearSVC
-    public = ("decision_function", "predict", "score")
-    own_params = ("penalized_intercept",)
-    codes_only = True
-
-    def __setattr__(self, name, value):
-        if not name.endswith("_"):
-            super().__setattr__(name, value)
-            return
-        setattr(self.model, name, to_host(value) if is_array(value) else value)
-
-    def fit(self, X, y=None, sample_weight=None):
-        raise AssertionError("cuML's gradient of the squared hinge is half of what it should be")
-
-
-class LinearSVR(Model):
-    sk = svm.LinearSVR
-    public = ("predict", "score")
-    own_params = ("penalized_intercept", "penalty")
-
-    def __init__(self, model=None, **params):
-        super().__init__(self.sk() if model is None else model)
-        self.set_params(**params)
-
-    def fit(self, X, y=None, sample_weight=None):
-        if self.model.loss != "squared_epsilon_insensitive":
-            return super().fit(X, y, sample_weight)
-        self._note("fit", X)
-        assert self.own["penalized_intercept"]
-        assert self.own["penalty"] == "l2"
-        rows, model = to_host(X), self.model
-        weight = np.ones(len(rows)) if sample_weight is None else to_host(sample_weight)
-        assert weight.mean() == pytest.approx(1.0), "cuML's loss and gradient would differ"
-        if model.fit_intercept:
-            rows = np.hstack([rows, np.ones((len(rows), 1))])
-        found, model.n_iter_ = squared_errors_beyond(
-            rows, to_host(y), model.C * weight, model.epsilon
-        )
-        model.coef_ = found[:-1] if model.fit_intercept else found
-        model.intercept_ = found[-1:] if model.fit_intercept else 0.0
-        model.n_features_in_ = X.shape[1]
-        return self
-
-
-def squared_errors_beyond(rows, y, weight, epsilon):
-    """Minimise half the squared norm and weighted squares of errors beyond epsilon, by Newton."""
-
-    def beyond(coef):
-        error = y - rows @ coef
-        return np.sign(error) * np.maximum(np.abs(error) - epsilon, 0.0)
-
-    def objective(coef):
-        return 0.5 * coef @ coef + weight @ beyond(coef) ** 2
-
-    coef = np.zeros(rows.shape[1])
-    n_iter = 0
-    while n_iter < 100:
-        n_iter += 1
-        error = beyond(coef)
-        gradient = coef - 2.0 * rows.T @ (weight * error)
-        if np.abs(gradient).max() < 1e-9 * np.abs(rows.T @ weight).max():
-            break
-        used = (weight * (error != 0))[:, None] * rows
-        step = np.linalg.solve(np.eye(len(coef)) + 2.0 * rows.T @ used, gradient)
-        while objective(coef - step) > objective(coef) and np.abs(step).max() > 1e-12:
-            step = step / 2.0
-        coef = coef - step
-    return coef, n_iter
-
-
 class TSNE(Sparse):
     sk = manifold.TSNE
     public = ("fit_transform",)
@@ -229,7 +158,7 @@ class UMAP:
 
 MODELS = {
     "cuml.neighbors": (NearestNeighbors, KNeighborsClassifier, KNeighborsRegressor, KernelDensity),
-    "cuml.svm": (SVC, SVR, LinearSVC, LinearSVR),
+    "cuml.svm": (SVC, SVR),
     "cuml.manifold": (TSNE, SpectralEmbedding, UMAP),
 }
 

@@ -23,7 +23,7 @@ from gpuml.neighbors import (
     KNeighborsRegressor,
     NearestNeighbors,
 )
-from gpuml.svm import SVC, SVR, LinearSVC, LinearSVR
+from gpuml.svm import SVC, SVR
 
 pytestmark = [
     pytest.mark.gpu,
@@ -306,8 +306,6 @@ MODELS = [
     (KernelDensity(), IRIS, None, "score_samples"),
     (SVC(), CANCER, MALIGNANT, "decision_function"),
     (SVR(), DIABETES, PROGRESS, "predict"),
-    (LinearSVC(), WINE, CULTIVAR, "decision_function"),
-    (LinearSVR(), DIABETES, PROGRESS, "predict"),
 ]
 
 

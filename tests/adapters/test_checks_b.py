@@ -16,15 +16,13 @@ from gpuml.neighbors import (
     KNeighborsRegressor,
     NearestNeighbors,
 )
-from gpuml.svm import SVC, SVR, LinearSVC, LinearSVR
+from gpuml.svm import SVC, SVR
 from tests.adapters.fake_models_b import fake_b  # noqa: F401  (a fixture)
 
 ESTIMATORS = [
     KNeighborsClassifier(),
     KNeighborsRegressor(),
     KernelDensity(),
-    LinearSVC(max_iter=20),
-    LinearSVR(max_iter=20),
     NearestNeighbors(),
     SVC(),
     SVR(),

@@ -24,7 +24,7 @@ from gpuml.neighbors import (
     KNeighborsRegressor,
     NearestNeighbors,
 )
-from gpuml.svm import SVC, SVR, LinearSVC, LinearSVR
+from gpuml.svm import SVC, SVR
 from tests.adapters.fake_models_b import fake_b  # noqa: F401  (a fixture)
 
 # Said of float64 rows once a class and process; tests of it are those of the core.
@@ -145,8 +145,6 @@ MODELS = [
     (KernelDensity(bandwidth="scott"), None, "score_samples"),
     (SVC(), TWO.astype(str), "decision_function"),
     (SVR(), Y, "predict"),
-    (LinearSVC(dual=False, tol=1e-12, max_iter=10_000), Y, "decision_function"),
-    (LinearSVR(random_state=0, max_iter=100_000), Y, "predict"),
 ]
 
 
@@ -170,9 +168,6 @@ def test_models_are_scikit_learns_here_there_and_back(device, model, y, method):
 
 
 def test_parameters_that_only_cuml_has(device):
-    assert engine(LinearSVC().fit(X, TWO)).own == {"penalized_intercept": True}
-    assert engine(LinearSVC().fit(X, TWO)).model.tol == pytest.approx(1e-8)
-    assert engine(LinearSVR(max_iter=100_000).fit(X, Y)).own["penalty"] == "l2"
     assert engine(SVC().fit(np.ones((150, 4)), TWO)).model.gamma == 1.0
 
 
@@ -246,77 +241,6 @@ def test_checks_of_kernels_at_use():
     svm_rows.use_checks(fitted(_sparse=False), "predict", X, {})
     with pytest.raises(svm_rows.UnsupportedHere):
         svm_rows.use_checks(fitted(_sparse=False), "predict", CSR, {})
-
-
-def test_linear_models_warn_of_too_few_iterations():
-    svm_rows.warn_unless_converged(fitted(n_iter_=99), {"max_iter": 100})
-    with pytest.warns(svm_rows.ConvergenceWarning):
-        svm_rows.warn_unless_converged(fitted(n_iter_=100), {"max_iter": 100})
-
-
-# ---------------------------------------------------------------- linear machines
-
-WEIGHT = np.random.default_rng(1).uniform(0.0, 3.0, len(X))
-
-
-@pytest.mark.parametrize("y", [Y, TWO], ids=["three", "two"])
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"C": 0.1, "fit_intercept": False},
-        {"class_weight": "balanced"},
-        {"class_weight": {0: 0.5, 1: 3.0}},  # liblinear weighs one class of three, not the rest
-    ],
-)
-def test_linear_machines_are_liblinears(device, y, weight, params):
-    """The fake minimises what cuML's regression does: squared errors beyond epsilon."""
-    model = LinearSVC(**params).fit(X, y, sample_weight=weight)
-    oracle = model._row.sk(tol=1e-12, dual=False, max_iter=10_000, **params)
-    oracle.fit(X, y, sample_weight=weight)
-    assert "_fitted" in vars(model)
-    np.testing.assert_allclose(model.coef_, oracle.coef_, atol=1e-5)
-    np.testing.assert_allclose(model.intercept_, oracle.intercept_, atol=1e-5)
-    assert np.shape(model.intercept_) == np.shape(oracle.intercept_)
-    assert model.coef_.shape == oracle.coef_.shape
-    np.testing.assert_array_equal(model.predict(X), oracle.predict(X))
-
-
-@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
-def test_weights_of_a_regression_are_evened_out(device, loss):
-    model = LinearSVR(loss=loss, C=0.5, max_iter=100_000)
-    model.fit(X, Y, sample_weight=WEIGHT)
-    oracle = model._row.sk(loss=loss, C=0.5, tol=1e-9, max_iter=1_000_000)
-    oracle.fit(X, Y, sample_weight=WEIGHT)
-    np.testing.assert_allclose(model.predict(X), oracle.predict(X), atol=0.02)
-    assert engine(model).model.C == 0.5
-
-
-def test_weights_that_are_all_0_are_scikit_learns(device):
-    with pytest.raises(FallbackError, match="weights whose mean is 0"):
-        LinearSVC(class_weight={0: 0.0, 1: 0.0}).fit(X, TWO)
-
-
-def test_scores_beyond_the_targets_fall_back(device, monkeypatch):
-    monkeypatch.setitem(svm_rows.FAR, "float64", (1.0,))
-    with pytest.raises(FallbackError, match="classes that are so far apart"):
-        LinearSVC(C=10.0).fit(X, TWO)
-    monkeypatch.setitem(svm_rows.FAR, "float64", (1.0, 2.0**20))
-    found = LinearSVC(C=10.0).fit(X, TWO).coef_
-    oracle = svm.LinearSVC(C=10.0, dual=False, tol=1e-12, max_iter=10_000).fit(X, TWO)
-    np.testing.assert_allclose(found, oracle.coef_, atol=1e-5)
-
-
-def test_sparse_coefficients_go_on_on_a_gpu(device):
-    model = LinearSVC().fit(X, Y)
-    expected = model.decision_function(X)
-    with gpuml.config_context(fallback="silent"):
-        model.sparsify()
-    for found in (model, pickle.loads(pickle.dumps(model))):
-        assert sparse.issparse(found.coef_)
-        np.testing.assert_allclose(found.decision_function(X), expected)
-        assert "_lifted" in vars(found)
 
 
 # ---------------------------------------------------------------- UMAP by umap-learn

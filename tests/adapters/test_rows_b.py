@@ -17,7 +17,7 @@ from gpuml.neighbors import (
     KNeighborsRegressor,
     NearestNeighbors,
 )
-from gpuml.svm import SVC, SVR, LinearSVC, LinearSVR
+from gpuml.svm import SVC, SVR
 from tests.adapters.fake_models_b import fake_b  # noqa: F401  (a fixture)
 from tests.adapters.test_agreement_b import cosine_densities
 
@@ -57,10 +57,7 @@ REFUSED = [
     (KNeighborsRegressor(weights=np.exp), X, Y, "weights=<ufunc 'exp'>"),
     (KNeighborsClassifier(), X, np.stack([Y, Y], axis=1), "several targets"),
     (KNeighborsRegressor(), X, X, "several targets"),
-    *(
-        (model, X, np.stack([Y, Y], axis=1), "several targets")
-        for model in (SVC(), SVR(), LinearSVC(), LinearSVR())
-    ),
+    *((model, X, np.stack([Y, Y], axis=1), "several targets") for model in (SVC(), SVR())),
     (KernelDensity(metric="hamming"), X, None, "metric='hamming'"),
     (KernelDensity(metric="minkowski", metric_params={"p": 0.5}), X, None, "such metric_params"),
     (KernelDensity(metric_params={"p": 3}), X, None, "such metric_params"),
@@ -71,15 +68,6 @@ REFUSED = [
     (SVC(break_ties=True), X, TWO, "break_ties=True"),
     (SVR(kernel=callable_kernel), X, Y, "kernel=<function"),
     (SVR(max_iter=5), X, Y, "max_iter=5"),
-    (LinearSVC(multi_class="crammer_singer"), X, Y, "multi_class='crammer_singer'"),
-    (LinearSVC(intercept_scaling=2.0), X, Y, "intercept_scaling=2.0"),
-    (LinearSVC(loss="hinge"), X, Y, "loss='hinge'"),
-    (LinearSVC(penalty="l1", loss="hinge"), X, Y, "this penalty with this loss and dual"),
-    (LinearSVC(loss="hinge", dual=False), X, Y, "this penalty with this loss and dual"),
-    (LinearSVC(penalty="l1", dual=True), X, Y, "this penalty with this loss and dual"),
-    (LinearSVC(), CSR, Y, "sparse X"),
-    (LinearSVR(intercept_scaling=2.0), X, Y, "intercept_scaling=2.0"),
-    (LinearSVR(dual=False), X, Y, "this penalty with this loss and dual"),
     (TSNE(3, max_iter=250), X, None, "n_components=3"),
     (TSNE(init=X[:, :2].astype("f4"), max_iter=250), X, None, "init="),
     (TSNE(metric="canberra", max_iter=250), X, None, "metric='canberra'"),
@@ -173,8 +161,6 @@ ACCEPTED = [
     (SVC(kernel="poly", class_weight="balanced", probability=False), X, TWO),
     (SVC(), CSR, TWO),
     (SVR(kernel="precomputed"), X @ X.T, Y),
-    (LinearSVC(penalty="l1", dual=False), X, Y),
-    (LinearSVR(loss="squared_epsilon_insensitive", dual=False), X, Y),
     (TSNE(metric="minkowski", metric_params={"p": 3}, method="exact"), X, None),
     (TSNE(init="random"), CSR, None),
     (SpectralEmbedding(gamma=2.0, eigen_solver="arpack"), X, None),
@@ -200,7 +186,6 @@ WRONG = [
     (SVC(kernel="precomputed"), X, TWO, {}),
     (SVC(), X, TWO, {"sample_weight": 1.0 - TWO}),
     (SVR(kernel="precomputed"), X, Y, {}),
-    (LinearSVC(), X, np.zeros(150, dtype=int), {}),
     (TSNE(perplexity=150), X, None, {}),
 ]
 
@@ -244,18 +229,6 @@ def test_gamma_is_scikit_learns(kind, gamma, rows):
 
 def test_precomputed_kernels_have_no_gamma():
     assert changed(SVC(kernel="precomputed"), np.zeros((150, 150)), TWO) == {"gamma": 0.0}
-
-
-def test_liblinear_penalises_the_intercept():
-    """And cuML compares the tolerance with a squared norm, where losses are squared."""
-    assert changed(LinearSVC()) == {"penalized_intercept": True, "tol": pytest.approx(1e-8)}
-    assert changed(LinearSVC(tol=1e-30))["tol"] == 1e-16
-    for loss, tol in (("epsilon_insensitive", 1e-4), ("squared_epsilon_insensitive", 1e-8)):
-        assert changed(LinearSVR(loss=loss)) == {
-            "penalized_intercept": True,
-            "penalty": "l2",
-            "tol": pytest.approx(tol),
-        }
 
 
 # ---------------------------------------------------------------- what is right where they differ

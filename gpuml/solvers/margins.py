@@ -1,0 +1,157 @@
+"""Support vector machines of losses with kinks, many of the same rows, to the optimum.
+
+Each minimises, over b (q,), of rows A, targets y and prices u, l of what is above and below them,
+
+    |b|^2 / 2 + sum u (y - A b)_+ + l (A b - y)_+.
+
+Where b is nearly known, most rows are surely on one side of their target: together they are one
+linear term [1]_. An interior-point method on the rows that are near theirs gives b. If all others
+are on the side that was taken for theirs, it is the optimum of all rows; those that are not join. A
+sample of the rows begins, and models follow one after the other, each from the last one.
+
+References
+----------
+.. [1] S. Portnoy, R. Koenker, "The Gaussian hare and the Laplacian tortoise", Statistical
+   Science 12 (1997).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
+from gpuml.solvers.pinball import Programs, solve_programs
+
+# Rows, rows for each coefficient, and one row in so many, that may change sides between models.
+FEWEST, PER_COEFFICIENT, ONE_IN = 2000, 20, 20
+# One row in so many is of the sample that begins. About the root of coefficients per row of it is
+# what its model is wrong by, and so many times that a share of the rows may change sides.
+SAMPLE, NEAR = 8, 3.0
+# Of the objective, the gap at which steps end: its root is how far b may be off.
+GAP = 1e-14
+# Share of the rows from which on it is no gain to leave out the others.
+MOST = 0.5
+# Times that others are left out, before none are.
+MOST_TURNS = 6
+
+
+@dataclass(frozen=True)
+class Kinks:
+    """Targets, and prices of what is above and below them: arrays (J, m) of rows, J times each."""
+
+    y: Array
+    lower: Array
+    upper: Array
+
+    def residuals(self, A: Array, coef: np.ndarray) -> Array:
+        """``y - A b``, (J, m)."""
+        return self.y - A @ move(coef, place_of(A))
+
+    def some(self, index: Array, times: float = 1.0) -> "Kinks":
+        """Those of some rows, at so many times their prices."""
+        xp = namespace(index)
+        y, lower, upper = (xp.take(a, index, axis=1) for a in (self.y, self.lower, self.upper))
+        return Kinks(y, times * lower, times * upper)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Coefficients (q,) in CPU memory, interior-point steps, and whether they converged."""
+
+    coef: np.ndarray
+    n_steps: int
+    converged: bool
+
+
+def hinge(is_member: Array, weight: Array) -> Kinks:
+    """``sum w max(0, 1 - y a.b)``, with y = 1 for members (m,) and -1 for all other rows."""
+    xp = namespace(weight)
+    one, nothing = xp.ones_like(weight), xp.zeros_like(weight)
+    sides = ((one, -one), (nothing, weight), (weight, nothing))
+    return Kinks(*(xp.where(is_member, a, b)[None, :] for a, b in sides))
+
+
+def tube(y: Array, weight: Array, epsilon: float) -> Kinks:
+    """``sum w max(0, |y - a.b| - epsilon)``: rows are there once for each side of the tube."""
+    xp = namespace(weight)
+    nothing = xp.zeros_like(weight)
+    sides = ((y - epsilon, y + epsilon), (nothing, weight), (weight, nothing))
+    return Kinks(*(xp.stack(pair) for pair in sides))
+
+
+def fit_path(A: Array, models: Sequence[Kinks]) -> list[Found]:
+    """Models of rows A (m, q), float64, in an order in which each is near to the one before."""
+    turn = None
+    if A.shape[1] > A.shape[0]:
+        # Coefficients are sums of rows: of fewer rows than columns, in their space.
+        turn, R = namespace(A).linalg.qr(A.T)
+        A = R.T
+    found: list[Found] = []
+    for kinks in models:
+        found.append(_fit(A, kinks, found[-1].coef if found else None))
+    if turn is None:
+        return found
+    return [replace(f, coef=np.array(to_host(turn @ move(f.coef, place_of(A))))) for f in found]
+
+
+def _fit(A, kinks, near):
+    """One model; `near` are the coefficients of one that may be close to it, or None."""
+    m, q = A.shape
+    xp, n_steps = namespace(A), 0
+    few = fewest = max(FEWEST, PER_COEFFICIENT * q, m // ONE_IN)
+    if near is None:
+        few = max(fewest, int(NEAR * m * (q * SAMPLE / m) ** 0.5))
+    if few > MOST * m:
+        return _solve(A, kinks)
+    if near is None:
+        some = xp.arange(SAMPLE // 2, m, SAMPLE, device=device_of(A))
+        sample = _fit(xp.take(A, some, axis=0), kinks.some(some, SAMPLE), None)
+        near, n_steps = sample.coef, sample.n_steps
+    e = kinks.residuals(A, near)
+    wrong: Any = False
+    for turn in range(MOST_TURNS):
+        inside = _nearest(e, few, xp) | wrong
+        some = xp.nonzero(inside)[0]
+        if some.shape[0] > MOST * m:
+            break
+        d = xp.where(e > 0, kinks.upper, -kinks.lower) * xp.astype(~inside, xp.float64)
+        pull, constant = A.T @ xp.sum(d, axis=0), xp.sum(d * kinks.y)
+        found = _solve(xp.take(A, some, axis=0), kinks.some(some), pull, constant)
+        n_steps += found.n_steps
+        after = kinks.residuals(A, found.coef)
+        wrong = xp.any((after > 0) != (e > 0), axis=0) & ~inside
+        n_wrong = int(xp.sum(xp.astype(wrong, xp.int64)))
+        if not n_wrong:
+            return replace(found, n_steps=n_steps)
+        # Who few rows are wrong about is near; the more there are, the more are going to be.
+        e, few = after, max(fewest, (2 + turn) * n_wrong)
+    found = _solve(A, kinks)
+    return replace(found, n_steps=n_steps + found.n_steps)
+
+
+def _nearest(e, few, xp):
+    """Which rows (m,) are so many that are nearest to a target of theirs."""
+    distance = xp.min(xp.abs(e), axis=0)
+    few = min(few, distance.shape[0] - 1)
+    if is_numpy(distance):
+        return distance <= np.partition(distance, few)[few]
+    return distance <= xp.sort(distance)[few]
+
+
+def _solve(A, kinks, pull=None, constant=0.0):
+    """Of all rows that are given; the others count by `pull` (q,) and `constant`."""
+    xp, times = namespace(A), kinks.y.shape[0]
+    y, lower, upper = (xp.reshape(a, (1, -1)) for a in (kinks.y, kinks.lower, kinks.upper))
+    pull = xp.zeros_like(A[0, :]) if pull is None else pull
+    program = Programs(
+        A if times == 1 else xp.concat([A] * times),
+        *(y, lower, upper),
+        penalised=xp.zeros_like(A[:0, :]),
+        n_rows=np.asarray([y.shape[1]]),
+        pull=pull[None, :],
+        constant=xp.zeros_like(pull[:1]) + constant,
+    )
+    (found,) = solve_programs(program, enough=GAP)
+    return Found(found.coef, found.n_steps, found.converged)

@@ -1,0 +1,199 @@
+"""What both linear machines share: penalties as liblinear has them, and ways to their optima."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, is_sparse, namespace
+from gpuml._sklearn import _get_liblinear_solver_type, _validate_dual_parameter
+from gpuml.data import Folds
+from gpuml.linear_model._base import LinearEstimator
+from gpuml.linear_model._by_split import BySplit, Found, TrainingRows, warn_late
+from gpuml.linear_model._glm import LossEstimator
+from gpuml.linear_model._losses import Strength, fit_loss
+from gpuml.losses import Loss
+from gpuml.solvers._result import in_order
+from gpuml.solvers.lbfgs import Solved
+from gpuml.solvers.margins import Kinks, fit_path
+
+
+@dataclass(frozen=True)
+class MachineStrength(Strength):
+    """The penalties of one candidate, and the errors that it lets pass."""
+
+    epsilon: float = 0.0
+
+
+class LinearMachine(LossEstimator, BySplit):
+    """A machine of squared errors, whose models share passes, or of errors as they are.
+
+    The latter are solved split by split. A subclass defines `_kinks` for them, and `_family` and
+    `_fit_losses` for the former.
+    """
+
+    def _kinks(
+        self, rows: TrainingRows, weight: Array, candidate: Mapping[str, Any]
+    ) -> list[Kinks]:
+        """The losses of each vector of a candidate's model, whose rows weigh so much times C."""
+        raise NotImplementedError
+
+    @property
+    def multifit_divided(self) -> bool:  # type: ignore[override]
+        """Whether `multifit` reads rows by sums only: those of squared losses."""
+        return self._is_smooth
+
+    @property
+    def _is_smooth(self):
+        return self.loss.startswith("squared")
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        if is_sparse(X) and not self._is_smooth:
+            return f"sparse X and loss={self.loss!r}"
+        return LinearEstimator._needs_sklearn(self, X, y)
+
+    @property
+    def _instead(self) -> str:  # type: ignore[override]
+        return f"loss='squared_{self.loss}'"
+
+    def multifit_words(
+        self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
+    ) -> str:
+        """Whether steps are going to be taken in the space of the rows."""
+        return super().multifit_words(X, y, candidates, n_splits) if self._is_smooth else ""
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """As of other models of such losses."""
+        kind = LossEstimator if self._is_smooth else BySplit
+        return kind.multifit_work(self, n_rows, n_features, n_targets, n_models)
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        penalty, ways = getattr(self, "penalty", "l2"), getattr(self, "multi_class", "ovr")
+        dual = _validate_dual_parameter(self.dual, self.loss, penalty, ways, np.empty((1, 1)))
+        _get_liblinear_solver_type(ways, penalty, self.loss, dual)  # and the error
+        kind = LossEstimator if self._is_smooth else BySplit
+        self._strengths(candidates)  # and the errors
+        return kind.multifit(self, folds, candidates, advance, start)
+
+    def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[MachineStrength]:  # type: ignore[override]
+        return [self._strength(candidate) for candidate in candidates]
+
+    def _strength(self, candidate):
+        values = {name: candidate.get(name, getattr(self, name)) for name in self.multifit_params}
+        fit_intercept, scaling = bool(values["fit_intercept"]), values["intercept_scaling"]
+        epsilon = float(values.get("epsilon", 0.0))
+        if fit_intercept and scaling <= 0:
+            raise ValueError(
+                f"Intercept scaling is {scaling!r} but needs to be greater than 0. To disable "
+                "fitting an intercept, set fit_intercept=False."
+            )
+        if epsilon < 0:
+            raise ValueError(f"epsilon must not be negative, got {epsilon!r}.")
+        inverse = 1.0 / float(values["C"])
+        l1, l2 = (inverse, 0.0) if getattr(self, "penalty", "l2") == "l1" else (0.0, inverse)
+        share = 1.0 / float(scaling) if fit_intercept else 0.0
+        return MachineStrength(l2, l1, fit_intercept, share, epsilon)
+
+    def _solve(self, rows, candidates, start=None):
+        xp: Any = namespace(rows.X)
+        weight = xp.ones_like(rows.y) if rows.weight is None else rows.weight
+        found: list[Any] = [None] * len(candidates)
+        strengths = self._strengths(candidates)
+        for share in {s.of_intercept for s in strengths}:
+            # Of a strong penalty models are far from each other, and from those of weaker ones.
+            some = [i for i, s in enumerate(strengths) if s.of_intercept == share]
+            some.sort(key=lambda i: (strengths[i].epsilon, strengths[i].l2))
+            A = rows.X
+            if share:
+                ones = xp.ones((A.shape[0], 1), dtype=xp.float64, device=device_of(A))
+                A = xp.concat([A, ones / share], axis=1)
+            losses = [self._kinks(rows, weight * candidates[i]["C"], candidates[i]) for i in some]
+            paths = [fit_path(A, machine) for machine in zip(*losses, strict=True)]
+            for i, vectors in zip(some, zip(*paths, strict=True), strict=True):
+                found[i] = _model(vectors, share, rows.X.shape[1])
+        late = sum(not one.attributes.pop("converged") for one in found)
+        warn_late(late, len(found), "tolerance: scale the features (StandardScaler)")
+        return found
+
+
+def _model(vectors, share, n_features):
+    """What `BySplit` wants of a model of some vectors."""
+    coef = np.stack([each.coef for each in vectors])
+    level = coef[:, n_features] / share if share else np.zeros(len(coef))
+    n_steps = [each.n_steps for each in vectors]
+    attributes = {"n_iter_": max(n_steps), "converged": all(each.converged for each in vectors)}
+    return Found(coef[:, :n_features], level, sum(n_steps), attributes)
+
+
+# ---------------------------------------------------------------- models of several losses
+
+
+def one_vs_rest(
+    folds: Folds,
+    family_of: Callable[..., Any],
+    strengths: Sequence[Strength],
+    options: Any,
+    start: Array | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> tuple[Loss | None, Solved]:
+    """As `fit_loss`, a vector for each class, or for the second of two."""
+    found = []
+    for vector, member in enumerate(members(folds)):
+        own = None if start is None else start[:, :, vector : vector + 1, :]
+        family = partial(family_of, member=member)
+        found.append(fit_loss(folds, family, strengths, options, own, advance)[1])
+    return None, _side_by_side(found)
+
+
+def members(folds: Folds) -> Sequence[int]:
+    """The classes that have a machine."""
+    n_classes = folds.batch.n_classes
+    return range(n_classes) if n_classes > 2 else (1,)
+
+
+def _side_by_side(found):
+    if len(found) == 1:
+        return found[0]
+    first = found[0]
+    n_iter, violation, stalled = (
+        np.stack([getattr(each, name) for each in found])
+        for name in ("n_iter", "violation", "stalled")
+    )
+    # Of a model that is late, the vector that is.
+    worst = np.argmax(np.where(stalled, 0.0, violation), axis=0)[None]
+    n_read = None
+    if any(each.n_read is not None for each in found):
+        n_read = sum(each.n_iter if each.n_read is None else each.n_read for each in found)
+    return replace(
+        first,
+        W=namespace(first.W).concat([each.W for each in found], axis=2),
+        violation=np.take_along_axis(violation, worst, axis=0)[0],
+        stalled=np.take_along_axis(stalled, worst, axis=0)[0],
+        n_iter=n_iter.max(axis=0),
+        n_read=n_read,
+    )
+
+
+def by_epsilon(
+    folds: Folds,
+    family_of: Callable[..., Any],
+    strengths: Sequence[MachineStrength],
+    options: Any,
+    start: Array | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> tuple[Loss | None, Solved]:
+    """As `fit_loss`, of candidates whose losses differ."""
+    found, places = [], []
+    for epsilon in dict.fromkeys(strength.epsilon for strength in strengths):
+        some = [i for i, strength in enumerate(strengths) if strength.epsilon == epsilon]
+        own = None if start is None else start[np.asarray(some), ...]
+        family = partial(family_of, epsilon=epsilon)
+        those = [strengths[i] for i in some]
+        found.append(fit_loss(folds, family, those, options, own, advance)[1])
+        places.append(np.asarray(some))
+    return None, in_order(found, places)

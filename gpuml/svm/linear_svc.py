@@ -1,0 +1,196 @@
+"""Linear support vector classification on the device of its data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn import svm as sk
+
+from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
+from gpuml.data import Batch, Folds, whole
+from gpuml.linear_model._by_split import TrainingRows
+from gpuml.linear_model._class_models import class_counts, class_factors
+from gpuml.linear_model._classifier import LinearClassifier
+from gpuml.linear_model._input import class_batch
+from gpuml.linear_model._losses import Family
+from gpuml.linear_model._models import ClassModels
+from gpuml.losses import SQUARED_HINGE, Loss
+from gpuml.resampling.stand_ins import no_weight
+from gpuml.solvers.margins import Kinks, hinge
+from gpuml.svm._machines import LinearMachine, members, one_vs_rest
+
+
+@dataclass(frozen=True)
+class ClassRows(TrainingRows):
+    """Rows with codes of classes for y; what those of a class (V, k) count in each machine."""
+
+    factors: Any
+    members: Any
+
+
+class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
+    r"""Linear support vector machine for classes, one against the rest.
+
+    For two classes it minimises, over w of shape (n_features,) and b,
+
+    .. math:: \frac{1}{2} \left( |w|^2 + (b / c)^2 \right)
+              + C \sum_i s_i \, \max(0, 1 - y_i (w \cdot x_i + b))^2
+
+    with y = -1, 1, weights s (sample and class weights multiplied) and c = `intercept_scaling`: as
+    in liblinear, the intercept is penalised as the coefficient of a feature that is c everywhere.
+    With ``loss="hinge"`` errors are not squared, with ``penalty="l1"`` the first part is
+    :math:`|w|_1 + |b| / c`. For more classes there is such a machine for each, with y = 1 for its
+    rows and -1 for all others, and the largest value wins.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. The squared hinge is minimised by
+    quasi-Newton steps with the Hessian of the rows inside the margin, with an l1 penalty by
+    proximal Newton steps. The hinge is minimised to its optimum, by an interior-point method on the
+    rows near the margin, in float64.
+
+    In a `gpuml.model_selection` search, all values of `C`, `fit_intercept` and `intercept_scaling`
+    are fitted on all splits together, of the squared hinge in the same passes over the rows.
+
+    Parameters
+    ----------
+    penalty : {"l1", "l2"}, default="l2"
+        "l1" goes with ``loss="squared_hinge"`` only.
+    loss : {"hinge", "squared_hinge"}, default="squared_hinge"
+    dual : "auto" or bool, default="auto"
+        Both problems have one optimum: the choice has no effect, but for the combinations that
+        scikit-learn's class has no solver for, which are errors.
+    tol : float, default=1e-4
+        Bound on the largest component of the gradient of the objective over C times the sum of s.
+        Without effect with ``loss="hinge"``.
+    C : float > 0, default=1.0
+        Inverse strength of the penalty.
+    multi_class : {"ovr", "crammer_singer"}, default="ovr"
+        "crammer_singer" is scikit-learn's work, with data in CPU memory.
+    fit_intercept : bool, default=True
+        Whether b is fitted or 0.
+    intercept_scaling : float > 0, default=1.0
+        The larger, the less b is penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; "balanced" is ``sum s / (n_classes * sum of s in the class)``. As in
+        liblinear, a machine for one of several classes weighs its own rows by it alone.
+    verbose : int, default=0
+        Only for scikit-learn's solver.
+    random_state : int, RandomState instance or None, default=None
+        Only for scikit-learn's solver.
+    max_iter : int, default=1000
+        Bound on the passes over all rows. Without effect with ``loss="hinge"``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features) or (n_classes, n_features)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : array of shape (1,) or (n_classes,), or 0.0
+        b; 0.0 without an intercept.
+    classes_ : array of shape (n_classes,)
+        Sorted labels, in the library of y.
+    n_iter_ : int
+        Passes over all rows, or interior-point steps, of the machine that took most.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    LinearSVR : The same for numbers.
+    gpuml.linear_model.LogisticRegression : With probabilities.
+
+    Notes
+    -----
+    Sparse X with ``loss="hinge"`` is scikit-learn's work, in CPU memory.
+
+    References
+    ----------
+    S. S. Keerthi, D. DeCoste, "A modified finite Newton method for fast solution of large scale
+    linear SVMs", JMLR 6 (2005). R.-E. Fan et al., "LIBLINEAR: a library for large linear
+    classification", JMLR 9 (2008).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.svm import LinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearSVC().fit(X, y)
+    >>> model.predict(X[:2])
+    array([0, 0])
+    >>> round(model.score(X, y), 2)
+    0.97
+    """
+
+    multifit_params = ("C", "fit_intercept", "intercept_scaling")
+    _kind = ClassModels
+    _fit_losses = staticmethod(one_vs_rest)
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        return self.multifit_joined(self.multifit_piece(X, y, sample_weight))
+
+    def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """As `multifit_batch`, of some of the rows, with the classes that they have."""
+        return class_batch(self, X, y, sample_weight)
+
+    def multifit_joined(self, batch: Batch) -> Batch:
+        """A piece whose classes are those of all rows."""
+        if batch.n_classes < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data "
+                f"contains only one class: {to_host(batch.classes)[0]!r}"
+            )
+        return batch
+
+    @property
+    def _instead(self) -> str:  # type: ignore[override]
+        return super()._instead if self.multi_class == "ovr" else "multi_class='ovr'"
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        ways = self.multi_class
+        return f"multi_class={ways!r}" if ways != "ovr" else super()._needs_sklearn(X, y)
+
+    def _loss_of(self, y: Any) -> tuple[Loss, int]:
+        return SQUARED_HINGE, 1
+
+    def _family(self, folds: Folds, member: int = 1) -> Family:
+        counts = class_counts(folds, fewest=2)
+        factors = class_factors(self.class_weight, folds)
+        own = counts[:, member]
+        rarest = min(int(own.min()), int((counts.sum(axis=1) - own).min()))
+        if factors is not None:
+            factors = _of_machine(factors, member)
+        weightless = no_weight(self.class_weight)
+        return Family(SQUARED_HINGE, 1, rarest, weightless, factors, False, True, member)
+
+    def _attributes(self, models, candidate, split):
+        return {"n_iter_": int(models.iterations_of(candidate, split))}
+
+    def _rows(self, folds, split):
+        rows = super()._rows(folds, split)
+        own = folds if split is not None else whole(folds.batch)
+        class_counts(own, fewest=2)  # and the error
+        factors = class_factors(self.class_weight, own)
+        if factors is not None:
+            factors = to_host(factors)[split or 0]
+        return ClassRows(rows.X, rows.y, rows.weight, factors, members(folds))
+
+    def _kinks(self, rows: Any, weight: Array, candidate: Mapping[str, Any]) -> list[Kinks]:
+        xp = namespace(weight)
+        found = []
+        for member in rows.members:
+            own = weight
+            if rows.factors is not None:
+                factors = move(_of_machine(rows.factors[None, :], member)[0], place_of(weight))
+                own = weight * xp.take(factors, xp.astype(rows.y, xp.int64), axis=0)
+            found.append(hinge(rows.y == member, own))
+        return found
+
+
+def _of_machine(factors: Array, member: int) -> Array:
+    """What rows of each class (S, k) count in the machine of one: the others' only if it is one."""
+    if factors.shape[1] <= 2:
+        return factors
+    xp = namespace(factors)
+    own = xp.arange(factors.shape[1], device=device_of(factors)) == member
+    return xp.where(own[None, :], factors, xp.ones_like(factors))

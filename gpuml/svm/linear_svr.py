@@ -1,0 +1,124 @@
+"""Linear support vector regression on the device of its data."""
+
+from sklearn import svm as sk
+
+from gpuml.data import Folds
+from gpuml.linear_model._base import LinearPredictor
+from gpuml.linear_model._losses import Family
+from gpuml.linear_model._models import RegressionModels
+from gpuml.losses import Loss, squared_beyond
+from gpuml.resampling.stand_ins import no_weight
+from gpuml.solvers.margins import tube
+from gpuml.svm._machines import LinearMachine, by_epsilon
+
+
+class _Models(RegressionModels):
+    """Models whose intercept has an axis, as scikit-learn's class has it."""
+
+    def pick(self, candidate, split):
+        fitted = super().pick(candidate, split)
+        if self.fit_intercept[candidate]:
+            xp = self.folds.batch.home.xp
+            fitted["intercept_"] = xp.reshape(xp.asarray(fitted["intercept_"]), (1,))
+        return fitted
+
+
+class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
+    r"""Linear support vector machine for numbers: errors up to epsilon cost nothing.
+
+    Minimises, over w of shape (n_features,) and b,
+
+    .. math:: \frac{1}{2} \left( |w|^2 + (b / c)^2 \right)
+              + C \sum_i s_i \, \max(0, |y_i - w \cdot x_i - b| - \epsilon)
+
+    with weights s (1 if not given) and c = `intercept_scaling`: as in liblinear, the intercept is
+    penalised as the coefficient of a feature that is c everywhere. With
+    ``loss="squared_epsilon_insensitive"`` the maximum is squared.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. The loss with kinks is minimised to its
+    optimum, by an interior-point method on the rows near them, in float64; its square by
+    quasi-Newton steps with the Hessian of the rows beyond epsilon.
+
+    In a `gpuml.model_selection` search, all values of `C`, `epsilon`, `fit_intercept` and
+    `intercept_scaling` are fitted on all splits together, of the square in the same passes over the
+    rows for each epsilon.
+
+    Parameters
+    ----------
+    epsilon : float >= 0, default=0.0
+        Errors that cost nothing, in units of y.
+    tol : float, default=1e-4
+        Bound on the largest component of the gradient of the objective over C times the sum of s.
+        Only with ``loss="squared_epsilon_insensitive"``.
+    C : float > 0, default=1.0
+        Inverse strength of the penalty.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+    fit_intercept : bool, default=True
+        Whether b is fitted or 0.
+    intercept_scaling : float > 0, default=1.0
+        The larger, the less b is penalised.
+    dual : "auto" or bool, default="auto"
+        Both problems have one optimum: the choice has no effect, but for ``dual=False`` with
+        ``loss="epsilon_insensitive"``, for which scikit-learn's class has no solver: an error.
+    verbose : int, default=0
+        Only for scikit-learn's solver.
+    random_state : int, RandomState instance or None, default=None
+        Only for scikit-learn's solver.
+    max_iter : int, default=1000
+        Bound on the passes over all rows. Only with ``loss="squared_epsilon_insensitive"``.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        w, in the library, on the device and of the dtype of X.
+    intercept_ : array of shape (1,), or 0.0
+        b; 0.0 without an intercept.
+    n_iter_ : int
+        Passes over all rows, or interior-point steps.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    LinearSVC : The same for classes.
+    gpuml.linear_model.HuberRegressor : Squares of small errors, and of large ones the size.
+    gpuml.linear_model.QuantileRegressor : Other quantiles than the median, with an l1 penalty.
+
+    Notes
+    -----
+    Sparse X with ``loss="epsilon_insensitive"`` is scikit-learn's work, in CPU memory.
+
+    References
+    ----------
+    C.-H. Ho, C.-J. Lin, "Large-scale linear support vector regression", JMLR 13 (2012).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.svm import LinearSVR
+    >>> X = np.arange(20.0)[:, None]
+    >>> y = 3.0 * X[:, 0] + 1.0
+    >>> y[5] = 1000.0
+    >>> model = LinearSVR(C=100.0).fit(X, y)
+    >>> model.coef_.round(2), model.intercept_.round(2)
+    (array([3.]), array([1.]))
+    """
+
+    _kind = _Models
+    multifit_params = ("C", "epsilon", "fit_intercept", "intercept_scaling")
+    _fit_losses = staticmethod(by_epsilon)
+
+    def _loss_of(self, y) -> tuple[Loss, int]:
+        return squared_beyond(float(self.epsilon)), 1
+
+    def _family(self, folds: Folds, epsilon: float = 0.0) -> Family:
+        rarest = folds.batch.n_rows
+        return Family(squared_beyond(epsilon), 1, rarest, no_weight(), vanishes=True)
+
+    def _attributes(self, models, candidate, split):
+        return {"n_iter_": int(models.iterations_of(candidate, split))}
+
+    def _kinks(self, rows, weight, candidate):
+        return [tube(rows.y, weight, float(candidate["epsilon"]))]

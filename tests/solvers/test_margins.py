@@ -1,0 +1,67 @@
+"""Machines of losses with kinks: optimal by their duality gap, whatever rows are left out."""
+
+import numpy as np
+import pytest
+
+from gpuml.solvers import margins
+from gpuml.solvers.margins import fit_path, hinge, tube
+
+
+def problem(rng, kind, n=6000, p=5):
+    A = np.column_stack([rng.normal(size=(n, p)), np.ones(n)])
+    y = A @ rng.normal(size=p + 1) + rng.standard_t(3, n)
+    if kind == "hinge":
+        return A, lambda C: hinge(y > 0, np.full(n, C))
+    return A, lambda C: tube(y, np.full(n, C), 0.4)
+
+
+def gap(A, kinks, coef):
+    """Of the objective, the share by which a point of the dual may be below it.
+
+    Weights of rows off their targets are at their bounds; the others make up for what is left.
+    """
+    e = kinks.residuals(A, coef)
+    value = coef @ coef / 2 + np.sum(
+        kinks.upper * np.maximum(e, 0) + kinks.lower * np.maximum(-e, 0)
+    )
+    on = np.abs(e) < 1e-6 * np.abs(kinks.y).max()
+    d = np.where(on, 0.0, np.where(e > 0, kinks.upper, -kinks.lower))
+    free = np.concatenate([A[some] for some in on])
+    left = coef - A.T @ d.sum(axis=0)
+    d[on] = np.clip(np.linalg.lstsq(free.T, left)[0], -kinks.lower[on], kinks.upper[on])
+    dual = np.sum(kinks.y * d) - np.sum((A.T @ d.sum(axis=0)) ** 2) / 2
+    return (value - dual) / value
+
+
+@pytest.mark.parametrize("kind", ["hinge", "tube"])
+def test_models_of_a_path_are_optimal(kind, rng, monkeypatch):
+    A, of = problem(rng, kind)
+    taken = []
+    solve = margins._solve
+    monkeypatch.setattr(margins, "_solve", lambda A, *rest: taken.append(len(A)) or solve(A, *rest))
+    strengths = [1e3, 10.0, 0.1, 1e-4]
+    found = fit_path(A, [of(C) for C in strengths])
+    assert min(taken[1:]) < len(A) / 2  # rows were left out
+    for C, each in zip(strengths, found, strict=True):
+        assert each.converged
+        assert abs(gap(A, of(C), each.coef)) < 1e-9
+        (alone,) = fit_path(A, [of(C)])
+        np.testing.assert_allclose(each.coef, alone.coef, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["hinge", "tube"])
+def test_fewer_rows_than_columns(kind, rng):
+    A, of = problem(rng, kind, 20, 50)
+    (found,) = fit_path(A, [of(1.0)])
+    assert abs(gap(A, of(1.0), found.coef)) < 1e-9
+
+
+def test_wrong_sides_are_found(rng, monkeypatch):
+    """A path that jumps: what was left out comes back."""
+    A, of = problem(rng, "hinge")
+    monkeypatch.setattr(margins, "FEWEST", 100)
+    monkeypatch.setattr(margins, "ONE_IN", 1000)
+    monkeypatch.setattr(margins, "PER_COEFFICIENT", 1)
+    strengths = [1e2, 1e-5, 1e2]
+    for C, each in zip(strengths, fit_path(A, [of(C) for C in strengths]), strict=True):
+        assert abs(gap(A, of(C), each.coef)) < 1e-9

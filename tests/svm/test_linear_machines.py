@@ -1,0 +1,263 @@
+"""Laws of linear machines: liblinear's optimum, weights, one against the rest, searches."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import svm as sk
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV as TheirSearch
+from sklearn.model_selection import KFold
+
+from gpuml._arrays import device_of
+from gpuml.compose import ColumnTransformer
+from gpuml.losses import SQUARED_HINGE, squared_beyond
+from gpuml.model_selection import GridSearchCV
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import StandardScaler
+from gpuml.svm import LinearSVC, LinearSVR
+from gpuml.testing import array_libraries, tolerance
+from tests.model_selection.test_divided_search import check_search
+
+SQUARED = "squared_epsilon_insensitive"
+# Differences of objectives that are no worse a model: some squares of `tol`.
+SAME = 1e-7
+TIGHT = {"tol": 1e-10, "max_iter": 1_000_000}
+CLASSES = [
+    {},
+    {"C": 30.0, "fit_intercept": False},
+    {"C": 0.05, "intercept_scaling": 10.0, "class_weight": "balanced"},
+    {"class_weight": {0: 3.0, 1: 0.5}},
+    {"penalty": "l1", "C": 0.3},
+    {"penalty": "l1", "C": 0.3, "intercept_scaling": 5.0},
+    {"loss": "hinge", "C": 0.05},
+    {"loss": "hinge", "C": 0.02, "class_weight": "balanced", "intercept_scaling": 3.0},
+    {"loss": "hinge", "C": 0.05, "fit_intercept": False},
+]
+NUMBERS = [
+    {},
+    {"C": 0.1, "epsilon": 0.7, "fit_intercept": False},
+    {"epsilon": 0.3, "intercept_scaling": 10.0},
+    {"loss": SQUARED},
+    {"loss": SQUARED, "C": 30.0, "epsilon": 0.7, "intercept_scaling": 10.0},
+    {"loss": SQUARED, "C": 0.01, "epsilon": 0.2, "fit_intercept": False},
+]
+MODELS = [*(LinearSVC(**p) for p in CLASSES), *(LinearSVR(**p) for p in NUMBERS)]
+each_model = pytest.mark.parametrize("model", MODELS, ids=str)
+
+
+def rows(rng, model, n=120, p=4, n_classes=3):
+    """Rows, targets that a model takes, and weights some of which are 0."""
+    X = rng.normal(size=(n, p)) + 0.5
+    margin = X @ rng.normal(size=p) + rng.normal(size=n)
+    y = margin
+    if isinstance(model, LinearSVC):
+        y = np.digitize(margin, np.quantile(margin, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    return X, y, rng.integers(0, 4, n).astype(float)
+
+
+def theirs(model, **more):
+    """scikit-learn's, with as many steps as it takes."""
+    params = model.get_params() | TIGHT | {"random_state": 0} | more
+    return getattr(sk, type(model).__name__)(**params)
+
+
+def exactly(estimator, *rows):
+    """Fitted; of kinks liblinear rarely says that it has converged, and has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(*rows)
+
+
+@pytest.mark.pairwise
+@each_model
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_models_are_liblinears(model, library, dtype, n_classes, rng):
+    X, y, weight = rows(rng, model, n_classes=n_classes)
+    X = X.astype(dtype)
+    expected = exactly(theirs(model), X, y, weight)
+    there = library.asarray(X)
+    found = clone(model).set_params(tol=1e-10 if dtype == "float64" else 1e-6)
+    found.fit(there, library.asarray(y), library.asarray(weight.astype(dtype)))
+    assert device_of(found.coef_) == device_of(there)
+    assert type(found.n_iter_) is int
+    # Of float32 rows products are of that precision, and so is where they end.
+    rtol = 20 * tolerance(dtype) if dtype == "float32" else tolerance(dtype)
+    for name in ("coef_", "intercept_"):
+        ours, other = getattr(found, name), getattr(expected, name)
+        assert np.shape(ours) == np.shape(other)
+        ours = library.to_numpy(ours) if np.ndim(other) else ours
+        np.testing.assert_allclose(ours, other, rtol=rtol, atol=rtol * np.abs(other).max())
+    if dtype == "float64":
+        ours = library.to_numpy(found.predict(there))
+        np.testing.assert_allclose(ours, expected.predict(X), rtol=1e-5, atol=1e-5)
+
+
+@each_model
+def test_weights_are_repetitions(model, rng):
+    X, y, weight = rows(rng, model)
+    model = clone(model).set_params(tol=1e-10)
+    times = weight.astype(int)
+    weighted = clone(model).fit(X, y, weight)
+    repeated = clone(model).fit(X.repeat(times, axis=0), y.repeat(times))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(weighted.intercept_, repeated.intercept_, rtol=1e-6, atol=1e-8)
+
+
+@each_model
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_searches_are_fits_one_by_one(model, is_scaled, rng):
+    X, y, _ = rows(rng, model)
+    grid = {"C": [1e-3, 0.1, 2.0], "fit_intercept": [True, False]}
+    if isinstance(model, LinearSVR):
+        grid = {"C": [1e-3, 2.0], "epsilon": [0.0, 0.4], "intercept_scaling": [1.0, 4.0]}
+    ours, other = clone(model).set_params(tol=1e-10), theirs(model)
+    if is_scaled:
+        name = type(model).__name__.lower()
+        grid = {f"{name}__{key}": values for key, values in grid.items()}
+        ours, other = (make_pipeline(StandardScaler(), each) for each in (ours, other))
+    cv = KFold(3, shuffle=True, random_state=0)
+    found = GridSearchCV(ours, grid, cv=cv).fit(X, y)
+    assert "together" in found.plan_.steps[0].why
+    expected = exactly(TheirSearch(other, grid, cv=cv), X, y)
+    for split in range(3):
+        name = f"split{split}_test_score"
+        np.testing.assert_allclose(
+            found.cv_results_[name], expected.cv_results_[name], rtol=1e-5, atol=1e-6
+        )
+    alone = clone(found.best_estimator_).fit(X, y)
+    np.testing.assert_allclose(found.predict(X), alone.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [m for m in MODELS if m.loss.startswith("squared")], ids=str)
+def test_sparse_rows_and_divided_rows(model, rng):
+    X, y, weight = rows(rng, model)
+    X = np.where(rng.random(X.shape) < 0.5, X, 0.0)
+    model = clone(model).set_params(tol=1e-10)
+    dense = clone(model).fit(X, y, weight)
+    found = clone(model).fit(sparse.csr_array(X), y, weight)
+    np.testing.assert_allclose(found.coef_, dense.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.intercept_, dense.intercept_, rtol=1e-6, atol=1e-8)
+    scoring = "accuracy" if isinstance(model, LinearSVC) else "r2"
+    case = model, [{"C": C} for C in (0.01, 1.0)]
+    check_search(case, X, y, None, scoring=scoring, splitter=KFold(3), sizes=(50, 20, 50))
+
+
+def test_columns_of_several_kinds(rng):
+    """What a ColumnTransformer makes is never made, for machines as for other linear models."""
+    X, y, _ = rows(rng, LinearSVC())
+    steps = ColumnTransformer([("scaled", StandardScaler(), [0, 1]), ("as is", "passthrough", [2])])
+    found = GridSearchCV(make_pipeline(steps, LinearSVC(tol=1e-10)), {"linearsvc__C": [0.1, 1.0]})
+    found = found.fit(X, y)
+    assert "together" in found.plan_.steps[0].why
+    alone = clone(found.best_estimator_).fit(X, y)
+    np.testing.assert_allclose(found.best_estimator_[-1].coef_, alone[-1].coef_, rtol=1e-6)
+
+
+# ---------------------------------------------------------------- optima that are hard to reach
+
+
+def objective(model, X, y):
+    """liblinear's, of an intercept that is fitted, with epsilon 0."""
+    z = X @ np.atleast_2d(model.coef_).T + model.intercept_
+    if isinstance(model, sk.LinearSVC):
+        sign = np.where(y[:, None] == np.arange(max(2, z.shape[1]))[-z.shape[1] :], 1.0, -1.0)
+        errors = np.maximum(0.0, 1.0 - sign * z)
+    else:
+        errors = np.abs(y[:, None] - z)
+    power = 2 if model.loss.startswith("squared") else 1
+    size = np.sum(model.coef_**2) + np.sum(np.square(model.intercept_))
+    return size / 2 + model.C * np.sum(errors**power)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2, 1e3])
+@pytest.mark.parametrize(("n", "p", "n_classes"), [(400, 10, 2), (90, 90, 3), (60, 200, 2)])
+@pytest.mark.parametrize("params", [{}, {"loss": "hinge"}], ids=str)
+def test_no_model_is_further_from_the_minimum_than_theirs(C, n, p, n_classes, params, rng):
+    """At the defaults; of rows that can be told apart, objectives are next to 0."""
+    model = LinearSVC(C=C, **params)
+    X, y, _ = rows(rng, model, n, p, n_classes)
+    values = [
+        objective(estimator.fit(X, y), X, y)
+        for estimator in (model, sk.LinearSVC(C=C, random_state=0, **params))
+    ]
+    assert values[0] <= values[1] * (1 + SAME)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", SQUARED])
+def test_regression_is_as_near_to_the_minimum(loss, rng):
+    model = LinearSVR(loss=loss, C=100.0)
+    X, y, _ = rows(rng, model, 60, 200)
+    other = theirs(model, tol=1e-4, dual=True, max_iter=20_000)
+    values = [objective(exactly(each, X, y), X, y) for each in (model, other)]
+    assert values[0] <= values[1] * (1 + SAME)
+
+
+@pytest.mark.parametrize("loss", [SQUARED_HINGE, squared_beyond(0.3)], ids=["hinge", "epsilon"])
+def test_slopes_are_those_of_the_losses(loss, rng):
+    z = rng.normal(size=(1, 2, 3, 50)) * 2
+    target = rng.integers(0, 2, 50).astype(float)
+    ahead, behind = (loss.value(z + h, target, np) for h in (1e-6, -1e-6))
+    slope = loss.slope(z.copy(), target, np)[0]
+    np.testing.assert_allclose(slope, (ahead - behind) / 2e-6, atol=1e-5)
+    curvature = loss.curvature(z.copy(), target, np)[0]
+    assert set(np.unique(curvature)) == {0.0, 2.0}
+    np.testing.assert_array_equal(curvature > 0, slope != 0)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LinearSVC(penalty="l1", loss="hinge"),
+        LinearSVC(penalty="l1", dual=True),
+        LinearSVC(loss="hinge", dual=False),
+        LinearSVC(intercept_scaling=0.0),
+        LinearSVC(C=-1.0),
+        LinearSVR(dual=False),
+        LinearSVR(loss="hinge"),
+    ],
+    ids=str,
+)
+def test_errors_are_scikit_learns(model, rng):
+    X, y, _ = rows(rng, model)
+    with pytest.raises(ValueError, match=r"\w") as expected:
+        theirs(model).fit(X, y)
+    with pytest.raises(ValueError, match=r"\w") as found:
+        model.fit(X, y)
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_one_class_and_no_weight(loss, rng):
+    X, y, _ = rows(rng, LinearSVC())
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        LinearSVC(loss=loss).fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        LinearSVC(loss=loss).fit(X, y, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="epsilon must not be negative"):
+        LinearSVR(epsilon=-1.0).fit(X, y)
+
+
+def test_what_scikit_learn_solves(rng):
+    strict = pytest.importorskip("array_api_strict")
+    X, y, _ = rows(rng, LinearSVC())
+    model = LinearSVC(multi_class="crammer_singer", random_state=0)
+    expected = exactly(theirs(model, tol=1e-4, max_iter=1000), X, y)
+    np.testing.assert_array_equal(exactly(model, X, y).coef_, expected.coef_)
+    with pytest.raises(
+        ValueError,
+        match="multi_class='crammer_singer' runs scikit-learn's .* Use multi_class='ovr'",
+    ):
+        model.fit(strict.asarray(X), strict.asarray(y))
+    search = exactly(GridSearchCV(model, {"C": [0.1, 1.0]}, cv=2), X, y)
+    assert "multi_class='crammer_singer'" in search.plan_.steps[0].reasons[0]
+    search = exactly(GridSearchCV(LinearSVR(), {"C": [0.1]}, cv=2), sparse.csr_array(X), y)
+    assert "loss='epsilon_insensitive'" in search.plan_.steps[0].reasons[0]
