@@ -144,7 +144,7 @@ RULES = {
 OF_GPUML = (
     # What users have.
     *("gpuml", "gpuml.decomposition", "gpuml.encodings", "gpuml.linalg", "gpuml.linear_model"),
-    "gpuml.preprocessing",
+    *("gpuml.preprocessing", "gpuml.svm"),
     # Rows, wherever they are, and what is asked of those who have some of them.
     *("gpuml.data", "gpuml.divided", "gpuml._persistence.files", "gpuml.solvers.loss_rows"),
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.

@@ -49,6 +49,7 @@ MODELS |= dict.fromkeys(
     ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), "gpuml.covariance"
 )
 MODELS |= dict.fromkeys(("CCA", "PLSCanonical", "PLSRegression"), "gpuml.cross_decomposition")
+MODELS |= dict.fromkeys(("LinearSVC", "LinearSVR"), "gpuml.svm")
 MODELS["FactorAnalysis"] = "gpuml.decomposition"
 # Those of them that join no affine steps.
 BAYES = dict.fromkeys(
