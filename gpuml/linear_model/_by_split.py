@@ -20,6 +20,7 @@ from gpuml.linear_model._base import LinearEstimator
 from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.solvers.loss_rows import own_threads
+from gpuml.solvers.numbered_rows import NumberedBatch
 
 # Copies of the rows of a split while models are fitted to them.
 COPIES = 6
@@ -60,6 +61,8 @@ def training_rows(folds: Folds, split: int | None, *columns: Array | None) -> tu
         rows, splits = folds.splits[split].train, slice(split, split + 1)
         found = [None if a is None else take(a, rows, namespace(a)) for a in found]
     X, *rest = (None if a is None else move(a, batch.work) for a in found)
+    if isinstance(batch, NumberedBatch):
+        X = batch.rows(X)
     X = batch.work.xp.astype(X, batch.work.xp.float64, copy=False)
     if folds.frame is not None:
         image = folds.frame.of(splits).beside(X)

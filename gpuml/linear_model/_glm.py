@@ -73,7 +73,7 @@ class LossEstimator(LinearEstimator):
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
         """Why categories of so many columns cannot stand apart from the features."""
-        newton = self.solver == "newton-cholesky"
+        newton = getattr(self, "solver", None) == "newton-cholesky"
         return "newton-cholesky takes Hessians; leave solver at the default" if newton else None
 
     def multifit_work(

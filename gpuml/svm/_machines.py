@@ -58,6 +58,14 @@ class LinearMachine(LossEstimator, BySplit):
     def _instead(self) -> str:  # type: ignore[override]
         return f"loss='squared_{self.loss}'"
 
+    def multifit_levels(self, n_columns: int, X: Any) -> str | None:
+        """Why categories of so many columns cannot stand apart from the features."""
+        if not self._is_smooth:
+            return f"loss={self.loss!r} is fitted to the rows of each split"
+        if getattr(self, "penalty", "l2") == "l1":
+            return "penalty='l1' takes Hessians; leave penalty at the default"
+        return super().multifit_levels(n_columns, X)
+
     def multifit_words(
         self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
     ) -> str:
