@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from gpuml._arrays import Array, move, namespace, place_of
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Batch, Rows, UnfittableSplits
 from gpuml.designs._few_entries import both_sides, few_entries
 from gpuml.solvers.extrema import Extrema
@@ -186,7 +187,8 @@ def transformed(moments: Moments, step: Affine) -> Moments:
     turned = xp.matrix_transpose(change)
     few = few_entries(turned)
     if few is None:
-        gram = turned @ moments.gram @ change
+        with threads_for_order(moments.gram.shape[-1]):
+            gram = turned @ moments.gram @ change
     else:
         gram = both_sides(few, moments.gram)
     n_parts = step.matrix.shape[0]
