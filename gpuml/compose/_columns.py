@@ -19,10 +19,9 @@ from gpuml.compose._layout import (
     cross_fitted,
     lay_out,
     layout_key,
-    layout_obstacle,
-    sparse_encoder,
     varying_params,
 )
+from gpuml.compose._obstacles import layout_obstacle, sparse_encoder
 from gpuml.data import Batch, Folds
 from gpuml.extending import TableStep
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame

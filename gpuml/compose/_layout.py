@@ -12,8 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from gpuml._arrays import HOST, is_array, is_foreign, place_of
-from gpuml._arrays.frames import is_host_frame
+from gpuml._arrays import HOST, is_foreign, place_of
 from gpuml._sklearn import _get_column_indices, _safe_indexing
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
 from gpuml.compose._device_columns import DeviceColumn
@@ -37,8 +36,6 @@ ENCODERS = (OneHotEncoder, OrdinalEncoder)
 ALIKE = TransformerMixin.fit_transform
 # Steps that hold other ones.
 CONTAINERS = (Pipeline, FeatureUnion, ColumnTransformer)
-# Affine steps that sparse rows allow, unless they centre.
-OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")
 
 
 @dataclass(frozen=True)
@@ -234,7 +231,7 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     of_numbers = all(column_of(X, j).dtype.kind in kinds for j in columns)
     if of_numbers and _are_affine(steps[n_imputers:]):
         return Branch("numbers", columns, steps[:n_imputers], steps[n_imputers:])
-    n_made = next(n for n in range(min(1, len(steps)), len(steps) + 1) if _follows(steps[n:]))
+    n_made = next(n for n in range(min(1, len(steps)), len(steps) + 1) if follows(steps[n:]))
     return Branch("made", columns, steps[:n_made], steps[n_made:])
 
 
@@ -243,7 +240,7 @@ def layout_key(transformer: Any) -> Any:
     of_columns = isinstance(transformer, FeatureUnion)
     given = {} if of_columns else {name: repr(own) for name, _, own in transformer.transformers}
     found = []
-    for name, each in _named(transformer):
+    for name, each in named(transformer):
         steps = chain_of(each)
         if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
             kind = layout_key(steps[0])
@@ -277,7 +274,7 @@ def _has_levels(column, steps):
     return column.dtype.kind != "M"
 
 
-def _follows(steps):
+def follows(steps: Sequence[Any]) -> bool:
     """Whether steps join behind columns that are made: affine ones, perhaps behind an imputer."""
     return _are_affine(steps[1:] if steps and _fills(steps[0], "numbers") else steps)
 
@@ -295,10 +292,10 @@ def is_affine(step: Any) -> bool:
 
 def is_made(step: Any) -> bool:
     """Whether what a step makes of a training part may stand for it in all fits to that."""
-    return _not_made(step) is None
+    return not_made(step) is None
 
 
-def _not_made(step):
+def not_made(step: Any) -> str | None:
     """Why other fits of a step to the same rows, or its `transform` of them, may give others."""
     name = type(step).__name__
     clips = getattr(step, "clip", False)
@@ -353,41 +350,7 @@ def _encodes(steps):
     return not (step.min_frequency or step.max_categories)
 
 
-# ---------------------------------------------------------------- what is in the way
-
-
-def layout_obstacle(transformer: Any, X: Any) -> str | None:
-    """Why not all steps of a `ColumnTransformer` join the pass; None where they do.
-
-    But for columns of many levels, of which `_apart` knows.
-    """
-    why = _entries_obstacle(transformer)
-    if why is not None or X is None:
-        return why
-    if not (is_host_frame(X) or (is_array(X) and X.ndim == 2)):
-        kinds = "a DataFrame of pandas, polars or Arrow, or a NumPy array"
-        return f"X is of type {type(X).__name__}, and not {kinds}"
-    try:
-        layout = lay_out(transformer, X)
-    except (ValueError, TypeError, IndexError) as error:
-        return str(error)
-    if not layout.branch.parts:
-        return "no column is left"
-    return _device_obstacle(layout.branch) if is_foreign(X) else None
-
-
-def _device_obstacle(branch):
-    """Why steps are not fitted to columns on a device."""
-    for leaf in branch.leaves:
-        made = leaf.head[-1:] if leaf.kind == "made" else ()
-        for step in (*leaf.head, *leaf.tail, *branch.tail):
-            name = type(step).__name__
-            if not type(step).__module__.startswith("gpuml"):
-                return f"X is on a device, and {name} is scikit-learn's; use gpuml's"
-            own = as_ours(step)
-            if step in made or (isinstance(own, AffineStep) and own.affine_needs_rows):
-                return f"X is on a device, and {name} is fitted to rows in CPU memory"
-    return None
+# ---------------------------------------------------------------- levels
 
 
 def count_all_levels(branch: Branch, X: Any) -> dict[int, int]:
@@ -414,75 +377,9 @@ def makes_levels(step: Any) -> bool:
     return kind_of(step) is OneHotEncoder
 
 
-def _entries_obstacle(transformer):
-    """Why an entry of a `ColumnTransformer` or `FeatureUnion` does not join the pass."""
-    for name, each in _named(transformer):
-        if isinstance(each, str) and each not in ("drop", "passthrough"):
-            return f"its entry {name!r} is {each!r}"
-        why = _chain_obstacle(chain_of(each))
-        if why is not None:
-            return f"its entry {name!r}: {why}"
-    return None
-
-
-def _named(transformer):
+def named(transformer: Any) -> list[tuple[str, Any]]:
     """Entries by name."""
     if isinstance(transformer, FeatureUnion):
         return list(transformer.transformer_list)
     own = [(name, each) for name, each, _ in transformer.transformers]
     return [*own, ("remainder", transformer.remainder)]
-
-
-def _chain_obstacle(steps):
-    for step in steps:
-        if isinstance(step, CONTAINERS):
-            why = _entries_obstacle(step)
-        elif is_made(step) or is_affine(step):
-            why = None
-        else:
-            own = ours_of(step, STEPS)
-            joins = isinstance(own, AffineStep) and step_words(own) is None
-            why = own.affine_obstacle(ANY_ROWS) if joins else None
-            why = f"{type(step).__name__} with {why}" if why else _not_made(step)
-        if why is not None:
-            return why
-    for n, step in enumerate(steps):
-        if not is_made(step) and not isinstance(step, CONTAINERS) and not _follows(steps[n:]):
-            return f"{type(step).__name__} stands before steps that are not affine"
-    return _sparse_obstacle(steps)
-
-
-def _sparse_obstacle(steps):
-    """What scikit-learn refuses to give sparse columns to."""
-    sparse: str | None = None
-    for step in steps:
-        centres = getattr(step, "with_mean", True) and getattr(step, "with_centering", True)
-        takes = type(step).__name__ in OF_SPARSE or not centres or hasattr(step, "get_support")
-        if sparse is not None and is_affine(step) and not takes:
-            return f"{type(step).__name__} behind {sparse}"
-        sparse = sparse_words(step) or (sparse if takes else None)
-    return None
-
-
-def sparse_words(step: Any) -> str | None:
-    """What of a step makes its output sparse, and what to change."""
-    name = type(step).__name__
-    if isinstance(step, CONTAINERS):
-        threshold = getattr(step, "sparse_threshold", None)
-        inside = sparse_encoder(step) if threshold != 0 else None
-        return None if inside is None else f"{name} with {inside}"
-    if getattr(step, "encode", None) == "onehot":
-        return f"{name} with encode='onehot'; set encode='onehot-dense'"
-    if getattr(step, "sparse_output", False):
-        return f"{name} with sparse_output=True; set sparse_output=False"
-    return None
-
-
-def sparse_encoder(transformer: Any) -> str | None:
-    """The entry whose output is sparse; None where there is none."""
-    for name, each in _named(transformer):
-        for step in chain_of(each):
-            words = sparse_words(step)
-            if words is not None:
-                return f"{words.partition(' with ')[2].partition(';')[0]} in its entry {name!r}"
-    return None

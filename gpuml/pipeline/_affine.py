@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._arrays import device_of, is_foreign, namespace
@@ -19,7 +18,6 @@ from gpuml._settings.config import current_settings
 from gpuml._sklearn import (
     _get_output_config,
     _num_samples,
-    _routing_enabled,
     validate_parameter_constraints,
 )
 from gpuml.data import Absent, Batch, Folds
@@ -32,6 +30,7 @@ from gpuml.pipeline._stacks import (
     PipelineStack,
     RegressionPipelineStack,
 )
+from gpuml.pipeline._weights import fit_weights
 from gpuml.resampling.multifit import (
     BY_ROW,
     TABLES,
@@ -402,30 +401,6 @@ def _is_left_out(step):
 
 def _works_in_frames(model):
     return offers_multifit(model) and model.multifit_in_frames
-
-
-def fit_weights(pipeline: Pipeline, fit_params: Mapping[str, Any]) -> Any:
-    """The sample weights in parameters of `fit` and the steps they go to, or None."""
-    if not fit_params:
-        return None, set()
-    if _routing_enabled():
-        try:
-            routed = process_routing(pipeline, "fit", **fit_params)
-        except (TypeError, ValueError):
-            return None  # fits say what is wrong, one by one
-        by_step: dict[Any, Any] = {}
-        for name, _ in pipeline.steps:
-            calls = routed.get(name, {})
-            mine = {**calls.get("fit", {}), **calls.get("fit_transform", {})}
-            by_step.update({(name, param): value for param, value in mine.items()})
-    else:
-        by_step = {tuple(key.split("__", 1)): value for key, value in fit_params.items()}
-    values = list(by_step.values())
-    names = {key[0] for key in by_step}
-    only_weights = all(len(key) == 2 and key[1] == "sample_weight" for key in by_step)
-    known = names <= {name for name, _ in pipeline.steps}
-    same = all(value is values[0] for value in values)
-    return (values[0], names) if values and only_weights and known and same else None
 
 
 def _unknown_extrema(steps):

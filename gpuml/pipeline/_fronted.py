@@ -10,8 +10,9 @@ from gpuml._arrays import has_gpu
 from gpuml._arrays.frames import is_host_frame
 from gpuml._settings.config import current_settings
 from gpuml.data import Folds
-from gpuml.pipeline._affine import AffinePipeline, fit_weights, output_names, pipeline_obstacle
+from gpuml.pipeline._affine import AffinePipeline, output_names, pipeline_obstacle
 from gpuml.pipeline._stacks import PipelineStack
+from gpuml.pipeline._weights import fit_weights
 from gpuml.resampling.multifit import TABLES, class_of
 
 FRONT = "front"

@@ -1,0 +1,123 @@
+"""What of a `ColumnTransformer`, or of X, is in the way of the pass, in words for the user."""
+
+from typing import Any
+
+from gpuml._arrays import is_array, is_foreign
+from gpuml._arrays.frames import is_host_frame
+from gpuml.compose._layout import (
+    ANY_ROWS,
+    CONTAINERS,
+    as_ours,
+    chain_of,
+    follows,
+    is_affine,
+    is_made,
+    lay_out,
+    named,
+    not_made,
+)
+from gpuml.extending import AffineStep
+from gpuml.resampling.multifit import STEPS, ours_of, step_words
+
+# Affine steps that sparse rows allow, unless they centre.
+OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")
+
+
+def layout_obstacle(transformer: Any, X: Any) -> str | None:
+    """Why not all steps of a `ColumnTransformer` join the pass; None where they do.
+
+    But for columns of many levels, of which `_apart` knows.
+    """
+    why = _entries_obstacle(transformer)
+    if why is not None or X is None:
+        return why
+    if not (is_host_frame(X) or (is_array(X) and X.ndim == 2)):
+        kinds = "a DataFrame of pandas, polars or Arrow, or a NumPy array"
+        return f"X is of type {type(X).__name__}, and not {kinds}"
+    try:
+        layout = lay_out(transformer, X)
+    except (ValueError, TypeError, IndexError) as error:
+        return str(error)
+    if not layout.branch.parts:
+        return "no column is left"
+    return _device_obstacle(layout.branch) if is_foreign(X) else None
+
+
+def _device_obstacle(branch):
+    """Why steps are not fitted to columns on a device."""
+    for leaf in branch.leaves:
+        made = leaf.head[-1:] if leaf.kind == "made" else ()
+        for step in (*leaf.head, *leaf.tail, *branch.tail):
+            name = type(step).__name__
+            if not type(step).__module__.startswith("gpuml"):
+                return f"X is on a device, and {name} is scikit-learn's; use gpuml's"
+            own = as_ours(step)
+            if step in made or (isinstance(own, AffineStep) and own.affine_needs_rows):
+                return f"X is on a device, and {name} is fitted to rows in CPU memory"
+    return None
+
+
+def _entries_obstacle(transformer):
+    """Why an entry of a `ColumnTransformer` or `FeatureUnion` does not join the pass."""
+    for name, each in named(transformer):
+        if isinstance(each, str) and each not in ("drop", "passthrough"):
+            return f"its entry {name!r} is {each!r}"
+        why = _chain_obstacle(chain_of(each))
+        if why is not None:
+            return f"its entry {name!r}: {why}"
+    return None
+
+
+def _chain_obstacle(steps):
+    for step in steps:
+        if isinstance(step, CONTAINERS):
+            why = _entries_obstacle(step)
+        elif is_made(step) or is_affine(step):
+            why = None
+        else:
+            own = ours_of(step, STEPS)
+            joins = isinstance(own, AffineStep) and step_words(own) is None
+            why = own.affine_obstacle(ANY_ROWS) if joins else None
+            why = f"{type(step).__name__} with {why}" if why else not_made(step)
+        if why is not None:
+            return why
+    for n, step in enumerate(steps):
+        if not is_made(step) and not isinstance(step, CONTAINERS) and not follows(steps[n:]):
+            return f"{type(step).__name__} stands before steps that are not affine"
+    return _sparse_obstacle(steps)
+
+
+def _sparse_obstacle(steps):
+    """What scikit-learn refuses to give sparse columns to."""
+    sparse: str | None = None
+    for step in steps:
+        centres = getattr(step, "with_mean", True) and getattr(step, "with_centering", True)
+        takes = type(step).__name__ in OF_SPARSE or not centres or hasattr(step, "get_support")
+        if sparse is not None and is_affine(step) and not takes:
+            return f"{type(step).__name__} behind {sparse}"
+        sparse = sparse_words(step) or (sparse if takes else None)
+    return None
+
+
+def sparse_words(step: Any) -> str | None:
+    """What of a step makes its output sparse, and what to change."""
+    name = type(step).__name__
+    if isinstance(step, CONTAINERS):
+        threshold = getattr(step, "sparse_threshold", None)
+        inside = sparse_encoder(step) if threshold != 0 else None
+        return None if inside is None else f"{name} with {inside}"
+    if getattr(step, "encode", None) == "onehot":
+        return f"{name} with encode='onehot'; set encode='onehot-dense'"
+    if getattr(step, "sparse_output", False):
+        return f"{name} with sparse_output=True; set sparse_output=False"
+    return None
+
+
+def sparse_encoder(transformer: Any) -> str | None:
+    """The entry whose output is sparse; None where there is none."""
+    for name, each in named(transformer):
+        for step in chain_of(each):
+            words = sparse_words(step)
+            if words is not None:
+                return f"{words.partition(' with ')[2].partition(';')[0]} in its entry {name!r}"
+    return None
