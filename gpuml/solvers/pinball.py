@@ -352,7 +352,19 @@ def _some(a: Array, keep: Sequence[int] | np.ndarray) -> Array:
 
 
 def _solver(matrices: Array) -> Callable[[Array], Array]:
-    """What solves systems (K, q, q) for sides (K, q).
+    """What makes solutions (K, q) of sides (K, q), several times, from inverses."""
+    xp: Any = namespace(matrices)
+    eye = xp.eye(matrices.shape[-1], dtype=xp.float64, device=place_of(matrices).device)
+    return partial(_refined, *_with_factors(matrices, xp.broadcast_to(eye, matrices.shape)))
+
+
+def _solved(matrices: Array, sides: Array) -> Array:
+    """As what `_solver` gives, by factors."""
+    return _with_factors(matrices, sides[:, :, None])[1][:, :, 0]
+
+
+def _with_factors(matrices, sides):
+    """Matrices, and solutions (K, q, t) of sides.
 
     A matrix takes something more on the diagonal where it has no factor without.
     """
@@ -361,28 +373,13 @@ def _solver(matrices: Array) -> Callable[[Array], Array]:
     size = xp.where(size > 0, size, 1.0)
     q = size.shape[1]
     eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
-    sides, more = xp.broadcast_to(eye, matrices.shape), 0.0
-    while more <= 1.0:
-        some = matrices + (more * size)[:, :, None] * eye if more else matrices
-        inverse, condition = solve_spd(some, sides, xp)
-        if bool(xp.all(xp.isfinite(xp.sum(inverse, axis=(1, 2))) & (condition < 1.0 / EPS))):
-            return partial(_refined, some, inverse)
-        more = max(10.0 * more, EPS * q)
-    raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
-
-
-def _solved(matrices, sides):
-    """As what `_solver` gives, by factors."""
-    xp: Any = namespace(matrices)
-    size = xp.linalg.diagonal(matrices)
-    eye = xp.eye(size.shape[1], dtype=xp.float64, device=place_of(matrices).device)
     more = 0.0
     while more <= 1.0:
         some = matrices + (more * size)[:, :, None] * eye if more else matrices
-        found, condition = solve_spd(some, sides[:, :, None], xp)
-        if bool(xp.all(condition < 1.0 / EPS)) and bool(xp.all(xp.isfinite(found))):
-            return found[:, :, 0]
-        more = max(10.0 * more, EPS * size.shape[1])
+        found, condition = solve_spd(some, sides, xp)
+        if bool(xp.all(xp.isfinite(xp.sum(found, axis=(1, 2))) & (condition < 1.0 / EPS))):
+            return some, found
+        more = max(10.0 * more, EPS * q)
     raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
 
 
