@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpuml._arrays import HOST, Array, is_array, is_foreign, is_sparse, move, namespace
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Batch
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
 from gpuml.linear_model._input import multifit_batch
@@ -83,8 +84,9 @@ class FromSums(LinearPredictor, OnePass):
         found: dict[int, Sequence[Found]] = {}
         for flag in sorted(set(flags)):
             some = [i for i, own in enumerate(flags) if own == flag]
-            sums[flag] = [one for part in parts for one in self._sums(described, part, flag)]
-            solved = [self._solve(one, [params[i] for i in some], start) for one in sums[flag]]
+            with threads_for_order(described.n_features):
+                sums[flag] = [one for part in parts for one in self._sums(described, part, flag)]
+                solved = [self._solve(one, [params[i] for i in some], start) for one in sums[flag]]
             found |= dict(zip(some, zip(*solved, strict=True), strict=True))
 
         def attributes(models, candidate, split):

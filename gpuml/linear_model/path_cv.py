@@ -8,6 +8,7 @@ from scipy.interpolate import interp1d
 from sklearn import linear_model as sk
 
 from gpuml._arrays import move
+from gpuml._arrays.threads import threads_for_order
 from gpuml._sklearn import _fit_context
 from gpuml.linear_model._base import LinearPredictor, describe_rows
 from gpuml.linear_model._cross_validation import Choosing
@@ -50,8 +51,10 @@ class _PathCV(Choosing, LinearPredictor):
         folds = folds_of(self.cv, batch, X, y)
         described = describe_rows(self, folds, by_features=True)
         flag, sums_of = bool(self.fit_intercept), self._final()._sums
-        parts = [one for part in training_parts(folds) for one in sums_of(described, part, flag)]
-        alphas, coef = self._coefficients(parts)
+        trained = training_parts(folds)
+        with threads_for_order(described.n_features):
+            parts = [one for part in trained for one in sums_of(described, part, flag)]
+            alphas, coef = self._coefficients(parts)
         levels = [one.y_mean - coef[:, [s]] @ one.x_mean for s, one in enumerate(parts)]
         stack = as_models(
             described,
