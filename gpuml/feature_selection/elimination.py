@@ -9,12 +9,15 @@ import numpy as np
 from sklearn import feature_selection as sk
 from sklearn.base import clone, is_classifier
 
-from gpuml._arrays import is_foreign, place_of
+from gpuml._arrays import as_array, is_array, is_foreign, namespace, place_of
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
+from gpuml.data import take
 from gpuml.feature_selection._comparison import cross_validated
 from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Sums
 from gpuml.feature_selection._selector import Selector, checked, columns
+from gpuml.feature_selection.from_model import importances
+from gpuml.metrics import check_scoring
 from gpuml.model_selection.candidates import ALONE, Plan, Step
 from gpuml.preprocessing._transformer import Transformer
 from gpuml.resampling.split import check_splitter, split_rows
@@ -38,6 +41,15 @@ class Eliminated:
     ranking: np.ndarray
     coef: np.ndarray
     intercept: np.ndarray
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A step of an elimination: which features (p,) are left, their ranks, and a model of them."""
+
+    support: np.ndarray
+    ranking: np.ndarray
+    model: Any
 
 
 def eliminate(swept: Swept, n_left: int, step: int, verbose: int = 0) -> Eliminated:
@@ -77,14 +89,11 @@ class _Eliminating(Selector):
         return (sums, swept) if swept.use_all() else NEARLY_DEPENDENT
 
     def _step_by_step(self, why: str, X: Any, y: Any, params: Any) -> Self:
-        """Fit as scikit-learn does."""
+        """Fit as scikit-learn does: by it, or where the rows of a device are."""
         if is_foreign(X):
-            raise ValueError(
-                f"{type(self).__name__} of {type(self.estimator).__name__} fits step by step, "
-                f"because {why}. That needs data in CPU memory, and X is in {place_of(X)}: pass "
-                "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy()), or use Ridge or LinearRegression "
-                "of gpuml.linear_model."
-            )
+            n_fits = self._fit_there(X, y, params)
+            self.plan_ = Plan((Step(n_fits, n_fits, str(place_of(X)), ALONE, (why,)),))
+            return self
         theirs: Any = super(Transformer, self)
         theirs.fit(X, y, **params)
         tables = [
@@ -93,6 +102,35 @@ class _Eliminating(Selector):
         n_fits = int(self.ranking_.max()) + sum(len(table) for table in tables)
         self.plan_ = Plan((Step(n_fits, n_fits, "numpy:cpu", ALONE, (why,)),))
         return self
+
+    def _fit_there(self, X: Any, y: Any, params: Any) -> int:
+        """Fit step by step to rows that stay where they are; how many fits that took."""
+        raise NotImplementedError
+
+    def _by_fits(self, X: Any, y: Any, n_left: int, params: Any) -> list["Fitted"]:
+        """The steps of an elimination, each with a model of the features that are left."""
+        n_features = X.shape[1]
+        support, ranking = np.ones(n_features, dtype=bool), np.ones(n_features, dtype=int)
+        step, found = _step(self.step, n_features), []
+        while True:
+            features = np.flatnonzero(support)
+            model = clone(self.estimator).fit(columns(X, features), y, **params)
+            found.append(Fitted(support.copy(), ranking.copy(), model))
+            if len(features) <= n_left:
+                return found
+            if self.verbose > 0:
+                print(f"Fitting estimator with {len(features)} features.")  # noqa: T201
+            # Numbers of the size of the features come to CPU memory, and no rows.
+            squares = importances(model, self.importance_getter) ** 2
+            squares = squares.sum(axis=0) if squares.ndim > 1 else squares
+            least = np.argsort(squares, kind="stable")[: min(step, len(features) - n_left)]
+            support[features[least]] = False
+            ranking[~support] += 1
+
+    def _left_by_fit(self, last: "Fitted") -> None:
+        """Set what `RFE` fits, from the last step of an elimination on all rows."""
+        self.support_, self.ranking_, self.estimator_ = last.support, last.ranking, last.model
+        self.n_features_ = self.support_.sum()
 
     def _left(self, steps: "Eliminated", k: int, X: Any, y: Any) -> None:
         """Set what `RFE` fits, from step k of an elimination on all rows."""
@@ -111,7 +149,7 @@ class RFE(_Eliminating, sk.RFE):
     For `Ridge` and `LinearRegression` of `gpuml.linear_model`, second moments of the rows are
     summed once, and all steps follow from them: a feature less is a sweep of the sums [2]_. Other
     estimators, sparse X and nearly dependent features are fitted step by step, as scikit-learn
-    does it, for data in CPU memory; `plan_` says so, and why.
+    does it, to rows where they are; `plan_` says so, and why.
 
     Parameters
     ----------
@@ -175,8 +213,8 @@ class RFE(_Eliminating, sk.RFE):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, and for device data with an estimator that
-            is fitted step by step. A failed fit leaves the selector as it was.
+            For input that scikit-learn's class, or the estimator, rejects. A failed fit leaves the
+            selector as it was.
         """
         with unchanged_on_error(self):
             X = checked(self, X, allow_nan=True)  # the estimator says what it can fit
@@ -190,6 +228,11 @@ class RFE(_Eliminating, sk.RFE):
             self._left(steps, -1, X, y)
             self.plan_ = sums.plan(len(steps.sizes))
         return self
+
+    def _fit_there(self, X, y, params):
+        steps = self._by_fits(X, y, self._n_left(X.shape[1]), params)
+        self._left_by_fit(steps[-1])
+        return len(steps)
 
     def _n_left(self, n_features):
         wanted = self.n_features_to_select
@@ -212,7 +255,7 @@ class RFECV(_Eliminating, sk.RFECV):
     For `Ridge` and `LinearRegression` of `gpuml.linear_model`, and scores that are made of
     residuals, second moments of the rows are summed once, and the steps of all splits, their scores
     and the elimination on all rows follow from them. Others are fitted step by step, as
-    scikit-learn does it, for data in CPU memory; `plan_` says so, and why.
+    scikit-learn does it, to rows where they are; `plan_` says so, and why.
 
     Parameters
     ----------
@@ -289,8 +332,8 @@ class RFECV(_Eliminating, sk.RFECV):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, and for device data with an estimator that
-            is fitted step by step. A failed fit leaves the selector as it was.
+            For input that scikit-learn's class, or the estimator, rejects, and for device data with
+            other parameters than groups. A failed fit leaves the selector as it was.
         """
         with unchanged_on_error(self):
             X = checked(self, X, allow_nan=True)  # the estimator says what it can fit
@@ -310,10 +353,7 @@ class RFECV(_Eliminating, sk.RFECV):
         return split_rows(cv, X, y, X.shape[0], **given)
 
     def _choose(self, sums, swept, X, y):
-        n_features, fewest = X.shape[1], self.min_features_to_select
-        if fewest > n_features:
-            _warn_of_few("min_features_to_select", fewest, n_features)
-        fewest, step = min(fewest, n_features), _step(self.step, n_features)
+        fewest, step = self._fewest(X.shape[1]), _step(self.step, X.shape[1])
         steps = eliminate(swept, fewest, step, self.verbose)
         scores = sums.scores(steps.coef, steps.intercept)  # (K, S)
         lost = np.argwhere(np.isnan(scores)).tolist()
@@ -322,13 +362,55 @@ class RFECV(_Eliminating, sk.RFECV):
             scorer = self._get_scorer()
             alone = cross_validated(self.estimator, X, y, used, split, scoring=scorer)
             scores[k, s] = alone[0]
-        # Of equal sums the fewest features win, so the last step.
-        sizes = np.asarray(steps.sizes)[::-1]
-        scores, support, ranking = scores[::-1], steps.support[::-1], steps.ranking[::-1]
-        best = sizes[np.argmax(scores.sum(axis=1))]
+        best = self._set_results(steps.sizes, scores, steps.support, steps.ranking)
         of_all = sums.swept(of_all_rows=True)
         of_all.use_all()
-        self._left(eliminate(of_all, int(best), step, self.verbose), -1, X, y)
+        self._left(eliminate(of_all, best, step, self.verbose), -1, X, y)
+        n_models = scores.size - len(lost) + sum(size >= best for size in steps.sizes)
+        self.plan_ = sums.plan(n_models, len(lost))
+
+    def _fewest(self, n_features):
+        fewest = self.min_features_to_select
+        if fewest > n_features:
+            _warn_of_few("min_features_to_select", fewest, n_features)
+        return min(fewest, n_features)
+
+    def _fit_there(self, X, y, params):
+        given = [name for name in params if name != "groups"]
+        if given:
+            raise ValueError(
+                f"RFECV of rows on {place_of(X)} hands nothing on to the estimator and the scorer, "
+                f"and was given {', '.join(given)}. Leave it out, or pass NumPy arrays."
+            )
+        y = as_array(y)
+        y = y if is_array(y) else np.asarray(y)
+        # scikit-learn's scorers read arrays in CPU memory only.
+        usual = "accuracy" if is_classifier(self.estimator) else "r2"
+        scorer = check_scoring(self.estimator, usual if self.scoring is None else self.scoring)
+        fewest, table = self._fewest(X.shape[1]), []
+        for split in self._splits(X, y, params):
+            (X_train, y_train), (X_test, y_test) = (
+                [take(a, rows, namespace(a)) for a in (X, y)] for rows in (split.train, split.test)
+            )
+            steps = self._by_fits(X_train, y_train, fewest, {})
+            score = [
+                scorer(each.model, columns(X_test, np.flatnonzero(each.support)), y_test)
+                for each in steps
+            ]
+            table.append((score, [e.support for e in steps], [e.ranking for e in steps]))
+        sizes = [int(each.support.sum()) for each in steps]
+        scores, support, ranking = (np.stack(column, axis=1) for column in zip(*table, strict=True))
+        best = self._set_results(sizes, scores, support, ranking)
+        of_all = self._by_fits(X, y, best, {})
+        self._left_by_fit(of_all[-1])
+        return scores.size + len(of_all)
+
+    def _set_results(self, sizes, scores, support, ranking) -> int:
+        """Set `cv_results_` from steps (K, S, ...); the number of features that is best."""
+        # Of equal sums the fewest features win, so the last step.
+        sizes, scores, support, ranking = (
+            np.asarray(a)[::-1] for a in (sizes, scores, support, ranking)
+        )
         splits = range(scores.shape[1])
         self.cv_results_ = {
             "mean_test_score": scores.mean(axis=1),
@@ -338,8 +420,7 @@ class RFECV(_Eliminating, sk.RFECV):
             **{f"split{s}_support": support[:, s] for s in splits},
             "n_features": sizes,
         }
-        n_models = scores.size - len(lost) + int((sizes >= best).sum())
-        self.plan_ = sums.plan(n_models, len(lost))
+        return int(sizes[np.argmax(scores.sum(axis=1))])
 
 
 def _step(step, n_features):

@@ -105,10 +105,11 @@ class SelectFromModel(Selector, sk.SelectFromModel):
     def _at_host(self):
         """scikit-learn's selector of the same model, whose importances it gets in CPU memory."""
         twin = copy(self)
-        twin.importance_getter = partial(_importances, getter=self.importance_getter)
+        twin.importance_getter = partial(importances, getter=self.importance_getter)
         return super(SelectFromModel, twin)
 
 
-def _importances(estimator, getter):
+def importances(estimator: Any, getter: Any) -> Any:
+    """Importances of the features of a fitted model, in CPU memory."""
     found = _get_feature_importances(estimator, getter)
     return to_host(found) if is_foreign(found) else found
