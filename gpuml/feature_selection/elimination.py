@@ -91,7 +91,7 @@ class _Eliminating(Selector):
     def _step_by_step(self, why: str, X: Any, y: Any, params: Any) -> Self:
         """Fit as scikit-learn does: by it, or where the rows of a device are."""
         if is_foreign(X):
-            n_fits = self._fit_there(X, y, params)
+            n_fits = self._fit_on_columns(X, y, params)
             self.plan_ = Plan((Step(n_fits, n_fits, str(place_of(X)), ALONE, (why,)),))
             return self
         theirs: Any = super(Transformer, self)
@@ -103,7 +103,7 @@ class _Eliminating(Selector):
         self.plan_ = Plan((Step(n_fits, n_fits, "numpy:cpu", ALONE, (why,)),))
         return self
 
-    def _fit_there(self, X: Any, y: Any, params: Any) -> int:
+    def _fit_on_columns(self, X: Any, y: Any, params: Any) -> int:
         """Fit step by step to rows that stay where they are; how many fits that took."""
         raise NotImplementedError
 
@@ -229,7 +229,7 @@ class RFE(_Eliminating, sk.RFE):
             self.plan_ = sums.plan(len(steps.sizes))
         return self
 
-    def _fit_there(self, X, y, params):
+    def _fit_on_columns(self, X, y, params):
         steps = self._by_fits(X, y, self._n_left(X.shape[1]), params)
         self._left_by_fit(steps[-1])
         return len(steps)
@@ -375,7 +375,7 @@ class RFECV(_Eliminating, sk.RFECV):
             _warn_of_few("min_features_to_select", fewest, n_features)
         return min(fewest, n_features)
 
-    def _fit_there(self, X, y, params):
+    def _fit_on_columns(self, X, y, params):
         given = [name for name in params if name != "groups"]
         if given:
             raise ValueError(

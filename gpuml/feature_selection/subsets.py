@@ -76,6 +76,10 @@ def best_subset(
     once. A subset costs some dozen operations and no fit, and is compared exactly: no subset is
     passed over, as it is in forward or backward selection.
 
+    Nor is one passed over by a bound. Errors on training rows grow when features leave, so that
+    branch and bound finds the best subset by them without a look at each; a score on held-out rows
+    may rise or fall, and says nothing of other subsets. Hence the limit on their number.
+
     The score of the subset that is best of many is better than what to expect on new rows: keep
     rows that `best_subset` does not see for that.
 
