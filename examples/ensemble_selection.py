@@ -20,11 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import make_friedman1
-from sklearn.model_selection import cross_val_predict
 
 from gpuml.ensemble import RandomForestRegressor, select_ensemble
 from gpuml.linear_model import Ridge
 from gpuml.metrics import r2_score
+from gpuml.model_selection import cross_val_predict
 from gpuml.neighbors import KNeighborsRegressor
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
