@@ -272,7 +272,7 @@ class RFECV(_Eliminating, sk.RFECV):
     verbose : int, default=0
         Above 0, a line for each step is printed.
     n_jobs : int, default=None
-        For splits that are fitted step by step.
+        For splits that are fitted step by step in CPU memory; those of device rows take turns.
     importance_getter : str or callable, default="auto"
         Where importances are; other than "auto", scikit-learn does the work.
 
