@@ -741,6 +741,9 @@ def test_ranks_end_when_their_client_is_gone(mortal):
         pieces = place_pieces(other, workers)
         run = threading.Thread(target=_run_and_forget, args=(collective, pieces))
         run.start()
+        until = time.monotonic() + SECONDS
+        while not all(mortal.processing().values()) and time.monotonic() < until:
+            time.sleep(0.1)  # a busy machine takes its time to begin
         time.sleep(1.0)
     run.join(SECONDS)
     assert not run.is_alive()

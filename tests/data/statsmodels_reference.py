@@ -8,21 +8,24 @@ import json
 from pathlib import Path
 
 import numpy as np
-import statsmodels
-import statsmodels.api as sm
 
 from tests.test_inference import REFERENCE_CASES, rows
 
-FAMILIES = {
-    "logistic": sm.families.Binomial(),
-    "poisson": sm.families.Poisson(),
-    "gamma": sm.families.Gamma(sm.families.links.Log()),
-    "inverse_gaussian": sm.families.InverseGaussian(sm.families.links.Log()),
-}
+
+def family(sm, kind):
+    """The family of a generalised linear model."""
+    return {
+        "logistic": sm.families.Binomial,
+        "poisson": sm.families.Poisson,
+        "gamma": lambda: sm.families.Gamma(sm.families.links.Log()),
+        "inverse_gaussian": lambda: sm.families.InverseGaussian(sm.families.links.Log()),
+    }[kind]()
 
 
 def fitted(kind, covariance, weights):
     """A model of statsmodels with its standard errors."""
+    import statsmodels.api as sm  # which nothing else needs
+
     X, y, groups, weight = rows(kind)
     X = np.column_stack([X, np.ones(len(X))])
     options = {}
@@ -33,7 +36,7 @@ def fitted(kind, covariance, weights):
     if kind != "least_squares":
         name = {"frequency": "freq_weights", "precision": "var_weights"}.get(weights)
         weighted = {name: weight} if name else {}
-        return sm.GLM(y, X, family=FAMILIES[kind], **weighted).fit(tol=1e-14, **options)
+        return sm.GLM(y, X, family=family(sm, kind), **weighted).fit(tol=1e-14, **options)
     if weights == "frequency":  # OLS has none
         times = weight.astype(int)
         X, y, weight = np.repeat(X, times, axis=0), np.repeat(y, times), np.ones(times.sum())
@@ -43,6 +46,8 @@ def fitted(kind, covariance, weights):
 
 
 def main():
+    import statsmodels
+
     found = []
     for case in REFERENCE_CASES:
         model = fitted(*case)
