@@ -146,6 +146,10 @@ def place_of(x: Array) -> Place:
     return Place(namespace(x), device_of(x))
 
 
+class NoDeviceError(RuntimeError):
+    """A GPU is asked for, and there is none: nothing can be done, whatever the rows."""
+
+
 def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
     """Where rows `x` are to be worked on.
 
@@ -160,8 +164,8 @@ def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
 
     Raises
     ------
-    RuntimeError
-        If a GPU is asked for and there is none.
+    NoDeviceError
+        A RuntimeError: if a GPU is asked for and there is none.
     """
     home = place_of(x)
     if not home.is_host or home.kind == "array_api_strict" or setting == "cpu":
@@ -169,7 +173,7 @@ def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
     if setting == "auto" and (work_bytes < WORTH_MOVING_BYTES or not has_gpu()):
         return home
     if not has_gpu():
-        raise RuntimeError(
+        raise NoDeviceError(
             "device='cuda' was asked for, but CuPy is not installed or sees no GPU. Install "
             "gpuml[gpu-cu13] (or gpu-cu12) on a machine with an NVIDIA driver, or use "
             "gpuml.set_config(device='auto')."

@@ -10,6 +10,7 @@ from typing import Any
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel
 
+from gpuml._arrays import NoDeviceError
 from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
@@ -245,8 +246,8 @@ class Evaluator:
 
     def _may_refuse(self, error):
         """Whether an error may be of a candidate, which the others are to do without."""
-        if isinstance(error, MemoryError):
-            return False  # it says what to set, so that all fit at once
+        if isinstance(error, MemoryError | NoDeviceError):
+            return False  # it says what to set, so that all fit at once, or at all
         return isinstance(error, REFUSALS) or self.job.task.error_score != "raise"
 
     def _refuse_group(self, group, refusal):

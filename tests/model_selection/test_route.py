@@ -18,6 +18,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import SplineTransformer
 from sklearn.preprocessing import StandardScaler as TheirScaler
 
+import gpuml
+from gpuml._arrays import has_gpu
 from gpuml.covariance import LedoitWolf
 from gpuml.cross_decomposition import CCA
 from gpuml.decomposition import PCA
@@ -428,3 +430,10 @@ def test_weights_that_fit_does_not_take_are_refused(model, behind):
     search = GridSearchCV(model, {}, error_score="raise")
     with pytest.raises(TypeError, match="sample_weight"):
         search.fit(X, target, **{f"{prefix}sample_weight": np.ones(len(X))})
+
+
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_an_error_of_the_search():
+    X, y = np.eye(6), np.arange(6.0)
+    with gpuml.config_context(device="cuda"), pytest.raises(RuntimeError, match="sees no GPU"):
+        GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, cv=2).fit(X, y)
