@@ -41,6 +41,7 @@ def n_fits(monkeypatch):
     return found
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("cv", SPLITTERS, ids=str)
 def test_validation_curves(library, cv, numbers, n_fits):
@@ -53,6 +54,7 @@ def test_validation_curves(library, cv, numbers, n_fits):
     assert len(n_fits) == 1
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("cv", SPLITTERS, ids=str)
 def test_learning_curves(library, cv, numbers, n_fits):
@@ -79,6 +81,7 @@ def test_learning_curves_of_models_that_go_on(numbers):
     assert len(ours.learning_curve(GaussianNB(), X, y, return_times=True)) == 5
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
 @pytest.mark.parametrize("cv", PARTITIONS, ids=str)
@@ -127,6 +130,7 @@ PERMUTED = [
 ]
 
 
+@pytest.mark.pairwise
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize(("model", "theirs", "options"), PERMUTED, ids=range(len(PERMUTED)))
 @pytest.mark.parametrize("grouped", [False, True])
