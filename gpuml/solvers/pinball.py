@@ -359,8 +359,9 @@ def _solver(matrices: Array) -> Callable[[Array], Array]:
 
 
 def _solved(matrices: Array, sides: Array) -> Array:
-    """As what `_solver` gives, by factors."""
-    return _with_factors(matrices, sides[:, :, None])[1][:, :, 0]
+    """As what `_solver` gives, by factors in CPU memory: devices have inverses where small."""
+    here = (np.asarray(to_host(a)) for a in (matrices, sides[:, :, None]))
+    return move(_with_factors(*here)[1][:, :, 0], place_of(sides))
 
 
 def _with_factors(matrices, sides):
