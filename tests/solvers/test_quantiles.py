@@ -8,7 +8,7 @@ from gpuml.testing import array_libraries
 
 LEVELS = np.array([0.02, 0.5, 0.8])
 ALPHAS = np.array([0.0, 0.02])
-N_ROWS, N_FEATURES = 3_000, 3
+N_ROWS, N_FEATURES = 2_000, 3
 
 
 def plain(rng, X):
