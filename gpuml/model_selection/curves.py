@@ -8,6 +8,7 @@ import numpy as np
 from sklearn import model_selection as sk
 from sklearn.utils import check_random_state
 
+from gpuml._arrays import is_foreign, place_of
 from gpuml._sklearn import (
     HasMethods,
     StrOptions,
@@ -167,7 +168,7 @@ def learning_curve(
         As for `cross_val_score`.
     exploit_incremental_learning : bool, default=False
         Whether one model learns more and more rows by `partial_fit`: by scikit-learn's function,
-        for rows in CPU memory.
+        for rows in CPU memory; others are a ValueError.
     shuffle : bool, default=False
         Whether rows of a training part are shuffled before the first of them are taken.
     random_state : int, RandomState or None, default=None
@@ -202,6 +203,11 @@ def learning_curve(
     (array([ 70, 353]), array([0.14, 0.41]))
     """
     if exploit_incremental_learning:
+        if is_foreign(X) and not place_of(X).is_host:
+            raise ValueError(
+                "exploit_incremental_learning=True needs rows in CPU memory, and X is on "
+                f"{place_of(X)}. Convert X and y to NumPy, or leave it at False."
+            )
         given = {name: value for name, value in locals().items() if name not in ("X", "y")}
         return sk.learning_curve(X=X, y=y, **given)
     job = job_of(

@@ -8,7 +8,7 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.pipeline import make_pipeline
 
 import gpuml.model_selection as ours
-from gpuml._arrays import device_of
+from gpuml._arrays import device_of, places
 from gpuml.feature_selection import SelectKBest, f_regression
 from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection.evaluate import Evaluator
@@ -179,3 +179,11 @@ def test_what_is_refused(numbers):
         ours.validation_curve(Ridge(), X, y, param_name="no_such", param_range=[1])
     with pytest.raises(ValueError, match="alpha"):
         ours.cross_val_predict(Ridge(alpha=-1), X, y)
+
+
+def test_models_that_go_on_need_rows_in_cpu_memory(numbers, monkeypatch):
+    torch = pytest.importorskip("torch")
+    X, y = (torch.asarray(a) for a in numbers)
+    monkeypatch.setattr(places, "_is_host_device", lambda *_: False)
+    with pytest.raises(ValueError, match="Convert X and y to NumPy"):
+        ours.learning_curve(GaussianNB(), X, y, exploit_incremental_learning=True)
