@@ -13,14 +13,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import Array, free_bytes, is_sparse, move, namespace, to_host
+from gpuml._arrays import Array, free_bytes, is_sparse, move, namespace, place_of, to_host
 from gpuml._arrays.threads import ALONE_TO_ORDER, one_blas_thread, ordered_map
 from gpuml.data import Batch, Folds, take
+from gpuml.data.rows import cut
 from gpuml.linear_model._base import LinearEstimator
 from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.solvers.loss_rows import own_threads
 from gpuml.solvers.numbered_rows import NumberedBatch
+from gpuml.solvers.pinball import block_numbers
 
 # Copies of the rows of a split while models are fitted to them.
 COPIES = 6
@@ -186,13 +188,19 @@ class Centred:
     @classmethod
     def of(cls, rows: TrainingRows, fit_intercept: bool) -> "Centred":
         xp: Any = namespace(rows.X)
+        m, p = rows.X.shape
         mean = xp.mean(rows.X, axis=0) if fit_intercept else xp.zeros_like(rows.X[0, :])
-        X = rows.X - mean
-        scale = xp.sqrt(xp.mean(X * X, axis=0))
+        device = place_of(rows.X).device
+        X = xp.empty((m, p + int(fit_intercept)), dtype=xp.float64, device=device)
+        squares = xp.zeros_like(mean)
+        for some in cut(slice(0, m), max(1, block_numbers(X) // p)):
+            block = rows.X[some, :] - mean
+            X[some, :p] = block
+            squares = squares + xp.sum(block * block, axis=0)
+        scale = xp.sqrt(squares / m)
         scale = xp.where(scale > 0, scale, 1.0)
-        X = X / scale
-        if fit_intercept:
-            X = xp.concat([X, xp.ones_like(X[:, :1])], axis=1)
+        X[:, :p] /= scale
+        X[:, p:] = 1.0
         weight = xp.ones_like(rows.y) if rows.weight is None else rows.weight
         return cls(X, rows.y, weight, to_host(mean), to_host(scale), fit_intercept)
 

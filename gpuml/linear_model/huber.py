@@ -6,7 +6,7 @@ from sklearn import linear_model as sk
 from gpuml._arrays import as_array, move, namespace, to_host
 from gpuml.linear_model._base import LinearPredictor
 from gpuml.linear_model._by_split import BySplit, Centred, Found, training_rows, warn_late
-from gpuml.solvers.huber import Robust, fit_huber
+from gpuml.solvers.huber import HuberRows, Robust, fit_huber
 
 
 class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
@@ -98,24 +98,26 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
     def _solve(self, rows, candidates, start=None):
         found: list[Found] = []
-        known: dict[bool, tuple[Centred, Robust]] = {}
+        known: dict[bool, tuple[Centred, HuberRows, Robust]] = {}
         late = 0
         for each in candidates:
             flag = bool(each["fit_intercept"])
             before: Robust | None
             if flag in known:
-                data, before = known[flag]
+                data, taken, before = known[flag]
             else:
                 data = Centred.of(rows, flag)
+                taken = HuberRows(data.X, data.y, data.weight)
                 before = None if start is None else _begun(data, *start)
             model = fit_huber(
-                *(data.X, data.y, data.weight, float(each["epsilon"])),
+                taken,
+                float(each["epsilon"]),
                 data.penalties(float(each["alpha"]) / data.scale**2),
                 tol=self.tol,
                 max_iter=self.max_iter,
                 start=before,
             )
-            known[flag] = data, model
+            known[flag] = data, taken, model
             late += not model.converged
             attributes = {"scale_": model.scale, "n_iter_": model.n_steps}
             attributes["epsilon"] = float(each["epsilon"])

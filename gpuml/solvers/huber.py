@@ -16,12 +16,16 @@ from scipy import linalg, optimize
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
-from gpuml.solvers.pinball import weighted_grams
+from gpuml.data.rows import cut
+from gpuml.solvers.pinball import block_numbers, weighted_grams
 
 # The least scale, of the largest target; and of the scale, what a step leaves at least.
 LEAST_SCALE, LEAST_SHARE = 10 * EPS, 0.1
 # Of the objective, below which what a step promises is rounding; and halvings of a step.
 PROMISE, MOST_HALVINGS = 1e-15, 30
+# The share of the rows that may become outliers, or inliers, for second moments to be
+# corrected by these rows.
+FEW = 0.25
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,67 @@ class Robust:
     converged: bool
 
 
+class HuberRows:
+    """Rows X (m, q), targets (m,) and weights (m,) of several fits, one after the other.
+
+    A fit begins where the one before it ended, and most of its outliers are outliers there.
+    """
+
+    def __init__(self, X: Array, y: Array, weight: Array):
+        self.X, self.y, self.weight = X, y, weight
+        xp = namespace(X)
+        self.total = float(xp.sum(weight))
+        # Rounding of the targets has a scale, and residuals of a perfect fit are no more than that.
+        self.least = max(LEAST_SCALE * float(xp.max(xp.abs(y))), 1e-300)
+        self._sums: _Sums | None = None
+        self._gram: tuple[Array, np.ndarray] | None = None
+
+    def sums(self, coef: np.ndarray, beyond: float) -> "_Sums":
+        """Sums at some coefficients, where residuals beyond a bound are those of outliers."""
+        known = self._sums
+        if known is None or known.beyond != beyond or not np.array_equal(known.coef, coef):
+            known = self._sums = self._summed(coef, beyond)
+        return known
+
+    def _summed(self, coef: np.ndarray, beyond: float) -> "_Sums":
+        xp = namespace(self.X)
+        b, (m, q) = move(coef, place_of(self.X)), self.X.shape
+        total, near_all = np.zeros(2 * q + 3), []
+        for some in cut(slice(0, m), max(1, block_numbers(self.X) // q)):
+            X, weight = self.X[some, :], self.weight[some]
+            r = self.y[some] - X @ b
+            size = xp.abs(r)
+            near = xp.astype(size <= beyond, xp.float64) * weight
+            far, near_r = weight - near, near * r
+            sign = 2.0 * xp.astype(r > 0, xp.float64) - 1.0
+            pulls = xp.reshape(xp.stack([near_r, far * sign]) @ X, (-1,))
+            rest = xp.stack([xp.sum(near_r * r), xp.sum(far), xp.sum(far * size)])
+            total += to_host(xp.concat([pulls, rest]))
+            near_all.append(near)
+        near = near_all[0] if len(near_all) == 1 else xp.concat(near_all)
+        near_pull, far_pull = total[: 2 * q].reshape(2, q)
+        return _Sums(coef, beyond, near, near_pull, far_pull, *map(float, total[2 * q :]))
+
+    def gram(self, weight: Array) -> np.ndarray:
+        """``X' diag(weight) X`` (q, q), in CPU memory."""
+        xp, gram = namespace(self.X), None
+        if self._gram is not None:
+            before, gram = self._gram
+            more = weight - before
+            rows = xp.nonzero(more)[0]
+            if rows.shape[0] > FEW * more.shape[0]:
+                gram = None
+            elif rows.shape[0]:
+                X = xp.take(self.X, rows, axis=0)
+                gram = gram + to_host(X.T @ (xp.take(more, rows)[:, None] * X))
+        if gram is None:
+            gram = np.array(to_host(weighted_grams(self.X, weight[None, :])[0, ...]))
+        self._gram = weight, gram
+        return gram
+
+
 def fit_huber(
-    X: Array,
-    y: Array,
-    weight: Array,
+    rows: HuberRows,
     epsilon: float,
     penalty: np.ndarray,
     *,
@@ -50,14 +111,14 @@ def fit_huber(
     With ``h(z) = z^2`` up to epsilon, and its tangent beyond. Steps end where one promises nothing
     but rounding; at `max_iter` gradients of at most `tol` are good enough.
     """
-    problem = _Problem(X, y, weight, epsilon, penalty)
+    problem = _Problem(rows, epsilon, penalty)
     point = problem.at(start.coef, start.scale) if start is not None else problem.begin()
     for n_steps in range(max_iter + 1):
         flat = bool(np.abs(point.gradient).max() <= tol)
         if n_steps == 0 and flat and start is not None and start.n_steps == 0:
             return point.result(0, True)  # the model that the caller began with
-        if point.scale <= problem.least or n_steps == max_iter:
-            return point.result(n_steps, flat or point.scale <= problem.least)
+        if point.scale <= rows.least or n_steps == max_iter:
+            return point.result(n_steps, flat or point.scale <= rows.least)
         step = problem.step(point)
         there = problem.along(point, step)
         if there is None:
@@ -69,6 +130,24 @@ def fit_huber(
 
 
 @dataclass(frozen=True)
+class _Sums:
+    """Of rows near the model, with weights `near`, and of outliers.
+
+    ``near_pull = X' (near r)``, ``far_pull = X' (far sign(r))``, ``squares = sum near r^2``,
+    ``far = sum far``, ``far_size = sum far |r|``.
+    """
+
+    coef: np.ndarray
+    beyond: float
+    near: Array
+    near_pull: np.ndarray
+    far_pull: np.ndarray
+    squares: float
+    far: float
+    far_size: float
+
+
+@dataclass(frozen=True)
 class _Point:
     """Coefficients and scale; the objective and its gradient (q + 1,) there."""
 
@@ -76,17 +155,10 @@ class _Point:
     scale: float
     value: float
     gradient: np.ndarray
-    near: Array
-    r: Array
-    squares: float
+    sums: _Sums
 
     def result(self, n_steps: int, converged: bool) -> Robust:
         return Robust(self.coef, self.scale, n_steps, converged)
-
-
-def weighted_gram(X: Array, weight: Array) -> np.ndarray:
-    """``X' diag(weight) X``, in CPU memory."""
-    return np.array(to_host(weighted_grams(X, weight[None, :])[0, ...]))
 
 
 def cholesky(matrix: np.ndarray):
@@ -106,42 +178,33 @@ def cholesky(matrix: np.ndarray):
 class _Problem:
     """The objective of some rows."""
 
-    def __init__(self, X, y, weight, epsilon, penalty):
-        self.X, self.y, self.weight = X, y, weight
-        self.epsilon, self.penalty = epsilon, penalty
-        xp = namespace(X)
-        self.total = float(xp.sum(weight))
-        # Rounding of the targets has a scale, and residuals of a perfect fit are no more than that.
-        self.least = max(LEAST_SCALE * float(xp.max(xp.abs(y))), 1e-300)
+    def __init__(self, rows: HuberRows, epsilon: float, penalty: np.ndarray):
+        self.rows, self.epsilon, self.penalty = rows, epsilon, penalty
 
     def begin(self) -> _Point:
         """Least squares."""
-        X, y, weight, xp = self.X, self.y, self.weight, namespace(self.X)
-        factor = cholesky(weighted_gram(X, weight) + np.diag(self.penalty))
+        rows = self.rows
+        X, y, weight, xp = rows.X, rows.y, rows.weight, namespace(rows.X)
+        factor = cholesky(rows.gram(weight) + np.diag(self.penalty))
         coef = linalg.cho_solve(factor, to_host(X.T @ (weight * y)))
         r = y - X @ move(coef, place_of(X))
-        return self.at(coef, max((float(xp.sum(weight * r * r)) / self.total) ** 0.5, self.least))
+        return self.at(coef, max((float(xp.sum(weight * r * r)) / rows.total) ** 0.5, rows.least))
 
     def at(self, coef: np.ndarray, scale: float) -> _Point:
-        X, epsilon, xp = self.X, self.epsilon, namespace(self.X)
-        r = self.y - X @ move(coef, place_of(X))
-        size = xp.abs(r)
-        near = xp.astype(size <= epsilon * scale, xp.float64) * self.weight
-        far = self.weight - near
-        squares, inside = float(xp.sum(near * r * r)), self.total - epsilon**2 * float(xp.sum(far))
-        value = inside * scale + squares / scale + 2 * epsilon * float(xp.sum(far * size))
-        sign = 2.0 * xp.astype(r > 0, xp.float64) - 1.0
-        pull = to_host(X.T @ (near * r / scale + epsilon * far * sign))
-        gradient = np.append(2.0 * (self.penalty * coef - pull), inside - squares / scale**2)
-        return _Point(coef, scale, value + self.penalty @ coef**2, gradient, near, r, squares)
+        epsilon, sums = self.epsilon, self.rows.sums(coef, self.epsilon * scale)
+        inside = self.rows.total - epsilon**2 * sums.far
+        value = inside * scale + sums.squares / scale + 2 * epsilon * sums.far_size
+        pull = sums.near_pull / scale + epsilon * sums.far_pull
+        gradient = np.append(2.0 * (self.penalty * coef - pull), inside - sums.squares / scale**2)
+        return _Point(coef, scale, value + self.penalty @ coef**2, gradient, sums)
 
     def step(self, point: _Point) -> np.ndarray:
         """Newton's step, of coefficients and scale."""
-        q, scale = len(point.coef), point.scale
+        q, scale, sums = len(point.coef), point.scale, point.sums
         H = np.empty((q + 1, q + 1))
-        H[:-1, :-1] = weighted_gram(self.X, point.near) / scale + np.diag(self.penalty)
-        H[-1, :-1] = H[:-1, -1] = to_host(self.X.T @ (point.near * point.r)) / scale**2
-        H[-1, -1] = point.squares / scale**3
+        H[:-1, :-1] = self.rows.gram(sums.near) / scale + np.diag(self.penalty)
+        H[-1, :-1] = H[:-1, -1] = sums.near_pull / scale**2
+        H[-1, -1] = sums.squares / scale**3
         step = -linalg.cho_solve(cholesky(2.0 * H), point.gradient)
         if step[-1] < (LEAST_SHARE - 1.0) * scale:
             # Most of the way down, and there the coefficients that go with it.
@@ -155,7 +218,7 @@ class _Problem:
         promise = -float(point.gradient @ step)
         for halvings in range(MOST_HALVINGS):
             length = 0.5**halvings
-            scale = max(point.scale + length * float(step[-1]), self.least)
+            scale = max(point.scale + length * float(step[-1]), self.rows.least)
             there = self.at(point.coef + length * step[:-1], scale)
             kept = there.value <= point.value - 1e-4 * length * promise
             if kept or abs(promise) <= PROMISE * abs(point.value):
@@ -170,7 +233,7 @@ class _Problem:
         def slope(logarithm):
             here = self.at(found[-1].coef, float(np.exp(logarithm)))
             for _ in range(max_iter):
-                H = weighted_gram(self.X, here.near) / here.scale + np.diag(self.penalty)
+                H = self.rows.gram(here.sums.near) / here.scale + np.diag(self.penalty)
                 step = -linalg.cho_solve(cholesky(2.0 * H), here.gradient[:-1])
                 promise = -float(here.gradient[:-1] @ step)
                 there = self.along(here, np.append(step, 0.0))
@@ -181,7 +244,7 @@ class _Problem:
             found.append(here)
             return here.gradient[-1]
 
-        low, high = np.log(self.least), np.log(max(point.scale, 10 * self.least)) + 1.0
+        low, high = np.log(self.rows.least), np.log(max(point.scale, 10 * self.rows.least)) + 1.0
         if slope(high) <= 0:
             return found[-1].result(sum(steps), False)
         if slope(low) < 0:

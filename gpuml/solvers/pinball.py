@@ -45,7 +45,7 @@ ROUNDING = 1e-10
 MOST_RATIO = 1e8
 # Numbers of all that is worked on at once, and of a block of rows that is multiplied by weights: in
 # a cache, or to keep a GPU busy.
-BLOCK_NUMBERS, DEVICE_NUMBERS, CACHED_NUMBERS = 2**18, 2**26, 2**16
+BLOCK_NUMBERS, DEVICE_NUMBERS, CACHED_NUMBERS = 2**18, 2**26, 2**17
 
 
 @dataclass(frozen=True)
@@ -389,6 +389,11 @@ def _refined(matrices, inverse, sides):
     sides = sides[:, :, None]
     found = inverse @ sides
     return (found + inverse @ (sides - matrices @ found))[:, :, 0]
+
+
+def block_numbers(X: Array) -> int:
+    """Numbers of a block of X with which several things are done, one after the other."""
+    return CACHED_NUMBERS if is_numpy(X) else DEVICE_NUMBERS
 
 
 def weighted_grams(X: Array, weight: Array) -> Array:
