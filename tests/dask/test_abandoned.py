@@ -66,7 +66,8 @@ def assert_soon_none(client, name):
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("how", ["placed", pytest.param("sent", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("how", ["placed", "sent"])
 def test_rows_of_a_client_that_is_killed_before_the_scheduler_knows_are_let_go(client, how):
     command = [sys.executable, "-c", CLIENT, client.scheduler.address, how]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

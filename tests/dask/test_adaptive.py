@@ -320,7 +320,7 @@ def kill_workers(address, times, seed, over):
                     os.kill(int(rng.choice(pids)), signal.SIGKILL)
 
 
-@pytest.mark.some
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", seeds(4))
 def test_killed_workers_change_no_score(fragile, rows, seed):
     X, y, _ = rows

@@ -549,7 +549,7 @@ def test_by_rows_a_client_that_is_closed_meanwhile_is_an_error(fragile, rows, fi
     closer.join()
 
 
-@pytest.mark.some
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("what", ["workers", "scheduler"])
 def test_by_rows_a_cluster_that_goes_away_is_an_error_in_time(rows, fit, what):

@@ -146,6 +146,7 @@ def slow(block, seconds):
     return block
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_dies_does_not_take_the_result(route, rng):
     n_power_iter = {"tasks": 20, "ranks": 500}[route]
     x = rng.standard_normal((800, 12))

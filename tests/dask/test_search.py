@@ -743,6 +743,7 @@ class Timed(RegressorMixin, BaseEstimator):
         return np.zeros(len(X))
 
 
+@pytest.mark.exhaustive
 def test_the_longest_of_the_last_fits_begin_first(client, tmp_path):
     X = np.arange(40.0)[:, None]
     seconds = [0.01, 0.15, 0.02, 0.05, 0.1, 0.03, 0.2, 0.005, 0.08, 0.04, 0.12, 0.06]

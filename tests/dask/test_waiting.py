@@ -238,6 +238,7 @@ def standing_still(client, name):
             os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_is_stopped_is_named(client, rows, said):
     grid = {"a": list(np.linspace(0, 2, 8))}
     expected = GridSearchCV(Slow(seconds=0), grid, cv=2, scheduler="sync").fit(*rows)
@@ -338,6 +339,7 @@ def test_resources_that_nobody_has_are_named(client, said):
     assert "UNOBTAINABLE" in said()
 
 
+@pytest.mark.exhaustive
 def test_resources_that_tasks_which_wait_have_are_named(said):
     def outer():
         client = get_client()
@@ -350,6 +352,7 @@ def test_resources_that_tasks_which_wait_have_are_named(said):
             task.result(timeout=SECONDS)
 
 
+@pytest.mark.exhaustive
 def test_work_behind_other_work_is_waited_for(client, said):
     with dask.config.set({"gpuml.patience": "1s"}):
         go = Event(client=client)
@@ -366,6 +369,7 @@ def test_work_behind_other_work_is_waited_for(client, said):
     del blocking
 
 
+@pytest.mark.exhaustive
 def test_a_long_fit_is_waited_for_and_nothing_is_said(client, said, monkeypatch):
     monkeypatch.setattr(waiting, "SAY_SECONDS", 2.0)  # of silence, on a machine that is busy
     with dask.config.set({"gpuml.patience": "1s"}):
@@ -373,6 +377,7 @@ def test_a_long_fit_is_waited_for_and_nothing_is_said(client, said, monkeypatch)
     assert said() == ""
 
 
+@pytest.mark.exhaustive
 def test_a_second_fit_over_the_gpus_says_what_it_waits_for(client, said, caplog, monkeypatch):
     monkeypatch.setattr(collective, "LOCK_SECONDS", 0.5)
     with Client(client.scheduler.address, set_as_default=False) as other:

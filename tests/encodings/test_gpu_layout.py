@@ -62,6 +62,7 @@ def test_errors_are_within_the_bound(case, dtype, rng, gpu):
     laws.errors_are_within_the_bound(case, dtype, rng, gpu, np.asarray)
 
 
+@pytest.mark.exhaustive
 def test_as_many_slices_as_float64_has_digits(rng, gpu):
     for slices in (5, 7):
         case = CASES[0]._replace(slices=slices)
@@ -81,6 +82,7 @@ def test_columns_keep_to_themselves(rng, gpu):
     laws.columns_keep_to_themselves(rng, gpu, np.asarray)
 
 
+@pytest.mark.exhaustive
 def test_blocks_as_large_as_on_a_gpu(compiled, rng):
     compiled.launches.clear()
     laws.products_of_whole_numbers_are_exact(laws.Case(2, 600, 320, 3), rng, compiled, np.asarray)
