@@ -20,6 +20,7 @@ PIPELINES = ROOT / "examples" / "pipeline_search.py"
 CLUSTER = ROOT / "examples" / "cluster_search.py"
 TABLES = ROOT / "examples" / "table_search.py"
 TEXTS = ROOT / "examples" / "text_search.py"
+SKRUB = ROOT / "examples" / "skrub_search.py"
 ENSEMBLES = ROOT / "examples" / "ensemble_selection.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
@@ -88,6 +89,16 @@ def test_table_search_goes_in_the_same_passes_and_agrees():
     done = run(TABLES, "--rows", 3000, "--rival-rows", 1000)
     assert done.returncode == 0, done.stderr
     for text in ("3,000 rows", "12 x 5", "1,000 rows", "all candidates together"):
+        assert text in done.stdout
+
+
+@needs_examples
+@pytest.mark.exhaustive
+def test_skrub_search_prepares_each_fold_once_and_agrees():
+    pytest.importorskip("skrub")
+    done = run(SKRUB, "--rows", 1500, "--rival-rows", 500)
+    assert done.returncode == 0, done.stderr
+    for text in ("1,500", "500", "steps in common fitted once per fold"):
         assert text in done.stdout
 
 
