@@ -53,9 +53,7 @@ def main():
     rows.append(("scikit-learn", len(some[0]), rival_seconds, rival))
     for name, n_rows, took, each in rows:
         alpha = each.best_params_["ridge__alpha"]
-        table.add_row(
-            name, f"{n_rows:,}", f"{took:.2f}", f"{alpha:.3g}", f"{each.best_score_:.4f}"
-        )
+        table.add_row(name, f"{n_rows:,}", f"{took:.2f}", f"{alpha:.3g}", f"{each.best_score_:.4f}")
     console = Console()
     console.print(table)
     console.print(f"Plan: {search.plan_}", soft_wrap=True)
