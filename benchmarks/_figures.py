@@ -32,6 +32,21 @@ TITLES = {
 }
 
 
+# Searches that the first page shows, by report and scenario, or cell of a map.
+PITCH = {
+    "Ridge, 330,000 flights x 147": ("ridge_search_cpu", "flights"),
+    "Ridge behind a ColumnTransformer,\n58,000 flights with categories": (
+        "table_search_cpu",
+        "ridge",
+    ),
+    "LogisticRegression, 100,000 x 100": ("logistic_search_cpu", "cpu"),
+    "Ridge, 1,000,000 x 100 on a GPU": ("map_h200", "Ridge, 1,000,000 x 100 float32"),
+    "LogisticRegression, 1,000,000 x 100 on a GPU": (
+        *("map_h200", "LogisticRegression, 1,000,000 x 100 float32"),
+    ),
+}
+
+
 def label_of(record):
     """What is timed, for people."""
     workers = f", {record.devices} workers" if record.devices > 1 else ""
@@ -73,6 +88,13 @@ def comparisons(reports):
     """The fastest rival at every task, but for sweeps, maps and calls that are passed on."""
     others = ("sweep", "map", "optimum")
     return _fastest([r for r in reports if r.benchmark not in others])
+
+
+def pitch(reports):
+    """What PITCH names, with the fastest rival of each: pairs of words and comparisons."""
+    of = {(one.report.name, one.rival.scenario): one for one in comparisons(reports)}
+    of |= {(r.name, cell_of(one.rival)): one for r in maps(reports) for one in cells(r)}
+    return [(words, of[name]) for words, name in PITCH.items() if name in of]
 
 
 def maps(reports):

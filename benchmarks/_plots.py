@@ -12,6 +12,12 @@ BY_MODEL = {"Ridge": OURS, "LogisticRegression": THIRD}
 BY_TASK = BY_MODEL | {"SVD": "#6f42c1"}
 # Of one GPU, and of more and more.
 CPU_COLOR, GPU_COLORS = "#8a8f98", {1: "#0b66c3", 2: "#b392f0", 4: "#6f42c1"}
+RIVALS = {
+    "sklearn": "scikit-learn, all cores",
+    "sklearn-one-process": "scikit-learn",
+    "sklearn-array-api": "scikit-learn's array API",
+    "cuml-array-api": "scikit-learn over cuML",
+}
 MANY_COLOR = "#3b1e78"
 STYLE = {
     "font.size": 9,
@@ -94,6 +100,29 @@ def ratios(reports, path):
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     handles = [plt.Rectangle((0, 0), 1, 1, color=color_of(kind)) for kind in dict.fromkeys(kinds)]
     axes.legend(handles, dict.fromkeys(kinds), loc="lower right", frameon=False, title="gpuml on")
+    save(figure, path)
+
+
+def pitch(reports, path):
+    """A few bars for the first page: how many times as long the fastest rival takes."""
+    found = figures.pitch(reports)[::-1]
+    figure, axes = plt.subplots(figsize=(8, 0.5 * len(found) + 0.5), layout="constrained")
+    values = [one.rival.ratio for _, one in found]
+    colors = [color_of(one.kind) if one.kind != "CPU" else THIRD for _, one in found]
+    axes.barh(range(len(found)), values, color=colors, height=0.62)
+    for i, (value, (_, one)) in enumerate(zip(values, found, strict=True)):
+        words = f"  {value:.0f} x ({RIVALS.get(one.rival.contender, one.rival.contender)})"
+        axes.text(value + 2, i, words, va="center", fontsize=9)
+    axes.set_yticks(range(len(found)), [words for words, _ in found])
+    axes.set_xlim(0, 1.7 * max(values))
+    axes.set_xticks([])
+    axes.spines[["bottom", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    axes.grid(visible=False)
+    figure.suptitle("Grid searches, 5 folds: how many times as fast as the fastest rival", x=0.5)
+    handles = [plt.Rectangle((0, 0), 1, 1, color=color) for color in dict.fromkeys(colors)]
+    kinds = dict.fromkeys(one.kind.replace("CPU", "2 CPU cores") for _, one in found)
+    axes.legend(handles, kinds, loc="upper right", frameon=False)
     save(figure, path)
 
 

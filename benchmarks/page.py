@@ -59,6 +59,8 @@ MOST_SLOWER = 1.1
 def plan_of(reports):
     """Names of figures, functions of `_plots`, and what they show; those that have data."""
     plan = []
+    if figures.pitch(reports):
+        plan.append(("pitch", "pitch", reports))
     if figures.comparisons(reports):
         plan.append(("ratios", "ratios", reports))
     plan += [(report.name, "cells", report) for report in figures.maps(reports)]
@@ -79,6 +81,7 @@ def sections(reports):
     """The page, part by part."""
     yield HEAD
     of = {
+        "pitch": first_page,
         "ratios": glance,
         "cells": the_map,
         "sweep": growth,
@@ -98,6 +101,12 @@ def sections(reports):
     yield "## All results\n"
     for report in reports:
         yield details(report)
+
+
+def first_page(name, reports):
+    """The figure of the README."""
+    rivals = len(figures.pitch(reports))
+    return image(name, f"{rivals} grid searches: how many times as fast as the fastest rival")
 
 
 def glance(name, reports):

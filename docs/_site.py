@@ -78,6 +78,8 @@ def page_source(name: str, text: str) -> str:
     else:
         path = DOCS / f"{name}.md"
     text = _outside_code(text, lambda part: LINK.sub(lambda link: _link(link, path), part))
+    if name == "readme":
+        text = f"# gpuml\n\n{text}"  # in the place of which a code host shows the logo
     if name == "index":
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(SECTIONS) + "\n```\n"
     return text

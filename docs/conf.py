@@ -85,6 +85,7 @@ html_title = "gpuml"
 html_copy_source = False
 html_show_sourcelink = False
 html_css_files = ["site.css"]
+html_logo = "_static/logo.svg"
 html_theme_options = {
     "show_nav_level": 1,
     "navigation_with_keys": False,

@@ -107,7 +107,7 @@ def test_what_counts_as_a_figure(text, found):
 
 
 def test_what_is_not_as_measured_is_found_and_put_right(published):
-    page, text = "README.md", (ROOT / "README.md").read_text()
+    page, text = "docs/results.md", (ROOT / "docs" / "results.md").read_text()
     measured = "| 17.8 ms |"
     assert text.count(measured) == 1
     right, changes = published.rewritten(page, text.replace(measured, "| 18.4 ms |"))
@@ -115,7 +115,7 @@ def test_what_is_not_as_measured_is_found_and_put_right(published):
     assert [change.partition(": ")[2] for change in changes] == ["18.4, by the results 17.8"]
     added = text + "\nA fit takes 5 ms.\n"
     assert [one.partition(": ")[2] for one in unknown(page, added, published)] == ["5 ms"]
-    with pytest.raises(LookupError, match="README.md has 0 times"):
+    with pytest.raises(LookupError, match="docs/results.md has 0 times"):
         published.rewritten(page, text.replace("two H200 | 0.35 s", "H200 | 0.35 s"))
 
 

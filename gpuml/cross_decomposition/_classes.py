@@ -59,8 +59,7 @@ class PLSRegression(LatentStructure, sk.PLSRegression):
         What is taken out of X and Y, for each score.
     x_scores_, y_scores_ : arrays of shape (n_samples, n_components)
         Of the rows of `fit`; not there where these are divided over workers.
-    x_rotations_, y_rotations_ : arrays of shape (n_features, n_components), \
-(n_targets, n_components)
+    x_rotations_, y_rotations_ : arrays of the shapes of `x_weights_`, `y_weights_`
         What centred and scaled X and Y are multiplied by in `transform`.
     coef_ : array of shape (n_targets, n_features)
         Of centred features.
@@ -121,8 +120,7 @@ class PLSCanonical(LatentStructure, sk.PLSCanonical):
         w and c. All arrays are in the library, on the device and of the dtype of X.
     x_loadings_, y_loadings_ : arrays of shape (n_features, n_components), (n_targets, n_components)
         What is taken out of X and Y, for each score.
-    x_rotations_, y_rotations_ : arrays of shape (n_features, n_components), \
-(n_targets, n_components)
+    x_rotations_, y_rotations_ : arrays of the shapes of `x_weights_`, `y_weights_`
         What centred and scaled X and Y are multiplied by in `transform`.
     coef_ : array of shape (n_targets, n_features)
         Of centred features.
@@ -185,8 +183,7 @@ class CCA(LatentStructure, sk.CCA):
         w and c, of norm 1. All arrays are in the library, on the device and of the dtype of X.
     x_loadings_, y_loadings_ : arrays of shape (n_features, n_components), (n_targets, n_components)
         What is taken out of X and Y, for each score.
-    x_rotations_, y_rotations_ : arrays of shape (n_features, n_components), \
-(n_targets, n_components)
+    x_rotations_, y_rotations_ : arrays of the shapes of `x_weights_`, `y_weights_`
         What centred and scaled X and Y are multiplied by in `transform`.
     coef_ : array of shape (n_targets, n_features)
         Of centred features.

@@ -61,8 +61,9 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
 
     References
     ----------
-    R. Koenker, "Quantile regression" (2005).
-    S. Portnoy, R. Koenker, "The Gaussian hare and the Laplacian tortoise", Statistical Science 12
+    Koenker, "Quantile regression" (2005).
+
+    Portnoy and Koenker, "The Gaussian hare and the Laplacian tortoise", Statistical Science 12
     (1997).
 
     Examples
