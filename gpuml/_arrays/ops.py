@@ -20,7 +20,7 @@ from gpuml._arrays.threads import threads_for_order
 EPS = float(np.finfo(np.float64).eps)
 # Matrices that are scaled at once on a CPU, and solved at once elsewhere.
 CACHE_BYTES = 2**18
-SYSTEM_BYTES = 2**29
+SYSTEM_BYTES = 2**30
 # Rows of a triangle that are mirrored at once.
 TRIANGLE_ROWS = 128
 

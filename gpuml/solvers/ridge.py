@@ -49,6 +49,8 @@ from gpuml.solvers.sparse_ridge import solve_by_iterations
 EIGEN_FROM_ALPHAS = 32
 # Models from one form of the matrix that is not scaled have this relative error at most.
 FORM_PRECISION = 1e-10
+# Matrices of moments, of some splits, that are solved before those of the next ones.
+MOST_BYTES = 2**28
 
 
 def solve_splits(
@@ -93,6 +95,9 @@ def _solve(described, folds, jobs, alphas, fit_intercept, rcond, max_iter):
         return solve_apart(described, jobs, alphas, fit_intercept)
     if described.moments is None and described.kernel is None:
         return solve_by_iterations(folds, alphas, fit_intercept, max_iter)
+    if described.moments is not None:
+        step = max(1, MOST_BYTES // (8 * described.n_features**2 + 1))
+        jobs = [job.parts(i, i + step) for job in jobs for i in range(0, len(job), step)]
     parts = [_solve_parts(described, part, alphas, fit_intercept, rcond) for part in jobs]
     models = joined(parts, axis=1)
     if not described.is_sparse:
