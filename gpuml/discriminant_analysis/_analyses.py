@@ -4,14 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuml._arrays import Array, move, namespace, place_of
+from gpuml._arrays import Array, device_of, move, namespace, place_of
+from gpuml._arrays.ops import constant
 from gpuml.data import Folds
 from gpuml.discriminant_analysis._scatter import Scatter, covariance, ledoit_wolf
 from gpuml.discriminant_analysis._solvers import (
-    Discriminants,
+    Within,
     by_eigenvectors,
     by_least_squares,
     by_svd,
+    standardised,
 )
 from gpuml.linear_model._by_split import training_rows
 from gpuml.linear_model._models import ClassModels, Models, at_home
@@ -42,18 +44,17 @@ class Analyses:
     def models(self, candidates: Sequence[int], *, of_all_rows: bool = False) -> Models:
         """Models of some candidates on all splits, or of one on all rows."""
         splits = [None] if of_all_rows else list(range(self.folds.n_splits))
-        found = [[self.discriminants(c, s) for s in splits] for c in candidates]
-        xp = namespace(found[0][0].coef)
-        coef, intercept = (
-            xp.stack([xp.stack([_of_two(getattr(one, name)) for one in row]) for row in found])
-            for name in ("coef", "intercept")
-        )
+        found = [self._solved(candidates, s) for s in splits]
+        xp = namespace(found[0][0])
+        coef, intercept = (xp.stack(a, axis=1) for a in zip(*found, strict=True))
+        if coef.shape[2] == 2:  # the second class less the first
+            coef, intercept = (a[:, :, 1:, ...] - a[:, :, :1, ...] for a in (coef, intercept))
         n_readings = sum(key[0] in ("rows of each class", "rows") for key in self.known)
         return ClassModels(
             folds=self.folds,
             coef=coef,
             intercept=intercept,
-            fit_intercept=[True] * len(found),
+            fit_intercept=[True] * len(candidates),
             n_passes=self.described.n_passes + n_readings,
             refit=lambda models, i: self.models([candidates[i]], of_all_rows=True),
             attributes=lambda models, i, s: self.attributes(candidates[i], splits[s]),
@@ -61,20 +62,77 @@ class Analyses:
             of_all_rows=of_all_rows,
         )
 
-    def discriminants(self, candidate: int, split: int | None) -> Discriminants:
-        """One model."""
-        params, scatter = self.params[candidate], self.scatter(split)
-        priors = self.priors(candidate, split)
+    def _solved(self, candidates: Sequence[int], split: int | None) -> tuple[Array, Array]:
+        """Coefficients (C, k, p) and intercepts (C, k) of candidates on a split."""
+        same: dict[Any, list[int]] = {}
+        for c in candidates:
+            same.setdefault(self._key(c), []).append(c)
+        found = [self._solved_alike(some, split) for some in same.values()]
+        xp = namespace(found[0][0])
+        coef, intercept = (xp.concat(a) if len(a) > 1 else a[0] for a in zip(*found, strict=True))
+        order = [c for some in same.values() for c in some]
+        if order == list(candidates):
+            return coef, intercept
+        index = xp.asarray([order.index(c) for c in candidates], device=device_of(coef))
+        return xp.take(coef, index, axis=0), xp.take(intercept, index, axis=0)
+
+    def _key(self, candidate: int) -> Any:
+        """Equal for candidates whose covariances within the classes have the same eigenvectors."""
+        params = self.params[candidate]
         if params["solver"] == "svd":
-            return by_svd(scatter, priors, params["tol"])
-        within = self.within(candidate, split)
-        if params["solver"] == "lsqr":
-            return by_least_squares(scatter, within, priors)
+            return "svd", candidate
+        priors = None if params["priors"] is None else params["priors"].tobytes()
+        return params["shrinkage"] == "auto", priors
+
+    def _solved_alike(self, candidates, split):
+        """As `_solved`, of candidates of one key."""
+        scatter, first = self.scatter(split), candidates[0]
+        xp = namespace(scatter.means)
+        if self.params[first]["solver"] == "svd":
+            model = self._by_svd(first, split)
+            return model.coef[None, ...], model.intercept[None, ...]
+        within = self._spectrum(first, split)
+        shares = [self._share(c) for c in candidates]
+        values = within.shrunk(constant(shares, like=within.values, xp=xp))
+        return by_least_squares(scatter.means, within, values, self.priors(first, split))
+
+    def _share(self, candidate: int) -> float:
+        """What is added as shrinkage to the covariance within the classes, beside "auto"."""
+        share = self.params[candidate]["shrinkage"]
+        return 0.0 if share is None or share == "auto" else float(share)
+
+    def _by_svd(self, candidate, split):
+        scatter, tol = self.scatter(split), self.params[candidate]["tol"]
+        return by_svd(scatter, self._spectrum(candidate, split), self.priors(candidate, split), tol)
+
+    def _spectrum(self, candidate: int, split: int | None) -> Within:
+        """That of the covariance within the classes, before shrinkage by a share.
+
+        With "svd" of standardised features, whatever the candidate.
+        """
+        is_svd = self.params[candidate]["solver"] == "svd"
+        key = "spectrum", split, "svd" if is_svd else self._key(candidate)
+        if key not in self.known:
+            covariance = (
+                standardised(self.scatter(split)) if is_svd else self._unshrunk(candidate, split)
+            )
+            self.known[key] = Within.of(covariance)
+        return self.known[key]
+
+    def _directions(self, candidate: int, split: int | None) -> tuple[Array, Array]:
+        """Scalings (p, r), and the shares (r,) of the spread of the classes that they explain."""
+        params, scatter = self.params[candidate], self.scatter(split)
+        if params["solver"] == "svd":
+            model = self._by_svd(candidate, split)
+            return model.scalings, model.ratio
         if params["shrinkage"] == "auto":
             total = self._of_rows("rows", split, lambda X, codes: ledoit_wolf(X))
         else:
             total = shrunk(scatter.total, params["shrinkage"])
-        return by_eigenvectors(scatter, within, total, priors)
+        within, xp = self._spectrum(candidate, split), namespace(total)
+        share = constant([self._share(candidate)], like=total, xp=xp)
+        between = total - self.within(candidate, split)
+        return by_eigenvectors(between, within, within.shrunk(share)[0, :])
 
     def attributes(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes beside `coef_` and `intercept_`."""
@@ -84,9 +142,8 @@ class Analyses:
         if params["solver"] != "svd" or params["store_covariance"]:
             found["covariance_"] = self.within(candidate, split)
         if params["solver"] != "lsqr":
-            model = self.discriminants(candidate, split)
-            found["scalings_"] = model.scalings
-            found["explained_variance_ratio_"] = model.ratio[:n_components]  # type: ignore[index]
+            found["scalings_"], ratio = self._directions(candidate, split)
+            found["explained_variance_ratio_"] = ratio[:n_components]
         if params["solver"] == "svd":
             found["xbar_"] = priors @ scatter.means
         numbers = {"_max_components": n_components, "_n_features_out": n_components}
@@ -101,10 +158,14 @@ class Analyses:
 
     def within(self, candidate: int, split: int | None) -> Array:
         """The covariance (p, p) within the classes that a candidate takes."""
+        return shrunk(self._unshrunk(candidate, split), self._share(candidate))
+
+    def _unshrunk(self, candidate: int, split: int | None) -> Array:
+        """The same before shrinkage by a share."""
         params, scatter = self.params[candidate], self.scatter(split)
         auto = params["shrinkage"] == "auto"
         if params["priors"] is None and not auto:
-            return shrunk(scatter.within, params["shrinkage"])
+            return scatter.within
         n_classes, of = self.folds.batch.n_classes, ledoit_wolf if auto else covariance
 
         def each(X: Array, codes: Array) -> Array:
@@ -114,8 +175,7 @@ class Analyses:
 
         of_classes = self._of_rows("rows of each class", split, each, auto)
         priors = self.priors(candidate, split)
-        mixed = namespace(priors).sum(priors[:, None, None] * of_classes, axis=0)
-        return mixed if auto else shrunk(mixed, params["shrinkage"])
+        return namespace(priors).sum(priors[:, None, None] * of_classes, axis=0)
 
     def scatter(self, split: int | None) -> Scatter:
         """Means and scatter of a training part, or of all rows."""
@@ -138,8 +198,3 @@ class Analyses:
             rows = training_rows(self.folds, split, self.folds.batch.codes)
             self.known[what, split, *key] = move(make(*rows), place)
         return self.known[what, split, *key]
-
-
-def _of_two(values: Array) -> Array:
-    """Of two classes the second less the first; others as they are."""
-    return values[1:, ...] - values[:1, ...] if values.shape[0] == 2 else values
