@@ -2,20 +2,45 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 from sklearn import discriminant_analysis as sk
 
-from gpuml._arrays import Array, as_array, is_array, is_sparse, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    Place,
+    as_array,
+    is_array,
+    is_sparse,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._inputs.validation import check_rows, unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml.data import take
+from gpuml.discriminant_analysis._class_covariances import (
+    Covariances,
+    class_covariances,
+    joined,
+)
 from gpuml.linear_model._classifier import two_class_probability
 from gpuml.naive_bayes._base import Posterior
 from gpuml.naive_bayes._grid import GridStack
-from gpuml.naive_bayes._sums import ClassRows, in_blocks, row_slices, work_place
+from gpuml.naive_bayes._input import result_dtype
+from gpuml.naive_bayes._sums import (
+    ClassRows,
+    as_kept,
+    here_if_few,
+    in_blocks,
+    work_place,
+)
+
+# Features up to which eigenvectors are found in CPU memory: a GPU takes as long for small matrices.
+LARGEST_ORDER_HERE = 300
 
 
 class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis):
@@ -186,49 +211,38 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
 
     def _sums(self, rows: ClassRows, known: Any = None) -> "Covariances":
         with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
-            return stacked([_of_class(rows, c) for c in range(rows.n_classes)])
+            return class_covariances(rows)
 
     def _joined(self, each: Sequence["Covariances"], times: Any) -> "Covariances":
         return joined(each, times)
 
-    def _adopt(self, sums, home, dtype, like=None) -> None:
-        """Take the model from sums; eigenvectors are those of all candidates."""
-        xp = home.xp
+    def _small(self, sums: list["Covariances"]) -> list["Covariances"]:
+        if sums[0].mean.shape[1] > LARGEST_ORDER_HERE:
+            return sums
+        arrays = iter(here_if_few([a for one in sums for a in (one.count, one.mean, one.matrix)]))
+        return [Covariances(*islice(arrays, 3)) for _ in sums]
 
-        def kept(values: Array) -> Array:
-            return xp.astype(move(values, home), dtype, copy=False)
+    def _learn(self, rows: ClassRows, first: bool = True) -> None:
+        sums = self._small([self._sums(rows)])[0]
+        models = self._fitted([self], sums, place_of(rows.X), result_dtype(rows.X))
+        self.__dict__.update(models.attributes(0))
 
+    def _fitted(self, candidates, sums, home, dtype) -> "Quadratics":
         labels = to_host(self.classes_) if hasattr(self, "classes_") else None
-        _check_counts(sums.count, labels)
-        self.means_ = kept(sums.mean) if like is None else like.means_
-        vectors = [kept(each) for _, each in sums.eigen] if like is None else like.rotations_
-        values = [self._regularised(each) for each, _ in sums.eigen]
-        for c, each in enumerate(values):
-            # As scikit-learn's, "svd" has as many values as rows, so that nothing fills the others.
-            too_few = self.solver == "svd" and float(sums.count[c]) < sums.mean.shape[1]
-            if too_few or float(each[-1]) <= self.tol:
-                raise np.linalg.LinAlgError(self._not_full(c, labels, sums))
-        self.rotations_, self.scalings_ = list(vectors), [kept(each) for each in values]
-        if self.priors is None:
-            self.priors_ = kept(sums.count / namespace(sums.count).sum(sums.count))
-        else:
-            self.priors_ = kept(move(_numbers(self.priors), home))
-        if self.store_covariance:
-            self.covariance_ = [
-                kept(vectors * each @ namespace(vectors).matrix_transpose(vectors))
-                for each, (_, vectors) in zip(values, sums.eigen, strict=True)
-            ]
+        return Quadratics.of(candidates, sums, home, dtype, labels)
 
     def _regularised(self, values):
-        """Eigenvalues of a covariance, with what the parameters add."""
+        """Eigenvalues (k, p) of covariances, with what the parameters add."""
         if self.solver == "svd":
             return (1.0 - self.reg_param) * values + self.reg_param
         share = self.shrinkage or 0.0
-        return (1.0 - share) * values + share * namespace(values).mean(values)
+        return (1.0 - share) * values + share * namespace(values).mean(
+            values, axis=-1, keepdims=True
+        )
 
-    def _not_full(self, c, labels, sums):
+    def _not_full(self, c, labels, count, vectors):
         which = f"of class {c if labels is None else labels[c]}"
-        n_rows, n_features = int(sums.count[c]), sums.mean.shape[1]
+        n_rows, n_features = int(count[c]), vectors.shape[-1]
         if self.solver == "svd" and n_rows <= n_features:
             return (
                 f"The covariance matrix {which} is not full rank. When using `solver='svd'` the "
@@ -242,35 +256,121 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
             "reduce the collinearity."
         )
 
-    def _joints(self, models: Sequence["QuadraticDiscriminantAnalysis"], X: Array) -> Array:
-        """What models with the same eigenvectors say of checked rows: float64 (C, n, k)."""
-        place = work_place(X)
-        xp = place.xp
+    def _joint_log_likelihood(self, X: Any) -> Array:
+        xp = namespace(self.means_)
+        rotations, scalings = (xp.stack(a) for a in (self.rotations_, self.scalings_))
+        numbers = self.means_, rotations, scalings[None, ...], self.priors_[None, :]
+        return normal_joints(*numbers, X)[0, ...]
 
-        def here(values: Array) -> Array:
-            return xp.astype(move(values, place), xp.float64, copy=False)
 
-        first, n_classes = models[0], models[0].means_.shape[0]
-        means, turns = here(first.means_), [here(each) for each in first.rotations_]
-        scales = [
-            xp.stack([here(model.scalings_[c]) for model in models], axis=1)  # (p, C)
-            for c in range(n_classes)
+@dataclass(frozen=True)
+class Quadratics:
+    """Models of C candidates whose covariances have the same eigenvectors.
+
+    Attributes
+    ----------
+    candidates : sequence of estimators
+    mean : array (k, p)
+    vectors : array (k, p, p)
+    values : array (C, k, p)
+        Regularised.
+    prior : array (C, k)
+    home : Place
+        Where attributes of models go.
+
+    Arrays are of the dtype that attributes have there, so that candidates say what estimators do.
+    """
+
+    candidates: Sequence[QuadraticDiscriminantAnalysis]
+    mean: Array
+    vectors: Array
+    values: Array
+    prior: Array
+    home: Place
+
+    @classmethod
+    def of(
+        cls,
+        candidates: Sequence[QuadraticDiscriminantAnalysis],
+        sums: "Covariances",
+        home: Place,
+        dtype: Any,
+        labels: Any,
+    ) -> "Quadratics":
+        """Of candidates, from the sums of the rows that they are fitted to.
+
+        Raises
+        ------
+        ValueError, LinAlgError
+            If a class has too few rows, or a covariance is not of full rank; with its label.
+        """
+        count = to_host(sums.count)
+        _check_counts(count, labels)
+        eigenvalues, vectors = sums.eigen
+        place = place_of(eigenvalues)
+        xp, kept = place.xp, partial(as_kept, single=dtype == home.xp.float32)
+        values = xp.stack([model._regularised(eigenvalues) for model in candidates])
+        least = to_host(values[:, :, -1])
+        # As scikit-learn's, "svd" has as many values as rows, so that nothing fills the others.
+        for model, smallest in zip(candidates, least, strict=True):
+            too_few = (model.solver == "svd") & (count < vectors.shape[-1])
+            unfit = np.flatnonzero(too_few | ~(smallest > model.tol))
+            if len(unfit):
+                raise np.linalg.LinAlgError(model._not_full(int(unfit[0]), labels, count, vectors))
+        shares = sums.count / xp.sum(sums.count)
+        priors = [
+            shares if model.priors is None else move(_numbers(model.priors), place)
+            for model in candidates
         ]
-        prior = xp.stack([here(model.priors_) for model in models])  # (C, k)
-        with np.errstate(divide="ignore"):
-            constant = xp.log(prior) - 0.5 * xp.stack(
-                [xp.sum(xp.log(each), axis=0) for each in scales], axis=1
-            )
+        prior = xp.stack(priors)
+        return cls(candidates, kept(sums.mean), kept(vectors), kept(values), kept(prior), home)
 
-        def joint(block: Array) -> Array:
-            said = [
-                ((block - means[c, :]) @ turns[c]) ** 2 @ (-0.5 / scales[c])
-                for c in range(n_classes)
+    def attributes(self, candidate: int) -> dict[str, Any]:
+        """What `fit` sets of one of them."""
+        vectors, values = (move(a, self.home) for a in (self.vectors, self.values[candidate, ...]))
+        classes = range(values.shape[0])
+        found = {
+            "means_": move(self.mean, self.home),
+            "rotations_": [vectors[c, ...] for c in classes],
+            "scalings_": [values[c, ...] for c in classes],
+            "priors_": move(self.prior[candidate, :], self.home),
+        }
+        if self.candidates[candidate].store_covariance:
+            found["covariance_"] = [
+                vectors[c, ...] * values[c, ...] @ vectors[c, ...].T for c in classes
             ]
-            return xp.stack(said, axis=-1) + constant  # (b, C, k)
+        return found
 
-        n_columns = 3 * X.shape[1] + 2 * len(models) * n_classes
-        return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
+    def joints(self, candidates: slice, X: Array) -> Array:
+        """What some of them say of checked rows: float64 (C, n, k)."""
+        values, prior = self.values[candidates, ...], self.prior[candidates, ...]
+        return normal_joints(self.mean, self.vectors, values, prior, X)
+
+
+def normal_joints(mean: Array, vectors: Array, values: Array, prior: Array, X: Array) -> Array:
+    """What normal densities of C models say of checked rows: float64 (C, n, k).
+
+    They have means (k, p), eigenvectors (k, p, p) and eigenvalues (C, k, p) of covariances, and
+    priors (C, k); these may be elsewhere than the rows.
+    """
+    place, xp = work_place(X), namespace(values)
+    mean, vectors, values, prior = (
+        xp.astype(a, xp.float64) for a in (mean, vectors, values, prior)
+    )
+    with np.errstate(divide="ignore"):
+        constant = xp.log(prior) - 0.5 * xp.sum(xp.log(values), axis=-1)  # (C, k)
+    shares = xp.permute_dims(-0.5 / values, (1, 2, 0))  # (k, p, C)
+    mean, vectors, shares, constant = (move(a, place) for a in (mean, vectors, shares, constant))
+
+    def joint(block: Array) -> Array:
+        said = [
+            ((block - mean[c, :]) @ vectors[c, ...]) ** 2 @ shares[c, ...]
+            for c in range(mean.shape[0])
+        ]
+        return place.xp.stack(said, axis=-1) + constant  # (b, C, k)
+
+    n_columns = 3 * X.shape[1] + 2 * values.shape[0] * mean.shape[0]
+    return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
 
 
 class DecidingStack(GridStack):
@@ -290,72 +390,8 @@ class DecidingStack(GridStack):
         return super().probability(decision)
 
 
-# ---------------------------------------------------------------- sums over the rows of classes
-
-
-@dataclass(frozen=True)
-class Covariances:
-    """Of each class: number of rows (k,), mean (k, p) and covariance (k, p, p), float64."""
-
-    count: Array
-    mean: Array
-    matrix: Array
-
-    @cached_property
-    def eigen(self) -> list[tuple[Array, Array]]:
-        """Eigenvalues (p,), from large to small, and eigenvectors (p, p) of each class."""
-        xp = namespace(self.matrix)
-        found = (xp.linalg.eigh(self.matrix[c, ...]) for c in range(self.matrix.shape[0]))
-        return [
-            (xp.flip(xp.where(values > 0, values, 0.0)), xp.flip(vectors, axis=1))
-            for values, vectors in found
-        ]
-
-
-def stacked(each: Sequence[tuple[Array, Array, Array]]) -> Covariances:
-    """Those of several classes as one record."""
-    return Covariances(*(namespace(*values).stack(values) for values in zip(*each, strict=True)))
-
-
-def joined(each: Sequence[Covariances], times: Any = None) -> Covariances:
-    """Those of the rows of all, each of which counts so many times (once, if None)."""
-    xp = namespace(each[0].count)
-    count, mean, matrix = (
-        xp.stack([getattr(one, name) for one in each]) for name in ("count", "mean", "matrix")
-    )
-    if times is not None:
-        times = move(np.asarray(times, dtype=np.float64), place_of(count))
-        count = count * times[:, None]
-    total = xp.sum(count, axis=0)
-    share = count / xp.where(total > 0, total, 1.0)  # (a, k)
-    whole = xp.sum(share[..., None] * mean, axis=0)
-    step = mean - whole
-    spread = matrix + step[..., :, None] * step[..., None, :]
-    return Covariances(total, whole, xp.sum(share[..., None, None] * spread, axis=0))
-
-
-def _of_class(rows: ClassRows, c: int) -> tuple[Array, Array, Array]:
-    """Number, mean and covariance of the rows of one class."""
-    work = work_place(rows.X)
-    xp, p = work.xp, rows.X.shape[1]
-    index = namespace(rows.codes).nonzero(rows.codes == c)[0]
-    parts = []
-    for some in row_slices(index[:, None], work, 3 * p):
-        X = move(take(rows.X, index[some], namespace(rows.X)), work)
-        X = xp.astype(X, xp.float64, copy=False)
-        mean = xp.mean(X, axis=0)
-        Z = X - mean
-        n = xp.asarray([float(X.shape[0])], dtype=xp.float64, device=work.device)
-        parts.append(Covariances(n, mean[None, :], (Z.T @ Z / X.shape[0])[None, ...]))
-    if not parts:
-        zero = xp.zeros((p, p), dtype=xp.float64, device=work.device)
-        return zero[0, 0], zero[0, :], zero
-    found = joined(parts)
-    return found.count[0], found.mean[0, :], found.matrix[0, ...]
-
-
-def _check_counts(count: Array, labels: Any) -> None:
-    few = np.flatnonzero(to_host(count) <= 1)
+def _check_counts(count: np.ndarray, labels: Any) -> None:
+    few = np.flatnonzero(count <= 1)
     if len(few):
         label = few[0] if labels is None else labels[few[0]]
         raise ValueError(f"y has only 1 sample in class {label}, covariance is ill defined.")

@@ -7,13 +7,13 @@ from them. What all candidates say of held-out rows comes from products with the
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isqrt
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_sparse, move, namespace, place_of, to_host
+from gpuml._arrays import Array, Place, device_of, is_sparse, move, namespace, place_of, to_host
 from gpuml._settings.config import current_settings
 from gpuml.data import Batch, Folds, Partition, count_rows, resident_classes, take
 from gpuml.extending import ClassStack, MultifitEstimator
@@ -31,8 +31,9 @@ class Grid(MultifitEstimator):
 
     A class has, besides parameters that do not change these sums (`multifit_params`):
     `_labelled`, which checks rows and labels; `_sums` of rows, which may be told what `_known` of
-    all of them; `_joined`, of such sums and how often each counts; `_adopt`, which takes a model
-    from them; and `_joints`, what several models say of rows.
+    all of them; `_joined`, of such sums and how often each counts; and either `_adopt`, which takes
+    a model from them, and `_joints`, what several models say of rows, or `_fitted`, which has both
+    of all candidates together.
     """
 
     # Parameters that do not change what models have in common, such as logarithms of counts.
@@ -90,13 +91,31 @@ class Grid(MultifitEstimator):
         for part in partitions:
             rows = (_rows_of(batch, atom) for atom in part.atoms)
             found = [(self._sums(each, known), rows_of_classes(each)) for each in rows]
-            sums.append([one for one, _ in found])
+            sums.append(self._small([one for one, _ in found]))
             counts.append(to_host(namespace(found[0][1]).stack([count for _, count in found])))
             if advance is not None:
                 advance(sum(count_rows(atom) for atom in part.atoms))
         refuse(_lacking(partitions, counts, batch), folds.n_splits, together=True)
         refuse(self._refused(partitions, sums), folds.n_splits)
         return self._stack(self, folds, models, partitions, sums)
+
+    def _small(self, sums: list[Any]) -> list[Any]:
+        """Sums of atoms, in CPU memory where all that is made of them takes less there."""
+        return sums
+
+    def _fitted(
+        self, candidates: Sequence[Any], sums: Any, home: Place, dtype: Any
+    ) -> "Alone | Together":
+        """Models that have the sums; those that differ in priors of classes share all else."""
+        found: list[Any] = []
+        same: dict[tuple, Any] = {}
+        for candidate in candidates:
+            key = _key(candidate, self)
+            model = copy(candidate)
+            model._adopt(sums, home, dtype, like=same.get(key))
+            same.setdefault(key, model)
+            found.append(model)
+        return Alone(found)
 
     def _known(self, X: Any) -> Any:
         """What `_sums` has to know of all rows; ValueError for rows that nothing is fitted to."""
@@ -116,6 +135,32 @@ class Grid(MultifitEstimator):
         return model
 
 
+class Together(Protocol):
+    """Models of candidates that have the same sums."""
+
+    def attributes(self, candidate: int) -> dict[str, Any]:
+        """What `fit` sets of one of them."""
+
+    def joints(self, candidates: slice, X: Any) -> Array:
+        """What some of them say of checked rows: float64 (C, n, k)."""
+
+
+@dataclass(frozen=True)
+class Alone:
+    """`Together`, of models that are estimators."""
+
+    models: list[Any]
+
+    def attributes(self, candidate: int) -> dict[str, Any]:
+        """What `fit` sets of one of them."""
+        return {n: v for n, v in vars(self.models[candidate]).items() if n.endswith("_")}
+
+    def joints(self, candidates: slice, X: Any) -> Array:
+        """What some of them say of checked rows: float64 (C, n, k)."""
+        some = self.models[candidates]
+        return some[0]._joints(some, X)
+
+
 class GridStack(ClassStack):
     """Naive Bayes models of all candidates on all splits, each made where it is asked for."""
 
@@ -126,7 +171,7 @@ class GridStack(ClassStack):
         self._estimator, self._folds, self._candidates = estimator, folds, models
         self._partitions, self._sums = partitions, sums
         self.n_passes = len(partitions)
-        self._last: tuple[int | None, list[Any]] = (None, [])
+        self._last: tuple[int | None, Any] = (None, None)
 
     @property
     def n_candidates(self) -> int:
@@ -135,10 +180,9 @@ class GridStack(ClassStack):
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
         if split is None:
-            model = self._fitted(self._of_all_rows(), [self._candidates[candidate]])[0]
+            fitted = self._fitted(self._of_all_rows(), [self._candidates[candidate]]).attributes(0)
         else:
-            model = self._of_split(split)[candidate]
-        fitted = {n: v for n, v in vars(model).items() if n.endswith("_")}
+            fitted = self._of_split(split).attributes(candidate)
         new = {n: v for n, v in fitted.items() if not n.endswith("_in_")}
         return {**new, "classes_": self._folds.batch.classes}
 
@@ -146,13 +190,11 @@ class GridStack(ClassStack):
         """Joint log-likelihoods (C, m, k), float64, for rows X (m, p)."""
         batch = self._folds.batch
         X = batch.rows(X) if isinstance(batch, SparseBatch) else X
-        models = self._of_split(split)[candidates]
+        models = self._of_split(split)
+        first, stop, _ = candidates.indices(self.n_candidates)
         k, p = batch.n_classes, batch.n_features
         step = max(1, MODEL_BYTES // (8 * k * p))
-        found = [
-            self._estimator._joints(models[first : first + step], X)
-            for first in range(0, len(models), step)
-        ]
+        found = [models.joints(slice(i, min(i + step, stop)), X) for i in range(first, stop, step)]
         return found[0] if len(found) == 1 else namespace(*found).concat(found)
 
     def probability(self, decision: Array) -> Array:
@@ -168,18 +210,9 @@ class GridStack(ClassStack):
         return self._last[1]
 
     def _fitted(self, sums, candidates):
-        """Models that have the sums; those that differ in priors of classes share all else."""
-        batch, xp = self._folds.batch, self._folds.batch.home.xp
-        dtype = xp.float32 if is_single(_stored(batch)) else xp.float64
-        found: list[Any] = []
-        same: dict[tuple, Any] = {}
-        for candidate in candidates:
-            key = _key(candidate, self._estimator)
-            model = copy(candidate)
-            model._adopt(sums, batch.home, dtype, like=same.get(key))
-            same.setdefault(key, model)
-            found.append(model)
-        return found
+        home = self._folds.batch.home
+        dtype = home.xp.float32 if is_single(_stored(self._folds.batch)) else home.xp.float64
+        return self._estimator._fitted(candidates, sums, home, dtype)
 
     def _of_training_part(self, split):
         for part, sums in zip(self._partitions, self._sums, strict=True):

@@ -10,11 +10,23 @@ References
    analysis and recommendations", The American Statistician 37 (1983).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuml._arrays import Array, Place, compute_place, is_sparse, move, namespace, place_of
+import numpy as np
+
+from gpuml._arrays import (
+    Array,
+    Place,
+    compute_place,
+    is_sparse,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._inputs.csr import in_float64
 from gpuml._settings.config import current_settings
 from gpuml.data import cut
@@ -24,6 +36,8 @@ from gpuml.naive_bayes._input import values_of
 HOST_BLOCK_BYTES = 2**20
 DEVICE_BLOCK_BYTES = 2**28
 SMALLEST_BLOCK_ROWS = 256
+# Numbers that are copied to CPU memory sooner than they are worked on with a dozen launches.
+MOST_NUMBERS_HERE = 2**22
 # Libraries with `bincount`.
 COUNTERS = ("numpy", "cupy", "torch")
 
@@ -71,6 +85,27 @@ def in_blocks(
         block = work.xp.astype(block, work.xp.float64, copy=False) if floats else block
         parts.append(move(compute(block), home))
     return parts[0] if len(parts) == 1 else home.xp.concat(parts, axis=0)
+
+
+def here_if_few(arrays: Sequence[Array]) -> Sequence[Array]:
+    """Float64 arrays in CPU memory, brought by one copy, if they are on a device and small.
+
+    What models are made of there takes a launch for each of dozens of operations.
+    """
+    n_numbers = sum(math.prod(a.shape) for a in arrays)
+    if place_of(arrays[0]).is_host or n_numbers > MOST_NUMBERS_HERE:
+        return arrays
+    xp = namespace(*arrays)
+    flat = to_host(xp.concat([xp.reshape(a, (-1,)) for a in arrays]))
+    ends = np.cumsum([math.prod(a.shape) for a in arrays])
+    parts = np.split(flat, ends[:-1])
+    return [part.reshape(tuple(a.shape)) for part, a in zip(parts, arrays, strict=True)]
+
+
+def as_kept(values: Array, *, single: bool) -> Array:
+    """Numbers as attributes hold them: float32 or float64."""
+    xp = namespace(values)
+    return xp.astype(values, xp.float32 if single else xp.float64, copy=False)
 
 
 @dataclass(frozen=True)

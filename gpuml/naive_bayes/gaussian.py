@@ -2,20 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from sklearn import naive_bayes as sk
 
 from gpuml._arrays import Array, Place, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._arrays.ops import constant
 from gpuml.naive_bayes._base import Incremental
 from gpuml.naive_bayes._input import result_dtype
 from gpuml.naive_bayes._sums import (
     ClassMoments,
     ClassRows,
+    as_kept,
     class_moments,
     column_moments,
+    here_if_few,
     in_blocks,
     joined_moments,
     work_place,
@@ -103,60 +107,117 @@ class GaussianNB(Incremental, sk.GaussianNB):
             with np.errstate(over="ignore", invalid="ignore"):
                 whole = sums.columns or sums.found.pooled()
                 sums = GaussianSums(_before(self, work_place(rows.X)).merged(sums.found), whole)
-        self._adopt(sums, place_of(rows.X), result_dtype(rows.X))
+        models = self._fitted([self], sums, place_of(rows.X), result_dtype(rows.X))
+        self.__dict__.update(models.attributes(0))
 
-    def _adopt(self, sums, home, dtype, like=None) -> None:
-        """Take the model from sums; what all candidates have in common from another model."""
-        xp, found = home.xp, sums.found
+    def _small(self, sums: list["GaussianSums"]) -> list["GaussianSums"]:
+        each = [m for one in sums for m in (one.found, one.columns) if m is not None]
+        arrays = iter(here_if_few([a for m in each for a in (m.count, m.mean, m.variance)]))
 
-        def kept(values: Array) -> Array:
-            return xp.astype(move(values, home), dtype, copy=False)
+        def next_of() -> ClassMoments:
+            return ClassMoments(*islice(arrays, 3))
 
-        with np.errstate(over="ignore", invalid="ignore"):
-            epsilon = self.var_smoothing * sums.largest
-            self.class_count_ = kept(found.count) if like is None else like.class_count_
-            if like is None:
-                _check_counts(found.count, self.class_count_)
-            self.theta_ = kept(found.mean) if like is None else like.theta_
-            self.var_ = kept(found.variance + epsilon)
-            scalar = xp.asarray(epsilon, dtype=dtype, device=home.device)
-            self.epsilon_ = scalar[()] if home.kind == "numpy" else scalar
-            if self.priors is None:
-                self.class_prior_ = kept(found.count / namespace(found.count).sum(found.count))
-            else:
-                priors = _checked_priors(self.priors, found.count.shape[0])
-                self.class_prior_ = kept(move(priors, home))
+        return [GaussianSums(next_of(), None if one.columns is None else next_of()) for one in sums]
+
+    def _fitted(self, candidates, sums, home, dtype) -> "NormalModels":
+        return NormalModels.of(candidates, sums, home, dtype)
 
     def _check_parameters(self, n_classes):
         if self.priors is not None:
             _checked_priors(self.priors, n_classes)
 
-    def _joints(self, models: Sequence["GaussianNB"], X: Array) -> Array:
-        """What models with the same means say of checked rows: float64 (C, n, k)."""
-        place = work_place(X)
-        xp = place.xp
+    def _joint_log_likelihood(self, X: Any) -> Array:
+        variance, prior = self.var_[None, ...], self.class_prior_[None, :]
+        return normal_joints(self.theta_, variance, prior, X)[0, ...]
 
-        def together(values: Sequence[Array]) -> Array:
-            stacked = values[0][None, ...] if len(values) == 1 else namespace(*values).stack(values)
-            return xp.astype(move(stacked, place), xp.float64, copy=False)
 
-        prior, variance = (
-            together([getattr(model, name) for model in models])
-            for name in ("class_prior_", "var_")
-        )
-        mean = together([models[0].theta_])[0, ...]
-        constant = xp.log(prior) - 0.5 * xp.sum(xp.log(2.0 * np.pi * variance), axis=-1)  # (C, k)
-        shares = xp.permute_dims(-0.5 / variance, (1, 2, 0))  # (k, p, C)
+@dataclass(frozen=True)
+class NormalModels:
+    """Models of C candidates with the same means of the classes.
 
-        def joint(block: Array) -> Array:
-            said = []
-            for c in range(mean.shape[0]):
-                distance = block - mean[c, :]
-                said.append((distance * distance) @ shares[c, ...])
-            return xp.stack(said, axis=-1) + constant  # (b, C, k)
+    Attributes
+    ----------
+    count : array (k,)
+    mean : array (k, p)
+    variance : array (C, k, p)
+    epsilon : array (C,)
+        Part of the variance.
+    prior : array (C, k)
+    home : Place
+        Where attributes of models go.
 
-        n_columns = 3 * X.shape[1] + 2 * len(models) * mean.shape[0]
-        return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
+    Arrays are of the dtype that attributes have there, so that candidates say what estimators do.
+    """
+
+    count: Array
+    mean: Array
+    variance: Array
+    epsilon: Array
+    prior: Array
+    home: Place
+
+    @classmethod
+    def of(
+        cls, candidates: Sequence[GaussianNB], sums: "GaussianSums", home: Place, dtype: Any
+    ) -> "NormalModels":
+        """Of candidates, from the sums of the rows that they are fitted to."""
+        found, place = sums.found, place_of(sums.found.count)
+        xp, kept = place.xp, partial(as_kept, single=dtype == home.xp.float32)
+        smoothing = [model.var_smoothing for model in candidates]
+        with np.errstate(over="ignore", invalid="ignore"):
+            epsilon = constant(smoothing, like=found.mean, xp=xp) * sums.largest
+            count = kept(found.count)
+            _check_counts(found.count, count)
+            shares = found.count / xp.sum(found.count)
+            priors = [
+                shares
+                if model.priors is None
+                else move(_checked_priors(model.priors, shares.shape[0]), place)
+                for model in candidates
+            ]
+            variance = kept(found.variance + epsilon[:, None, None])
+            return cls(
+                count, kept(found.mean), variance, kept(epsilon), kept(xp.stack(priors)), home
+            )
+
+    def attributes(self, candidate: int) -> dict[str, Any]:
+        """What `fit` sets of one of them."""
+        epsilon = move(self.epsilon[candidate, ...], self.home)
+        found = {
+            "class_count_": self.count,
+            "class_prior_": self.prior[candidate, :],
+            "theta_": self.mean,
+            "var_": self.variance[candidate, ...],
+        }
+        found = {name: move(values, self.home) for name, values in found.items()}
+        return {**found, "epsilon_": epsilon[()] if self.home.kind == "numpy" else epsilon}
+
+    def joints(self, candidates: slice, X: Array) -> Array:
+        """What some of them say of checked rows: float64 (C, n, k)."""
+        variance, prior = self.variance[candidates, ...], self.prior[candidates, ...]
+        return normal_joints(self.mean, variance, prior, X)
+
+
+def normal_joints(mean: Array, variance: Array, prior: Array, X: Array) -> Array:
+    """What models with means (k, p), variances (C, k, p) and priors (C, k) say of checked rows.
+
+    Float64 (C, n, k). Numbers of the models may be elsewhere than the rows.
+    """
+    place, xp = work_place(X), namespace(variance)
+    mean, variance, prior = (xp.astype(a, xp.float64) for a in (mean, variance, prior))
+    constant = xp.log(prior) - 0.5 * xp.sum(xp.log(2.0 * np.pi * variance), axis=-1)  # (C, k)
+    shares = xp.permute_dims(-0.5 / variance, (1, 2, 0))  # (k, p, C)
+    mean, shares, constant = (move(a, place) for a in (mean, shares, constant))
+
+    def joint(block: Array) -> Array:
+        said = []
+        for c in range(mean.shape[0]):
+            distance = block - mean[c, :]
+            said.append((distance * distance) @ shares[c, ...])
+        return place.xp.stack(said, axis=-1) + constant  # (b, C, k)
+
+    n_columns = 3 * X.shape[1] + 2 * variance.shape[0] * mean.shape[0]
+    return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,11 @@ from sklearn.utils import check_consistent_length, check_random_state
 from gpuml._arrays import (
     Array,
     as_array,
+    device_of,
     is_array,
     is_foreign,
+    is_numpy,
+    move,
     namespace,
     place_of,
     to_host,
@@ -184,8 +187,9 @@ def _stratified_deal(n_splits: int, y: Any) -> tuple[Array, list[Array], np.ndar
     found = encode(y)
     if found.n_classes == 0 or found.counts.min() < n_splits:
         return None
-    rows_of_class = rows_by_class(found.codes, found.n_classes)
-    order = np.argsort([int(rows[0]) for rows in rows_of_class])
+    rows_of_class = rows_by_class(found.codes, found.n_classes, found.counts)
+    first = namespace(found.codes).stack([rows[0, ...] for rows in rows_of_class])
+    order = np.argsort(to_host(first))
     return found.codes, [rows_of_class[c] for c in order], dealt_rows(found.counts[order], n_splits)
 
 
@@ -203,9 +207,19 @@ def _dealt_labels(codes, rows_of_class, dealt, cv):
     return FoldLabels(folds, counts)
 
 
-def rows_by_class(codes: Array, n_classes: int) -> list[Array]:
-    """Rows of each class, in their order."""
-    return [namespace(codes).nonzero(codes == c)[0] for c in range(n_classes)]
+def rows_by_class(codes: Array, n_classes: int, counts: np.ndarray | None = None) -> list[Array]:
+    """Rows of each class, in their order; `counts` says how many there are, if that is known."""
+    xp = namespace(codes)
+    if is_numpy(codes):
+        return [np.flatnonzero(codes == c) for c in range(n_classes)]
+    # Sorted at once: finding those of one class waits for the device.
+    if counts is None:
+        every = xp.arange(n_classes, dtype=codes.dtype, device=device_of(codes))
+        own = xp.astype(codes[None, :] == every[:, None], xp.int64)
+        counts = to_host(xp.sum(own, axis=1))
+    order = xp.argsort(codes, stable=True)
+    ends = np.cumsum(counts).tolist()
+    return [order[start:stop] for start, stop in pairwise([0, *ends])]
 
 
 def dealt_folds(codes: Array, rows_of_class: Sequence[Array], ends: np.ndarray) -> Array:
@@ -215,6 +229,14 @@ def dealt_folds(codes: Array, rows_of_class: Sequence[Array], ends: np.ndarray) 
     """
     xp = namespace(codes)
     folds = xp.zeros_like(codes, dtype=xp.int32)
+    if not is_numpy(codes):
+        n_rows, n_splits = codes.shape[0], ends.shape[1]
+        before = np.cumsum(ends[:, -1]) - ends[:, -1]
+        bounds = move((ends + before[:, None]).reshape(-1), place_of(codes))
+        number = xp.arange(n_rows, dtype=bounds.dtype, device=device_of(codes))
+        dealt = xp.searchsorted(bounds, number, side="right") % n_splits
+        folds[xp.concat(rows_of_class)] = xp.astype(dealt, xp.int32)
+        return folds
     for rows, ends_of_class in zip(rows_of_class, ends.tolist(), strict=True):
         for fold, (start, stop) in enumerate(pairwise(ends_of_class), 1):
             folds[rows[start:stop]] = fold
