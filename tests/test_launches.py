@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from gpuml._arrays import places
 from gpuml._arrays.moves import transfer_observers
 from gpuml.decomposition import PCA
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.linear_model import (
     ElasticNet,
     LinearRegression,
@@ -22,6 +23,7 @@ from gpuml.linear_model import (
     RidgeCV,
 )
 from gpuml.model_selection import GridSearchCV
+from gpuml.naive_bayes import GaussianNB
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
 from gpuml.solvers import _few_rows, described, few_rows
 
@@ -101,6 +103,42 @@ def test_a_search_from_moments_makes_few_operations_however_many_candidates(devi
     assert few == many
     assert few["ops"] <= most
     assert few["looks"] <= most_looks
+
+
+SHARES = np.linspace(0.05, 0.95, 12)
+CLASSES = {
+    "normal": (GaussianNB(), "var_smoothing", np.geomspace(1e-9, 0.1, 12), 420, 20),
+    "discriminants": (LinearDiscriminantAnalysis("lsqr"), "shrinkage", SHARES, 210, 15),
+    "directions": (LinearDiscriminantAnalysis("eigen"), "shrinkage", SHARES, 210, 15),
+    "quadratic": (QuadraticDiscriminantAnalysis(), "reg_param", SHARES, 480, 25),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_densities_take_few_operations_and_looks_however_many_candidates(device, name):
+    estimator, parameter, values, most, most_looks = CLASSES[name]
+    X, y = problem(300)
+    X, y = device.asarray(X), device.asarray(np.digitize(y, np.quantile(y, [0.3, 0.6])))
+    found = []
+    for n_candidates in (2, 12):
+        with counted(device) as count:
+            GridSearchCV(estimator, {parameter: values[:n_candidates]}).fit(X, y)
+        found.append(count)
+    few, many = found
+    assert few == many
+    assert many["ops"] <= most
+    assert many["looks"] <= most_looks
+
+
+def test_looks_do_not_grow_with_classes(device):
+    X, y = problem(400)
+    X, looks = device.asarray(X), []
+    for k in (2, 8):
+        z = device.asarray(np.digitize(y, np.quantile(y, np.arange(1, k) / k)))
+        with counted(device) as count:
+            GridSearchCV(QuadraticDiscriminantAnalysis(), {"reg_param": SHARES}).fit(X, z)
+        looks.append(count["looks"])
+    assert looks[1] <= looks[0]
 
 
 def test_rows_of_more_splits_take_no_more_operations(device):
