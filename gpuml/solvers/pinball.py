@@ -66,7 +66,8 @@ class Programs:
     ----------
     X : array (m, q) or (K, m, q)
         Float64.
-    y : array (K, m)
+    y : array (K, m + r)
+        0 for the penalised coefficients.
     lower, upper : arrays (K, m + r)
         Bounds of the rows' weights and, after them, of the r penalised coefficients; above 0.
     penalised : array (r, q)
@@ -108,6 +109,7 @@ class Programs:
         if n_rows is None:
             n_rows = np.full(len(quantiles), X.shape[-2])
         rows = move(np.eye(penalties.shape[1])[some], place)
+        y = xp.concat([y, 0.0 * bounds], axis=1)
         return cls(X, y, lower, upper, rows, n_rows)
 
     def take(self, keep: np.ndarray) -> "Programs":
@@ -143,15 +145,12 @@ class Programs:
         return weighted_grams(self.X, weight[:, :m]) + of_penalties[:, :, None] * eye
 
     def residuals(self, coef: Array) -> Array:
-        xp = namespace(coef)
-        there = self.times(coef)
-        beyond = xp.zeros_like(there[:, self.y.shape[1] :])
-        return xp.concat([self.y, beyond], axis=1) - there
+        return self.y - self.times(coef)
 
     def objective(self, coef: Array) -> Array:
         """(K,)"""
         xp, e = namespace(coef), self.residuals(coef)
-        found = xp.sum(self.lower * _positive(-e) + self.upper * _positive(e), axis=1)
+        found = xp.sum(xp.maximum(self.upper * e, -self.lower * e), axis=1)
         if self.pull is not None:
             found = found + xp.sum((0.5 * coef - self.pull) * coef, axis=1)
         return found if self.constant is None else found + self.constant
@@ -163,25 +162,27 @@ class Programs:
 
     def least_squares(self) -> Array:
         xp = namespace(self.y)
-        one = xp.ones_like(self.lower)
-        zero = one[:, self.y.shape[1] :] - 1.0
-        sums = self.turned(xp.concat([self.y, zero], axis=1))
+        sums = self.turned(self.y)
         sums = sums if self.pull is None else sums + self.pull
-        return _solver(self.gram(one))(sums)
+        return _solver(self.gram(xp.ones_like(self.lower)))(sums)
 
 
 @dataclass(frozen=True)
 class _Point:
-    """Coefficients (K, q); distances s, t from the bounds; z, v of which v - z are residuals."""
+    """Where the steps of K programs are.
+
+    Attributes
+    ----------
+    coef : array (K, q)
+    room : array (2, K, m + r)
+        Distances of weights from their bounds below and above.
+    parts : array (2, K, m + r)
+        Above 0; the second less the first are residuals.
+    """
 
     coef: Array
-    s: Array
-    t: Array
-    z: Array
-    v: Array
-
-    def __iter__(self):
-        return iter((self.coef, self.s, self.t, self.z, self.v))
+    room: Array
+    parts: Array
 
     @classmethod
     def begin(cls, programs: Programs, coef: Array | None) -> "_Point":
@@ -192,30 +193,37 @@ class _Point:
         size = xp.mean(xp.sqrt(xp.abs(e)), axis=1) ** 2
         least = EPS * xp.max(xp.abs(programs.y), axis=1)
         margin = MARGIN * xp.maximum(xp.maximum(size, least), xp.full_like(size, 1e-300))[:, None]
-        z, v = _positive(-e) + margin, _positive(e) + margin
+        parts = xp.stack([_positive(-e), _positive(e)]) + margin
         if programs.pull is not None:
             half = (programs.lower + programs.upper) / 2
-            return cls(coef, half, half, z, v)
+            return cls(coef, xp.stack([half, half]), parts)
         # Feasible for both programs.
-        return cls(coef, programs.lower, programs.upper, z, v)
+        return cls(coef, xp.stack([programs.lower, programs.upper]), parts)
 
     @property
     def product(self) -> Array:
-        return namespace(self.s).sum(self.s * self.z + self.t * self.v, axis=1)
+        return namespace(self.room).sum(self.room * self.parts, axis=(0, 2))
 
-    def gap(self, programs: Programs) -> Array:
+    def gap(self, programs: Programs, product: Array) -> Array:
         """Between the objectives of both programs, (K,)."""
         if programs.pull is None:
-            return self.product
-        left = programs.left(self.coef, self.s - programs.lower)
-        return self.product + namespace(left).sum(left * left, axis=1) / 2
+            return product
+        left = programs.left(self.coef, self.room[0, ...] - programs.lower)
+        return product + namespace(left).sum(left * left, axis=1) / 2
 
     @property
-    def share(self) -> Array:
-        return 1.0 / (self.z / self.s + self.v / self.t)
+    def ratio(self) -> Array:
+        """(2, K, m + r)"""
+        return self.parts / self.room
 
     def take(self, keep: np.ndarray) -> "_Point":
-        return _Point(*(_some(a, keep) for a in self))
+        pairs = (_some(a, keep, axis=1) for a in (self.room, self.parts))
+        return _Point(_some(self.coef, keep), *pairs)
+
+
+def _share(ratio):
+    """What weights change with residuals, (K, m + r)."""
+    return 1.0 / (ratio[0, ...] + ratio[1, ...])
 
 
 def solve_programs(
@@ -231,13 +239,14 @@ def solve_programs(
 
 def _solve(programs, start, enough):
     point = _Point.begin(programs, start)
-    best = programs.objective(point.coef)
+    xp: Any = namespace(point.coef)
     open_, found = np.arange(len(programs.n_rows)), [None] * len(programs.n_rows)
+    scale = None if programs.constant is None else abs(to_host(programs.constant))
     for n_steps in range(MOST_STEPS + 1):
-        values, gaps = to_host(best), to_host(point.gap(programs))
-        size = (
-            values if programs.constant is None else abs(values) + abs(to_host(programs.constant))
-        )
+        product = point.product
+        best = programs.objective(point.coef)
+        values, gaps = to_host(xp.stack([best, point.gap(programs, product)]))
+        size = values if scale is None else abs(values) + scale[open_]
         done = (gaps <= enough * size) | (values == 0.0)
         ended = done | (n_steps == MOST_STEPS)
         if ended.any():
@@ -247,63 +256,60 @@ def _solve(programs, start, enough):
             if not len(keep):
                 break
             open_, point, programs = open_[keep], point.take(keep), programs.take(keep)
-        point = _step(programs, point)
-        best = programs.objective(point.coef)
+            product = _some(product, keep)
+        point = _step(programs, point, product)
     return found
 
 
-def _step(programs, point):
+def _step(programs, point, product):
     """Towards the optimum and, where the border is near, towards the centre and to second order."""
-    xp, share = namespace(point.s), point.share
-    _, s, t, z, v = point
-    left, tied = programs.left(point.coef, s - programs.lower), programs.pull is not None
+    xp, room, parts, ratio = namespace(point.room), point.room, point.parts, point.ratio
+    share, tied = _share(ratio), programs.pull is not None
+    left = programs.left(point.coef, room[0, ...] - programs.lower)
     # What inverses round away, squares would never be rid of.
     gram = programs.gram(share)
     solved = partial(_solved, gram) if tied else _solver(gram)
 
-    def direction(of_s, of_t):
-        """The step after which ``s z`` and ``t v`` have grown so much."""
-        h = share * (of_s / s - of_t / t)
+    def direction(pulled):
+        """The step after which ``room parts`` has grown by ``room pulled`` (2, K, m + r)."""
+        h = share * (pulled[0, ...] - pulled[1, ...])
         # And weights are those of b again, whatever rounding left of that.
         step = solved(left + programs.turned(h))
         ds = h - share * programs.times(step)
-        return step, ds, (of_s - z * ds) / s, (of_t + v * ds) / t
+        change = xp.stack([ds, -ds])
+        return step, change, pulled - ratio * change
 
-    step = direction(-s * z, -t * v)
-    primal, dual = _lengths(point, step, tied)
-    _, ds, dz, dv = step
-    after = xp.sum((s + primal * ds) * (z + dual * dz), axis=1)
-    after = after + xp.sum((t - primal * ds) * (v + dual * dv), axis=1)
-    level = ((after / point.product) ** 3 * point.product / (2.0 * s.shape[1]))[:, None]
-    second = direction(level - s * z - ds * dz, level - t * v + ds * dv)
+    step, change, dparts = direction(-parts)
+    primal, dual = _lengths(point, change, dparts, tied)
+    after = xp.sum((room + primal * change) * (parts + dual * dparts), axis=(0, 2))
+    level = ((after / product) ** 3 * product / (2.0 * share.shape[1]))[:, None]
+    second = direction((level - change * dparts) / room - parts)
     whole = (primal == 1.0) & (dual == 1.0)
-    step = tuple(xp.where(whole, a, b) for a, b in zip(step, second, strict=True))
-    primal, dual = _lengths(point, step, tied)
-    dcoef, ds, dz, dv = step
-    return _Point(
-        point.coef + dual * dcoef, s + primal * ds, t - primal * ds, z + dual * dz, v + dual * dv
-    )
+    if not is_numpy(whole) or whole.any():  # a look would wait for a device
+        first = step, change, dparts
+        second = tuple(xp.where(whole, a, b) for a, b in zip(first, second, strict=True))
+    step, change, dparts = second
+    primal, dual = _lengths(point, change, dparts, tied)
+    return _Point(point.coef + dual * step, room + primal * change, parts + dual * dparts)
 
 
-def _lengths(point, step, tied):
-    """How long a step keeps all above 0: (K, 1) of s and t, and of z and v; alike where tied."""
-    _, ds, dz, dv = step
-    xp: Any = namespace(ds)
-    here = xp.stack([point.s, point.t, point.z, point.v], axis=1)
-    change = xp.stack([ds, -ds, dz, dv], axis=1)
-    least = xp.min(xp.where(change < 0, here / -change, xp.inf), axis=2)
-    of_pairs = xp.minimum(least[:, 0::2], least[:, 1::2])
-    found = xp.minimum(SHARE * of_pairs, xp.ones_like(of_pairs))
+def _lengths(point, change, dparts, tied):
+    """How long a step keeps all above 0: (K, 1) of weights, and of residuals; alike where tied."""
+    xp: Any = namespace(change)
+    least = [xp.min(change / point.room, axis=(0, 2)), xp.min(dparts / point.parts, axis=(0, 2))]
+    nearest = -xp.stack(least)[:, :, None]
+    lengths = SHARE / xp.where(nearest > SHARE, nearest, SHARE)
     if tied:
-        found = xp.min(found, axis=1, keepdims=True)
-        return found, found
-    return found[:, :1], found[:, 1:]
+        shorter = xp.min(lengths, axis=0)
+        return shorter, shorter
+    return lengths[0, ...], lengths[1, ...]
 
 
 def _end(programs, point, k, value, n_steps, converged, enough):
     coef = to_host(point.coef[k, :])
     if enough <= GAP and n_steps and programs.pull is None:
-        vertex = _vertex(programs, to_host(point.share[k, :]), k)
+        share = _share(point.parts[:, k, :] / point.room[:, k, :])
+        vertex = _vertex(programs, np.array(to_host(share)), k)
         if vertex is not None:
             one = programs.take(np.asarray([k])) if len(programs.n_rows) > 1 else programs
             there = move(vertex[None, :], place_of(point.coef))
@@ -347,8 +353,8 @@ def _positive(values: Array) -> Array:
     return namespace(values).where(values > 0, values, 0.0)
 
 
-def _some(a: Array, keep: Sequence[int] | np.ndarray) -> Array:
-    return namespace(a).take(a, move(np.asarray(keep), place_of(a)), axis=0)
+def _some(a: Array, keep: Sequence[int] | np.ndarray, axis: int = 0) -> Array:
+    return namespace(a).take(a, move(np.asarray(keep), place_of(a)), axis=axis)
 
 
 def _solver(matrices: Array) -> Callable[[Array], Array]:
@@ -370,17 +376,17 @@ def _with_factors(matrices, sides):
     A matrix takes something more on the diagonal where it has no factor without.
     """
     xp: Any = namespace(matrices)
-    size = xp.linalg.diagonal(matrices)
-    size = xp.where(size > 0, size, 1.0)
-    q = size.shape[1]
-    eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
-    more = 0.0
+    q, more, some = matrices.shape[-1], 0.0, matrices
     while more <= 1.0:
-        some = matrices + (more * size)[:, :, None] * eye if more else matrices
         found, condition = solve_spd(some, sides, xp)
-        if bool(xp.all(xp.isfinite(xp.sum(found, axis=(1, 2))) & (condition < 1.0 / EPS))):
+        # Of what is not finite the condition is no number.
+        if bool(xp.all(condition < 1.0 / EPS)):
             return some, found
         more = max(10.0 * more, EPS * q)
+        size = xp.linalg.diagonal(matrices)
+        size = xp.where(size > 0, size, 1.0)
+        eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
+        some = matrices + (more * size)[:, :, None] * eye
     raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
 
 
