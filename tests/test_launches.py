@@ -19,6 +19,7 @@ from gpuml.linear_model import (
     LinearRegression,
     LogisticRegression,
     PoissonRegressor,
+    QuantileRegressor,
     Ridge,
     RidgeCV,
 )
@@ -128,6 +129,26 @@ def test_densities_take_few_operations_and_looks_however_many_candidates(device,
     assert few == many
     assert many["ops"] <= most
     assert many["looks"] <= most_looks
+
+
+@pytest.mark.parametrize("cv", [3, 4])
+def test_quantile_models_of_all_splits_take_their_steps_together(device, cv):
+    X, y = problem(2000, 4)
+    grid = {"quantile": [0.2, 0.5, 0.9], "alpha": [0.0, 0.01], "fit_intercept": [True, False]}
+    grid = grid if cv == 4 else grid | {"fit_intercept": [True]}
+    model, options = QuantileRegressor(), {"cv": cv, "scoring": "neg_mean_absolute_error"}
+    with counted(device) as count:
+        ours = GridSearchCV(model, grid, **options).fit(*(device.asarray(a) for a in (X, y)))
+    expected = GridSearchCV(model, grid, **options).fit(X, y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        ours.best_estimator_.coef_.numpy(), expected.best_estimator_.coef_, rtol=1e-7, atol=1e-9
+    )
+    # Some 150 in each of some twenty steps, of a sample and of all rows, and of the best model.
+    assert count["ops"] <= 16_000 * len(grid["fit_intercept"])
+    assert count["looks"] <= 300 * len(grid["fit_intercept"])
 
 
 def test_looks_do_not_grow_with_classes(device):

@@ -84,6 +84,22 @@ class BySplit(LinearEstimator):
         """A model for each candidate, whose parameters are all there; `start` as of `multifit`."""
         raise NotImplementedError
 
+    # Whether a device has the rows of as many splits at once as fit, for `_solve_all`.
+    _solves_together = False
+
+    def _solve_all(
+        self,
+        parts: Sequence[TrainingRows],
+        candidates: Sequence[Mapping[str, Any]],
+        start: Any = None,
+    ) -> list[list[Found]]:
+        """As `_solve`, of several training parts."""
+        return [self._solve(rows, candidates, start) for rows in parts]
+
+    def _start_of_all(self, models: Models, candidate: int) -> Any:
+        """What the model of all rows begins with, from those of the splits; None for nothing."""
+        return None
+
     def _attributes_of(self, folds: Folds, split: int | None, found: Found) -> dict[str, Any]:
         """Fitted attributes beside `coef_` and `intercept_`."""
         return found.attributes
@@ -112,14 +128,19 @@ class BySplit(LinearEstimator):
     def _models(self, folds, params, splits, advance=None, start=None):
         batch, found = folds.batch, []
 
-        def solved(split):
-            rows = self._rows(folds, split)
-            return int(rows.X.shape[0]), self._solve(rows, params, start)
+        def solved(some):
+            parts = [self._rows(folds, split) for split in some]
+            n_rows = sum(int(rows.X.shape[0]) for rows in parts)
+            return n_rows, self._solve_all(parts, params, start)
 
+        together = 1
+        if self._solves_together and not batch.work.is_host:
+            together = max(1, _copies(folds))
+        runs = [splits[i : i + together] for i in range(0, len(splits), together)]
         with _alone(folds, len(splits)) as threads:
-            ways = ordered_map(solved, splits, threads) if threads > 1 else map(solved, splits)
+            ways = ordered_map(solved, runs, threads) if threads > 1 else map(solved, runs)
             for n_rows, models in ways:
-                found.append(models)
+                found += models
                 if advance is not None:
                     advance(n_rows)
         by_candidate = list(zip(*found, strict=True))
@@ -131,7 +152,9 @@ class BySplit(LinearEstimator):
             intercept=move(np.asarray(levels), batch.work),
             fit_intercept=[bool(each["fit_intercept"]) for each in params],
             n_passes=sum(one.n_passes for row in by_candidate for one in row),
-            refit=lambda models, i: self._models(folds, [params[i]], [None]),
+            refit=lambda models, i: self._models(
+                folds, [params[i]], [None], start=self._start_of_all(models, i)
+            ),
             attributes=lambda _, i, s: self._attributes_of(folds, splits[s], by_candidate[i][s]),
             flat_coef=issubclass(self._kind, RegressionModels),
             of_all_rows=list(splits) == [None],
@@ -157,12 +180,18 @@ def _alone(folds: Folds, n_splits: int) -> Iterator[int]:
     """
     batch, threads = folds.batch, 1
     if n_splits > 1:
-        copies = free_bytes(batch.work) // max(1, COPIES * 8 * batch.n_rows * folds.n_features)
-        threads = max(1, min(own_threads(batch.work), n_splits, copies))
+        threads = max(1, min(own_threads(batch.work), n_splits, _copies(folds)))
     on_cpu = batch.work.kind == "numpy"
     few = folds.n_features <= ALONE_TO_ORDER
     with one_blas_thread() if on_cpu and (threads > 1 or few) else nullcontext():
         yield threads
+
+
+def _copies(folds: Folds) -> int:
+    """Splits whose rows there is memory for at once."""
+    return free_bytes(folds.batch.work) // max(
+        1, COPIES * 8 * folds.batch.n_rows * folds.n_features
+    )
 
 
 @dataclass(frozen=True)
@@ -207,6 +236,11 @@ class Centred:
     def penalties(self, of_features: Array) -> np.ndarray:
         """Penalties (q,) of features (p,), none of the intercept."""
         return np.append(of_features, 0.0) if self.fit_intercept else np.asarray(of_features)
+
+    def vector(self, coef: np.ndarray, level: float) -> np.ndarray:
+        """Coefficients (q,) here of those (p,) and an intercept for the rows as they were."""
+        scaled = coef * self.scale
+        return np.append(scaled, level + self.mean @ coef) if self.fit_intercept else scaled
 
     def model(self, coef: np.ndarray) -> tuple[np.ndarray, float]:
         """Coefficients (p,) and intercept for the rows as they were."""

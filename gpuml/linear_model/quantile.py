@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import namespace
+from gpuml._arrays import namespace, to_host
 from gpuml.linear_model._base import LinearPredictor
 from gpuml.linear_model._by_split import BySplit, Centred, Found, warn_late
-from gpuml.solvers.quantiles import fit_quantiles
+from gpuml.solvers.quantiles import Rows, fit_quantiles
 
 
 class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
@@ -88,24 +88,41 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
             return "solver_options"
         return super()._needs_sklearn(X, y)
 
-    def _solve(self, rows, candidates, start=None):
-        models: list[Any] = [None] * len(candidates)
+    _solves_together = True
+
+    def _solve_all(self, parts, candidates, start=None):
+        found: list[list[Any]] = [[None] * len(candidates) for _ in parts]
         for flag in (True, False):
             some = [i for i, each in enumerate(candidates) if bool(each["fit_intercept"]) is flag]
             if not some:
                 continue
-            data = Centred.of(rows, flag)
-            total = float(namespace(data.weight).sum(data.weight))
-            penalties = np.stack(
-                [data.penalties(float(candidates[i]["alpha"]) * total / data.scale) for i in some]
-            )
-            quantiles = np.asarray([float(candidates[i]["quantile"]) for i in some])
-            found = fit_quantiles(data.X, data.y, data.weight, quantiles, penalties)
-            for i, model in zip(some, found, strict=True):
-                coef, intercept = data.model(model.coef)
-                attributes = {"n_iter_": model.n_steps}
-                models[i] = Found(coef, intercept, model.n_steps + 2, attributes)
-            late = sum(not model.converged for model in found)
-            advice = "alpha, or leave out features that depend on others"
-            warn_late(late, len(found), advice)
-        return models
+            data = [Centred.of(rows, flag) for rows in parts]
+            chosen = [candidates[i] for i in some]
+            solved = fit_quantiles([_rows_of(each, chosen, start) for each in data])
+            for of_part, own, models in zip(found, data, solved, strict=True):
+                for i, model in zip(some, models, strict=True):
+                    coef, intercept = own.model(model.coef)
+                    attributes = {"n_iter_": model.n_steps}
+                    of_part[i] = Found(coef, intercept, model.n_steps + 2, attributes)
+                late = sum(not model.converged for model in models)
+                advice = "alpha, or leave out features that depend on others"
+                warn_late(late, len(models), advice)
+        return found
+
+    def _start_of_all(self, models, candidate):
+        if models.folds.frame is not None:
+            return None  # in frames that differ the same numbers are other models
+        coef, level = (
+            to_host(a[candidate, :, 0, ...])
+            for a in (models.responses.coef, models.responses.intercept)
+        )
+        return coef.mean(axis=0), float(level.mean())
+
+
+def _rows_of(data, candidates, start):
+    """What the solver is given of a training part."""
+    total = float(namespace(data.weight).sum(data.weight))
+    penalties = [data.penalties(float(each["alpha"]) * total / data.scale) for each in candidates]
+    quantiles = np.asarray([float(each["quantile"]) for each in candidates])
+    vectors = None if start is None else data.vector(*start)[None, :]
+    return Rows(data.X, data.y, data.weight, quantiles, np.stack(penalties), vectors)

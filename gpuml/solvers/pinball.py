@@ -22,16 +22,16 @@ References
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS, add_gram, full_symmetric, solve_spd
 from gpuml.data import cut
+from gpuml.solvers._vertices import largest_rows, vertex
 
 # Of the objective, the gap at which steps end; and steps that are taken at most.
 GAP, MOST_STEPS = 1e-11, 300
@@ -41,11 +41,11 @@ SHARE = 0.9995
 MARGIN = 0.5
 # Of the objective, by which the vertex may be above the last step.
 ROUNDING = 1e-10
-# How far shares of the vertex may be above the least of as many as there are coefficients.
-MOST_RATIO = 1e8
 # Numbers of all that is worked on at once, and of a block of rows that is multiplied by weights: in
 # a cache, or to keep a GPU busy.
 BLOCK_NUMBERS, DEVICE_NUMBERS, CACHED_NUMBERS = 2**18, 2**26, 2**17
+# Numbers of weighted rows on a device.
+WEIGHTED_NUMBERS = 2**27
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,43 @@ class Programs:
         X = self.X if self.X.ndim == 2 else _some(self.X, keep)
         more = (None if a is None else _some(a, keep) for a in (self.pull, self.constant))
         return Programs(X, y, lower, upper, self.penalised, self.n_rows[keep], *more)
+
+    @classmethod
+    def beside(cls, each: Sequence["Programs"]) -> "Programs":
+        """Several as one, of the same penalised coefficients, with nothing beside the losses."""
+        if len(each) == 1:
+            return each[0]
+        m, first = max(one.X.shape[-2] for one in each), each[0]
+        longer = [one.of_rows(m) for one in each]
+        xp = namespace(first.y)
+        X, y, lower, upper = (
+            xp.concat([getattr(one, name) for one in longer])
+            for name in ("X", "y", "lower", "upper")
+        )
+        n_rows = np.concatenate([one.n_rows for one in each])
+        return cls(X, y, lower, upper, first.penalised, n_rows)
+
+    def of_rows(self, m: int) -> "Programs":
+        """The same programs, each of its own m rows, those of which there are no more being 0."""
+        xp, n_programs = namespace(self.y), len(self.n_rows)
+        own, q = self.X.shape[-2:]
+        X = xp.broadcast_to(self.X, (n_programs, own, q))
+        if own == m:
+            return replace(self, X=X)
+        zero = xp.zeros_like(self.y[:, :1])
+        some = xp.broadcast_to(zero, (n_programs, m - own))
+
+        def wider(values: Array, more: Array) -> Array:
+            return xp.concat([values[:, :own], more, values[:, own:]], axis=1)
+
+        empty = xp.broadcast_to(zero[:, :, None], (n_programs, m - own, q))
+        return replace(
+            self,
+            X=xp.concat([X, empty], axis=1),
+            y=wider(self.y, some),
+            lower=wider(self.lower, some + 1.0),
+            upper=wider(self.upper, some + 1.0),
+        )
 
     def times(self, coef: Array) -> Array:
         """``A coef`` (K, m + r) of coefficients (K, q)."""
@@ -240,7 +277,8 @@ def solve_programs(
 def _solve(programs, start, enough):
     point = _Point.begin(programs, start)
     xp: Any = namespace(point.coef)
-    open_, found = np.arange(len(programs.n_rows)), [None] * len(programs.n_rows)
+    open_ = np.arange(len(programs.n_rows))
+    found: list[Any] = [None] * len(open_)
     scale = None if programs.constant is None else abs(to_host(programs.constant))
     for n_steps in range(MOST_STEPS + 1):
         product = point.product
@@ -250,8 +288,10 @@ def _solve(programs, start, enough):
         done = (gaps <= enough * size) | (values == 0.0)
         ended = done | (n_steps == MOST_STEPS)
         if ended.any():
-            for k in np.flatnonzero(ended):
-                found[open_[k]] = _end(programs, point, k, values[k], n_steps, done[k], enough)
+            some = np.flatnonzero(ended)
+            coef, values = _ends(programs, point, some, values[some], n_steps and enough <= GAP)
+            for i, k in enumerate(some):
+                found[open_[k]] = Fitted(coef[i], float(values[i]), n_steps, bool(done[k]))
             keep = np.flatnonzero(~ended)
             if not len(keep):
                 break
@@ -305,48 +345,21 @@ def _lengths(point, change, dparts, tied):
     return lengths[0, ...], lengths[1, ...]
 
 
-def _end(programs, point, k, value, n_steps, converged, enough):
-    coef = to_host(point.coef[k, :])
-    if enough <= GAP and n_steps and programs.pull is None:
-        share = _share(point.parts[:, k, :] / point.room[:, k, :])
-        vertex = _vertex(programs, np.array(to_host(share)), k)
-        if vertex is not None:
-            one = programs.take(np.asarray([k])) if len(programs.n_rows) > 1 else programs
-            there = move(vertex[None, :], place_of(point.coef))
-            at_vertex = float(to_host(one.objective(there))[0])
-            if at_vertex <= value + ROUNDING * abs(value):
-                coef, value = vertex, at_vertex
-    return Fitted(coef, float(value), n_steps, bool(converged))
-
-
-def _vertex(programs, share, k):
-    """The plane through as many rows as there are coefficients: those of largest weights."""
-    m, q = programs.X.shape[-2:]
-    share[programs.n_rows[k] : m] = 0.0
-    some = np.argpartition(-share, min(4 * q, len(share) - 1))[: 4 * q]
-    some = some[np.argsort(-share[some])]
-    A, y = np.zeros((len(some), q)), np.zeros(len(some))
-    real = np.flatnonzero(some < m)
-    index = move(some[real], place_of(programs.X))
-    X = programs.X if programs.X.ndim == 2 else programs.X[k, ...]
-    A[real] = to_host(namespace(X).take(X, index, axis=0))
-    y[real] = to_host(namespace(X).take(programs.y[k, :], index, axis=0))
-    beside = np.flatnonzero(some >= m)
-    A[beside] = to_host(programs.penalised)[some[beside] - m]
-    # The largest may be so large that no others would count.
-    root = np.sqrt(np.minimum(share[some] / share[some[q - 1]], MOST_RATIO))
-    R, order = linalg.qr((root[:, None] * A).T, mode="r", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diagonal(R))
-    if len(diagonal) < q or not diagonal[-1] > EPS * diagonal[0]:
-        return None
-    basis = order[:q]
-    try:
-        found = np.linalg.solve(A[basis], y[basis])
-    except np.linalg.LinAlgError:
-        return None
-    zero = A[basis[some[basis] >= m]].any(axis=0)
-    found[zero] = 0.0  # which the equations say but for rounding
-    return found if np.isfinite(found).all() else None
+def _ends(programs, point, some, values, to_vertex):
+    """Coefficients (n, q) of some programs, and objectives (n,), in CPU memory."""
+    coef = to_host(_some(point.coef, some))
+    if not to_vertex or programs.pull is not None:
+        return coef, values
+    ended = programs.take(some) if len(some) < len(programs.n_rows) else programs
+    share = _share(_some(point.parts, some, axis=1) / _some(point.room, some, axis=1))
+    vertices = [vertex(*rows) for rows in largest_rows(ended, share)]
+    known = np.asarray([found is not None for found in vertices])
+    there = np.stack(
+        [own if found is None else found for own, found in zip(coef, vertices, strict=True)]
+    )
+    at_vertex = to_host(ended.objective(move(there, place_of(point.coef))))
+    better = known & (at_vertex <= values + ROUNDING * np.abs(values))
+    return np.where(better[:, None], there, coef), np.where(better, at_vertex, values)
 
 
 def _positive(values: Array) -> Array:
@@ -408,7 +421,7 @@ def weighted_grams(X: Array, weight: Array) -> Array:
     (m, q), total = X.shape[-2:], None
     if is_numpy(X):
         return _grams_here(X, np.sqrt(weight))
-    size = max(1, DEVICE_NUMBERS // (q * weight.shape[0]))
+    size = max(1, WEIGHTED_NUMBERS // (q * weight.shape[0]))
     for first in range(0, m, size):
         some = slice(first, min(first + size, m))
         block = X[..., some, :]

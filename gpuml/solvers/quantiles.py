@@ -11,11 +11,15 @@ References
    12 (1997).
 """
 
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import Array, free_bytes, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
 from gpuml.solvers.pinball import (
     BLOCK_NUMBERS,
@@ -33,80 +37,194 @@ FEWER, NEARLY = 4, 1e-5
 BAND = 2.5
 # Rows that give the width of the band; and rounds after which no row is left out.
 SAMPLE, MOST_ROUNDS = 2**12, 8
+# Free bytes of GPU memory for each number of the rows of programs, while these are put together.
+BYTES_PER_NUMBER = 64
 # Of a residual, what is rounding.
 ROUNDING = 64 * EPS
 
 
-def fit_quantiles(
-    X: Array, y: Array, weight: Array, quantiles: np.ndarray, penalties: np.ndarray
-) -> list[Fitted]:
-    """Minimise ``sum w pinball(y - X b) + sum penalty |b|`` over b (q,), for each of K models.
+@dataclass(frozen=True)
+class Rows:
+    """Some rows, of which models of K quantiles are to be found.
 
-    Rows (m, q), targets (m,) and weights (m,) are float64, and no weight is 0; quantiles are (K,)
-    and penalties (K, q), in CPU memory.
+    Attributes
+    ----------
+    X : array (m, q)
+        Float64, as are all others.
+    y, weight : arrays (m,)
+        No weight is 0.
+    quantiles : ndarray (K,)
+    penalties : ndarray (K, q)
+    start : ndarray (K, q) or None
+        Coefficients near those that are sought; None for those of a sample.
     """
+
+    X: Array
+    y: Array
+    weight: Array
+    quantiles: np.ndarray
+    penalties: np.ndarray
+    start: np.ndarray | None = None
+
+    def every_row(self) -> Programs:
+        """Programs of all of them."""
+        xp, place = namespace(self.X), place_of(self.X)
+        one = xp.ones_like(move(self.quantiles, place))[:, None]
+        return Programs.of(self.X, one * self.y, one * self.weight, self.quantiles, self.penalties)
+
+    def asked(self, programs: Programs, start: Array | None, enough: float) -> "Asked":
+        """Programs of these models."""
+        return Asked(programs, start, enough, (self.penalties[0] > 0).tobytes())
+
+    def models(self, some: Any) -> "Rows":
+        """The same rows for some of the models."""
+        start = None if self.start is None else self.start[some]
+        quantiles, penalties = self.quantiles[some], self.penalties[some]
+        return replace(self, quantiles=quantiles, penalties=penalties, start=start)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Programs with coefficients (K, q) to begin with or None, and the gap that will do."""
+
+    programs: Programs
+    start: Array | None
+    enough: float
+    pattern: bytes
+
+    @property
+    def key(self) -> Any:
+        """Equal for what can be solved side by side."""
+        return self.enough, self.pattern
+
+
+# Asks for solutions of programs, which it is sent, until it has the models.
+Solving = Generator[Asked, list[Fitted], list[Fitted]]
+
+
+def fit_quantiles(parts: Sequence[Rows]) -> list[list[Fitted]]:
+    """Minimise ``sum w pinball(y - X b) + sum penalty |b|`` over b (q,), for all models of parts.
+
+    On a device, where all that is small takes as long as what is large, models of all parts take
+    their steps together.
+    """
+    found: list[Any] = [None] * len(parts)
+    solving = [_of_all_models(rows) for rows in parts]
+    answers: dict[int, Any] = dict.fromkeys(range(len(parts)))
+    while answers:
+        asked: dict[int, Asked] = {}
+        for i, answer in answers.items():
+            try:
+                asked[i] = solving[i].send(answer)
+            except StopIteration as ended:
+                found[i] = ended.value
+        answers = {}
+        for some in _side_by_side(asked):
+            solved = iter(_solved([asked[i] for i in some]))
+            answers |= {i: list(islice(solved, len(asked[i].programs.n_rows))) for i in some}
+    return found
+
+
+def _side_by_side(asked):
+    """Numbers of what is solved at once: of equal kind, and as much as there is room for."""
+    by_key: dict[Any, list[list[int]]] = {}
+    for i, one in asked.items():
+        groups = by_key.setdefault(one.key, [[]])
+        if not _fit_at_once([asked[j] for j in groups[-1]] + [one]):
+            groups.append([])
+        groups[-1].append(i)
+    return [some for groups in by_key.values() for some in groups if some]
+
+
+def _fit_at_once(some):
+    X = some[0].programs.X
+    if len(some) == 1 or is_numpy(X):
+        return len(some) == 1
+    n_programs = sum(len(one.programs.n_rows) for one in some)
+    m = max(one.programs.X.shape[-2] for one in some)
+    return n_programs * m * X.shape[-1] <= _numbers_at_once(X)
+
+
+def _solved(some):
+    if len(some) == 1:
+        return solve_programs(some[0].programs, some[0].start, some[0].enough)
+    starts = [one.programs.least_squares() if one.start is None else one.start for one in some]
+    programs = Programs.beside([one.programs for one in some])
+    return solve_programs(programs, namespace(*starts).concat(starts), some[0].enough)
+
+
+def _of_all_models(rows: Rows) -> Solving:
     # Programs that are solved side by side have penalties in the same places.
-    patterns, which = np.unique(penalties > 0, axis=0, return_inverse=True)
-    found: list[Any] = [None] * len(quantiles)
+    patterns, which = np.unique(rows.penalties > 0, axis=0, return_inverse=True)
+    found: list[Any] = [None] * len(rows.quantiles)
     for pattern in range(len(patterns)):
         some = np.flatnonzero(which.reshape(-1) == pattern)
-        solved = _fit(X, y, weight, quantiles[some], penalties[some], GAP)
+        solved = yield from _fit(rows.models(some), GAP)
         for k, model in zip(some, solved, strict=True):
             found[k] = model
     return found
 
 
-def _fit(X, y, weight, quantiles, penalties, enough):
-    (m, q), n_models, found = X.shape, len(quantiles), []
+def _fit(rows: Rows, enough: float) -> Solving:
+    (m, q), n_models = rows.X.shape, len(rows.quantiles)
+    found: list[Fitted] = []
     n_near = int(min(m, BAND * np.sqrt(FEWER * q * m)))
     start = None
     if 3 * n_near < m:
-        start = _of_a_sample(X, y, weight, quantiles, penalties)
-    numbers = BLOCK_NUMBERS if is_numpy(X) else DEVICE_NUMBERS
+        start = rows.start
+        if start is None:
+            start = yield from _of_a_sample(rows)
     of_one = q * m if start is None else max(q * n_near, m)
-    step = max(1, numbers // of_one)
+    step = max(1, _numbers_at_once(rows.X) // of_one)
+    step = math.ceil(n_models / math.ceil(n_models / step))
     for first in range(0, n_models, step):
         some = slice(first, first + step)
+        own = rows.models(some)
         if start is None:
-            each = np.ones(len(quantiles[some]))[:, None]
-            xp, place = namespace(X), place_of(X)
-            every = xp.ones_like(move(each, place))
-            programs = Programs.of(X, every * y, every * weight, quantiles[some], penalties[some])
-            found += solve_programs(programs, enough=enough)
+            found += yield own.asked(own.every_row(), None, enough)
         else:
-            nearby = _Nearby(X, y, weight, quantiles[some], penalties[some])
-            found += nearby.fit(move(start[some], place_of(X)), n_near, enough)
+            nearby = _Nearby(own)
+            found += yield from nearby.fit(move(start[some], place_of(rows.X)), n_near, enough)
     return found
 
 
-def _of_a_sample(X, y, weight, quantiles, penalties):
+def _numbers_at_once(X):
+    """Numbers of the rows of all programs that are solved side by side."""
+    if is_numpy(X):
+        return BLOCK_NUMBERS
+    return max(DEVICE_NUMBERS, free_bytes(place_of(X)) // BYTES_PER_NUMBER)
+
+
+def _of_a_sample(rows: Rows) -> Generator[Asked, list[Fitted], np.ndarray]:
     """Coefficients (K, q), nearly, of one row of each few."""
-    xp, place = namespace(X), place_of(X)
-    n_few = X.shape[0] // FEWER
+    xp, place = namespace(rows.X), place_of(rows.X)
+    n_few = rows.X.shape[0] // FEWER
     drawn = np.random.default_rng(0).integers(0, FEWER, n_few) + FEWER * np.arange(n_few)
     some = move(drawn, place)
-    X, y, few = (xp.take(a, some, axis=0) for a in (X, y, weight))
-    share = float(xp.sum(few) / xp.sum(weight))
-    return np.stack([each.coef for each in _fit(X, y, few, quantiles, share * penalties, NEARLY)])
+    X, y, few = (xp.take(a, some, axis=0) for a in (rows.X, rows.y, rows.weight))
+    share = float(xp.sum(few) / xp.sum(rows.weight))
+    sample = Rows(X, y, few, rows.quantiles, share * rows.penalties)
+    found = yield from _fit(sample, NEARLY)
+    return np.stack([each.coef for each in found])
 
 
 class _Nearby:
     """Models of all rows, most of which are known by their side of the plane."""
 
-    def __init__(self, X, y, weight, quantiles, penalties):
-        self.X, self.y, self.weight = X, y, weight
-        self.quantiles, self.penalties = quantiles, penalties
-        self.xp: Any = namespace(X)
+    def __init__(self, rows: Rows):
+        self.rows = rows
+        self.X, self.y, self.weight = rows.X, rows.y, rows.weight
+        self.xp: Any = namespace(rows.X)
 
-    def fit(self, coef: Array, n_near: int, enough: float) -> list[Fitted]:
+    def fit(self, coef: Array, n_near: int, enough: float) -> Solving:
         """Begin with coefficients (K, q), and with so many rows near each plane."""
-        xp, open_ = self.xp, np.arange(len(self.quantiles))
+        xp, open_ = self.xp, np.arange(len(self.rows.quantiles))
         found: list[Any] = [None] * len(open_)
         r = self._residuals(coef)
         near = xp.abs(r) <= self._width(r, n_near)
         side = r > 0
         for number in range(MOST_ROUNDS + 1):
-            solved = solve_programs(self._programs(near, side, open_), coef, enough)
+            solved = yield self.rows.asked(self._programs(near, side, open_), coef, enough)
             there = np.stack([each.coef for each in solved])
             coef = move(there, place_of(self.X))
             r = self._residuals(coef)
@@ -173,7 +291,8 @@ class _Nearby:
             xp.concat([*(each[i] for each in far), a], axis=1) for i, a in enumerate((X, y, weight))
         )
         n_rows = n_near + len(far)
-        return Programs.of(X, y, weight, self.quantiles[models], self.penalties[models], n_rows)
+        own = self.rows.models(models)
+        return Programs.of(X, y, weight, own.quantiles, own.penalties, n_rows)
 
     def _sum(self, some):
         """A row (K, 1, q), target and weight (K, 1) that stand for rows on one side."""
