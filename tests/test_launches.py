@@ -131,24 +131,24 @@ def test_densities_take_few_operations_and_looks_however_many_candidates(device,
     assert many["looks"] <= most_looks
 
 
-@pytest.mark.parametrize("cv", [3, 4])
-def test_quantile_models_of_all_splits_take_their_steps_together(device, cv):
+def test_quantile_models_of_all_splits_take_their_steps_together(device):
     X, y = problem(2000, 4)
-    grid = {"quantile": [0.2, 0.5, 0.9], "alpha": [0.0, 0.01], "fit_intercept": [True, False]}
-    grid = grid if cv == 4 else grid | {"fit_intercept": [True]}
-    model, options = QuantileRegressor(), {"cv": cv, "scoring": "neg_mean_absolute_error"}
-    with counted(device) as count:
-        ours = GridSearchCV(model, grid, **options).fit(*(device.asarray(a) for a in (X, y)))
-    expected = GridSearchCV(model, grid, **options).fit(X, y)
-    np.testing.assert_allclose(
-        ours.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-9
-    )
-    np.testing.assert_allclose(
-        ours.best_estimator_.coef_.numpy(), expected.best_estimator_.coef_, rtol=1e-7, atol=1e-9
-    )
-    # Some 150 in each of some twenty steps, of a sample and of all rows, and of the best model.
-    assert count["ops"] <= 16_000 * len(grid["fit_intercept"])
-    assert count["looks"] <= 300 * len(grid["fit_intercept"])
+    grid = {"quantile": [0.2, 0.9], "alpha": [0.01]}
+    options = {"scoring": "neg_mean_absolute_error"}
+    found = []
+    for cv in (4, 10):
+        with counted(device) as count:
+            ours = GridSearchCV(QuantileRegressor(), grid, cv=cv, **options)
+            ours.fit(device.asarray(X), device.asarray(y))
+        found.append(count)
+    expected = GridSearchCV(QuantileRegressor(), grid, cv=cv, **options).fit(X, y)
+    key, (ours_best, best) = "mean_test_score", (s.best_estimator_ for s in (ours, expected))
+    np.testing.assert_allclose(ours.cv_results_[key], expected.cv_results_[key], rtol=1e-9)
+    np.testing.assert_allclose(ours_best.coef_.numpy(), best.coef_, rtol=1e-7, atol=1e-9)
+    # More splits may take some steps more, as rows turn out to be on the other side.
+    few, many = found
+    assert many["ops"] <= 1.5 * few["ops"]
+    assert many["looks"] <= 1.5 * few["looks"]
 
 
 def test_looks_do_not_grow_with_classes(device):

@@ -135,7 +135,7 @@ class BySplit(LinearEstimator):
 
         together = 1
         if self._solves_together and not batch.work.is_host:
-            together = max(1, _copies(folds))
+            together = max(1, _copies(folds, len(params)))
         runs = [splits[i : i + together] for i in range(0, len(splits), together)]
         with _alone(folds, len(splits)) as threads:
             ways = ordered_map(solved, runs, threads) if threads > 1 else map(solved, runs)
@@ -187,11 +187,10 @@ def _alone(folds: Folds, n_splits: int) -> Iterator[int]:
         yield threads
 
 
-def _copies(folds: Folds) -> int:
-    """Splits whose rows there is memory for at once."""
-    return free_bytes(folds.batch.work) // max(
-        1, COPIES * 8 * folds.batch.n_rows * folds.n_features
-    )
+def _copies(folds: Folds, n_models: int = 0) -> int:
+    """Splits whose rows, and residuals of so many models, there is memory for at once."""
+    of_row = COPIES * 8 * (folds.n_features + n_models)
+    return free_bytes(folds.batch.work) // max(1, of_row * folds.batch.n_rows)
 
 
 @dataclass(frozen=True)

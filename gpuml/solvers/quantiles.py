@@ -109,7 +109,8 @@ def fit_quantiles(parts: Sequence[Rows]) -> list[list[Fitted]]:
     their steps together.
     """
     found: list[Any] = [None] * len(parts)
-    solving = [_of_all_models(rows) for rows in parts]
+    numbers = _numbers_at_once(parts[0].X) // len(parts)
+    solving = [_of_all_models(rows, numbers) for rows in parts]
     answers: dict[int, Any] = dict.fromkeys(range(len(parts)))
     while answers:
         asked: dict[int, Asked] = {}
@@ -153,19 +154,19 @@ def _solved(some):
     return solve_programs(programs, namespace(*starts).concat(starts), some[0].enough)
 
 
-def _of_all_models(rows: Rows) -> Solving:
+def _of_all_models(rows: Rows, numbers: int) -> Solving:
     # Programs that are solved side by side have penalties in the same places.
     patterns, which = np.unique(rows.penalties > 0, axis=0, return_inverse=True)
     found: list[Any] = [None] * len(rows.quantiles)
     for pattern in range(len(patterns)):
         some = np.flatnonzero(which.reshape(-1) == pattern)
-        solved = yield from _fit(rows.models(some), GAP)
+        solved = yield from _fit(rows.models(some), GAP, numbers)
         for k, model in zip(some, solved, strict=True):
             found[k] = model
     return found
 
 
-def _fit(rows: Rows, enough: float) -> Solving:
+def _fit(rows: Rows, enough: float, numbers: int) -> Solving:
     (m, q), n_models = rows.X.shape, len(rows.quantiles)
     found: list[Fitted] = []
     n_near = int(min(m, BAND * np.sqrt(FEWER * q * m)))
@@ -173,9 +174,9 @@ def _fit(rows: Rows, enough: float) -> Solving:
     if 3 * n_near < m:
         start = rows.start
         if start is None:
-            start = yield from _of_a_sample(rows)
+            start = yield from _of_a_sample(rows, numbers)
     of_one = q * m if start is None else max(q * n_near, m)
-    step = max(1, _numbers_at_once(rows.X) // of_one)
+    step = max(1, numbers // of_one)
     step = math.ceil(n_models / math.ceil(n_models / step))
     for first in range(0, n_models, step):
         some = slice(first, first + step)
@@ -189,13 +190,13 @@ def _fit(rows: Rows, enough: float) -> Solving:
 
 
 def _numbers_at_once(X):
-    """Numbers of the rows of all programs that are solved side by side."""
+    """Numbers of the rows of all programs that there are at once."""
     if is_numpy(X):
         return BLOCK_NUMBERS
     return max(DEVICE_NUMBERS, free_bytes(place_of(X)) // BYTES_PER_NUMBER)
 
 
-def _of_a_sample(rows: Rows) -> Generator[Asked, list[Fitted], np.ndarray]:
+def _of_a_sample(rows: Rows, numbers: int) -> Generator[Asked, list[Fitted], np.ndarray]:
     """Coefficients (K, q), nearly, of one row of each few."""
     xp, place = namespace(rows.X), place_of(rows.X)
     n_few = rows.X.shape[0] // FEWER
@@ -204,7 +205,7 @@ def _of_a_sample(rows: Rows) -> Generator[Asked, list[Fitted], np.ndarray]:
     X, y, few = (xp.take(a, some, axis=0) for a in (rows.X, rows.y, rows.weight))
     share = float(xp.sum(few) / xp.sum(rows.weight))
     sample = Rows(X, y, few, rows.quantiles, share * rows.penalties)
-    found = yield from _fit(sample, NEARLY)
+    found = yield from _fit(sample, NEARLY, numbers)
     return np.stack([each.coef for each in found])
 
 
