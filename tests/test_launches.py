@@ -187,6 +187,27 @@ def test_a_search_of_logistic_models_makes_few_operations_however_many_candidate
     assert many["looks"] <= 40
 
 
+STEPS = {
+    "two classes": (LogisticRegression(), "C", 780, 62),
+    "counts": (PoissonRegressor(), "alpha", 740, 70),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_over_many_rows_take_few_operations_and_looks(device, monkeypatch, name):
+    # As of rows of which exact steps would take too long.
+    monkeypatch.setattr(few_rows, "MOST_PRODUCTS", {"cpu": 0, "gpu": 0})
+    estimator, parameter, most, most_looks = STEPS[name]
+    X, y = problem(4000)
+    X, y = X / X.std(), (y - y.mean()) / y.std()
+    y = np.floor(np.exp(y)) if name == "counts" else (y > 0).astype(int)
+    with counted(device) as count:
+        grid = {parameter: np.logspace(-3, 1, 10)}
+        GridSearchCV(estimator, grid).fit(device.asarray(X), device.asarray(y))
+    assert count["ops"] <= most
+    assert count["looks"] <= most_looks
+
+
 def calls(function):
     """Calls of Python and of C in a call that was made once before."""
     function()

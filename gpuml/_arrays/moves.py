@@ -1,5 +1,6 @@
 """What holds numbers becomes an array; arrays go to a place: the only mover of data."""
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -161,7 +162,7 @@ def to_host(x: Array) -> np.ndarray:
 
 def nbytes(x: Array) -> int:
     """Bytes that the elements of an array take."""
-    return int(np.prod(x.shape)) * itemsize(x.dtype)
+    return math.prod(x.shape) * itemsize(x.dtype)
 
 
 def itemsize(dtype: Any) -> int:

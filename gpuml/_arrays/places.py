@@ -23,6 +23,8 @@ WORTH_MOVING_BYTES = 64 * 2**20
 
 UNKNOWN_FREE_BYTES = 4 * 2**30
 
+_OF_NUMPY = (np.ndarray, np.generic)
+
 
 class Place(NamedTuple):
     """An array library and one of its devices."""
@@ -33,7 +35,7 @@ class Place(NamedTuple):
     @property
     def is_host(self) -> bool:
         """Whether plain NumPy can read memory of this place without a copy between devices."""
-        return _is_host_device(self.device)
+        return self.xp is HOST.xp or _is_host_device(self.device)
 
     @property
     def kind(self) -> str:
@@ -53,12 +55,15 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.array_namespace(np.empty(0)), "cpu")
 
 
+@cache  # these and their like are asked some thousand times in a search
 def _library_name(module_name):
     parts = module_name.split(".")
     return parts[1] if parts[0] == "array_api_compat" else parts[0]
 
 
 def _is_host_device(device):
+    if type(device).__module__.startswith("cupy"):
+        return False
     name = getattr(device, "type", None) or str(device)
     return name == "cpu" or "CPU_DEVICE" in name
 
@@ -73,7 +78,7 @@ def library_of(x: Any) -> str | None:
 def _library_of_type(kind: Any) -> str | None:
     # Asked for at every step, of a few types: what `array_api_compat` finds out each time takes as
     # long as a small kernel.
-    if issubclass(kind, np.ndarray | np.generic):
+    if issubclass(kind, _OF_NUMPY):
         return "numpy"
     for library, array in (("cupy", "ndarray"), ("torch", "Tensor")):
         of_library = getattr(sys.modules.get(library), array, None)
@@ -95,7 +100,7 @@ def is_array(x: Any) -> bool:
 
 def is_numpy(x: Any) -> bool:
     """Whether `x` is a NumPy array."""
-    return isinstance(x, np.ndarray | np.generic)
+    return isinstance(x, _OF_NUMPY)
 
 
 def is_foreign(x: Any) -> bool:
@@ -117,9 +122,9 @@ def namespace(*arrays: Any) -> Any:
     """The array-API namespace of `arrays`; None and Python numbers are passed over."""
     if len(arrays) == 1:
         # Asked for so often that the general way takes its time.
-        if is_numpy(arrays[0]):
-            return HOST.xp
         library = library_of(arrays[0])
+        if library == "numpy":
+            return HOST.xp
         if library in ("cupy", "torch"):
             return _compatible(library)
     if arrays and all(map(is_numpy, arrays)):
@@ -141,8 +146,11 @@ def device_of(x: Array) -> Any:
 
 def place_of(x: Array) -> Place:
     """Library and device of an array."""
-    if is_numpy(x):
+    library = library_of(x)
+    if library == "numpy":
         return HOST
+    if library in ("cupy", "torch"):
+        return Place(_compatible(library), x.device)
     return Place(namespace(x), device_of(x))
 
 

@@ -168,6 +168,10 @@ class Secants:
         return self.basis[:, :, : 1 + 2 * len(self.order), :]
 
 
+def _sum(values):
+    return np.add.reduce(values, axis=-1)
+
+
 def _two_loops(products, order):
     """Weights (C, S, 1 + 2 m) of the basis that make up the quasi-Newton direction.
 
@@ -185,7 +189,7 @@ def _two_loops(products, order):
     inverse = np.where(good, 1.0 / np.where(good, curved, 1.0), 0.0)
     first = np.zeros((*products.shape[:2], m))
     for i in reversed(order):
-        left = gradient[..., i] - np.sum(first * sy[..., i, :], axis=-1)
+        left = gradient[..., i] - _sum(first * sy[..., i, :])
         first[..., i] = inverse[..., i] * left
     scale = np.ones(products.shape[:2])
     for i in order:
@@ -193,8 +197,8 @@ def _two_loops(products, order):
         scale = np.where(good[..., i], fitting, scale)
     second = np.zeros_like(first)
     for i in order:
-        middle = products[..., 0, 1 + i] - np.sum(first * yy[..., :, i], axis=-1)
-        along = scale * middle + np.sum(second * sy[..., :, i], axis=-1)
+        middle = products[..., 0, 1 + i] - _sum(first * yy[..., :, i])
+        along = scale * middle + _sum(second * sy[..., :, i])
         second[..., i] = first[..., i] - inverse[..., i] * along
     weights = np.empty(products.shape[:-1])
     weights[..., 0] = -scale

@@ -42,6 +42,7 @@ from gpuml.solvers.refresh import (
     Refresh,
     has_cheap_squares,
     sample_size,
+    starts_take_longest,
 )
 
 # Rows of the rarest class that a sample has.
@@ -229,6 +230,8 @@ def _near_minimum(data, penalty, start, options, rarest):
     fits = 8 * (data.n_rows // max(step, 1)) * data.n_features <= options.memory
     one = one_model.is_one(data, start.shape) and not few_rows.are_few(data, start.shape)
     least = one_model.WORTH_SAMPLING if one else WORTH_SAMPLING
+    if not one and starts_take_longest(data, start.shape):
+        return start
     if step < least or rarest < SAMPLE_OF_CLASS * step or not fits:
         return start
     sample = data.every(step)

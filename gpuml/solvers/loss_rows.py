@@ -214,7 +214,7 @@ def gradients(data: LossRows, W: Array) -> Array:
 
 def _gradients(data, W):
     design, W = data.design, move(W, data.place)
-    rows = replace(data, design=design.stored)
+    rows = data if design.stored is design else replace(data, design=design.stored)
     return design.from_stored(_row_gradients(rows, design.to_stored(W)))
 
 

@@ -64,6 +64,22 @@ def has_cheap_squares(data: LossRows) -> bool:
     return CHEAP * data.design.stored.gram_cost < data.n_features**2
 
 
+def starts_take_longest(data: LossRows, shape: tuple[int, ...]) -> bool:
+    """Whether a pass of models (C, S, k, q) on a device takes longer to start than to compute.
+
+    Then passes over a sample take as long as those over all rows.
+    """
+    n_models = shape[0] * shape[1] * shape[2]
+    return not data.place.is_host and _products(data, GPU_COSTS, n_models) <= GPU_COSTS.one_pass
+
+
+def _products(data, costs, n_models):
+    """What margins and gradients of all rows take."""
+    design = data.design.stored
+    unit = design.entry_cost * (1.0 if design.itemsize > 4 else costs.float32)
+    return 4.0 * unit * design.n_entries * n_models
+
+
 def sample_size(data: LossRows) -> int:
     """Rows of a sample that shows where minima are, and the Hessians there."""
     q, k = data.n_features + 1, data.n_vectors if data.loss.coupled else 1
@@ -179,10 +195,8 @@ class Refresh:
         return int(sizes[np.argmin(costs - one_pass * WAY_TO_GO / np.log(left))])
 
     def _pass_cost(self, n_candidates):
-        design = self.data.design.stored
         models = n_candidates * self.n_splits * self.data.n_vectors
-        unit = design.entry_cost * (1.0 if design.itemsize > 4 else self.costs.float32)
-        return 4.0 * unit * design.n_entries * models + self.costs.one_pass
+        return _products(self.data, self.costs, models) + self.costs.one_pass
 
     def _cost(self, n_matrices, n_rows, copies=None):
         copies = self.copies if copies is None else copies  # to invert of each

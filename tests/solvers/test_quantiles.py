@@ -1,5 +1,7 @@
 """Models of the rows near a plane, and of sums of the others, are models of all rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,10 +62,11 @@ def test_far_rows_matter_by_their_side_only(kind, is_weighted, library, rng, mon
             n_seen.append(programs.X.shape[-2]) or solve(programs, *more, **options)
         ),
     )
-    found = quantiles.fit_quantiles(*rows, levels, penalties)
+    rows = quantiles.Rows(*rows, levels, penalties)
+    (found,) = quantiles.fit_quantiles([rows])
     assert n_seen[0] < N_ROWS / 3
     monkeypatch.setattr(quantiles, "BAND", np.inf)
-    expected = quantiles.fit_quantiles(*rows, levels, penalties)
+    (expected,) = quantiles.fit_quantiles([rows])
     assert n_seen[-1] == N_ROWS
     for one, other, level, penalty in zip(found, expected, levels, penalties, strict=True):
         assert one.converged
@@ -71,3 +74,21 @@ def test_far_rows_matter_by_their_side_only(kind, is_weighted, library, rng, mon
         r = y - X @ one.coef
         value = weight @ np.maximum(level * r, (level - 1.0) * r) + penalty @ np.abs(one.coef)
         np.testing.assert_allclose(one.objective, value, rtol=1e-10)
+
+
+@pytest.mark.parametrize("library", array_libraries())
+def test_parts_side_by_side_have_the_models_that_each_has_alone(library, rng):
+    X, y = plain(rng, rng.normal(size=(N_ROWS, N_FEATURES)))
+    levels, parts = np.array([0.1, 0.6]), []
+    for some in (slice(0, N_ROWS), slice(0, 1500), slice(700, 1000)):  # the last without a sample
+        each = (library.asarray(a[some]) for a in (X, y, np.ones(N_ROWS)))
+        parts.append(quantiles.Rows(*each, levels, np.full((2, N_FEATURES), 5.0)))
+    together = quantiles.fit_quantiles(parts)
+    alone = [quantiles.fit_quantiles([part])[0] for part in parts]
+    # One that begins near its models has the same.
+    begun = replace(parts[0], start=np.stack([one.coef for one in alone[1]]))
+    together += quantiles.fit_quantiles([begun])
+    for found, expected in zip(together, [*alone, alone[0]], strict=True):
+        for one, other in zip(found, expected, strict=True):
+            assert one.converged
+            np.testing.assert_allclose(one.coef, other.coef, rtol=1e-9, atol=1e-10)
