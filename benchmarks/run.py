@@ -32,7 +32,7 @@ SCENARIOS = {
     "logistic_search": {"cpu": ["cpu", "real"], "cuda": ["device", "multinomial"]},
     "pca": {"cpu": ["cpu"], "cuda": ["device"]},
     "pipeline_search": {"cpu": ["host"], "cuda": ["device"]},
-    "table_search": {"cpu": TABLES, "cuda": TABLES},
+    "table_search": {"cpu": [*TABLES, "large"], "cuda": [*TABLES, "device", "host"]},
     "selection": {"cpu": ["cpu"], "cuda": ["device"]},
     "models": {"cpu": ["cpu"], "cuda": ["device"]},
     "validation": {"cpu": ["cpu"], "cuda": ["device"]},
