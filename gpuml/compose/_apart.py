@@ -24,7 +24,7 @@ from gpuml.compose._levels import takes_unknown, with_constant
 from gpuml.data import Folds, row_indices
 from gpuml.extending import MultifitEstimator
 from gpuml.solvers.affine import Parts
-from gpuml.solvers.table_rows import TableBatch, narrow
+from gpuml.solvers.table_rows import TableBatch, renumbered
 
 PAY = f"sums over pairs pay up to {MOST_LEVELS:,}"
 
@@ -164,7 +164,7 @@ def _filled(table, number, fills):
     codes, values = table.codes[number], table.levels[number]
     for imputer in fills:
         values, places = with_constant(imputer, values)
-        codes = narrow(places[codes], len(values))
+        codes = renumbered(places, codes, len(values))
     return replace(
         table,
         codes=(*table.codes[:number], codes, *table.codes[number + 1 :]),

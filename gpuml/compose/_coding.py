@@ -4,12 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from gpuml._arrays import HOST, Array, Place, move, namespace, to_host
 from gpuml.compose._device_columns import DeviceColumn
 from gpuml.compose._frames import FrameColumn
+from gpuml.designs import Coded
+from gpuml.solvers.table_rows import narrow, renumbered
 
 
-def numbers_of(column: Any) -> np.ndarray:
-    """A column (n,) as float64, nan where a value is missing.
+def numbers_of(column: Any, place: Place = HOST) -> Array:
+    """A column (n,) as float64 at a place, nan where a value is missing.
 
     Raises
     ------
@@ -24,8 +27,9 @@ def numbers_of(column: Any) -> np.ndarray:
         values = column if isinstance(column, np.ndarray) else _series_numbers(column)
     if values.dtype.kind not in "biuf":
         raise ValueError(f"a column of dtype {values.dtype} holds no numbers")
-    values = values.astype(np.float64, copy=False)
-    if np.isinf(values).any():
+    xp = place.xp
+    values = xp.astype(move(values, place), xp.float64, copy=False)
+    if bool(xp.any(xp.isinf(values))):
         raise ValueError("a column holds infinity")
     return values
 
@@ -42,14 +46,16 @@ def _series_numbers(column):
 def count_levels(column: Any) -> int:
     """How many levels a column has, but for those of missing values."""
     if isinstance(column, np.ndarray):
+        if column.dtype.kind in "biufU":
+            return len(np.unique(column))
         return len(set(column.tolist()))
     if isinstance(column, FrameColumn | DeviceColumn):
         return column.n_levels()
     return int(column.nunique())
 
 
-def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Codes (n,) of a column and its levels, in the order of scikit-learn's encoders.
+def levels_of(column: Any, place: Place = HOST) -> tuple[Array, np.ndarray]:
+    """Codes (n,) of a column at a place, and its levels in the order of scikit-learn's encoders.
 
     They are sorted; None and nan, where there are any, come last.
 
@@ -61,27 +67,48 @@ def levels_of(column: Any) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(column, DeviceColumn):
         return column.levels()
     if isinstance(column, FrameColumn) and column.dtype.kind == "O":
-        return _in_order(*column.codes())
+        return _in_order(*column.codes(), place)
     values = column if isinstance(column, np.ndarray) else None
     if isinstance(column, FrameColumn):
         values = column.values()
     if values is None and isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         values = column.to_numpy()
+    if values is not None and values.dtype.kind in "biuf" and place != HOST:
+        return DeviceColumn(move(values[:, None], place), 0).levels()
     if values is not None and values.dtype.kind in "biufU":
         levels, codes = np.unique(values, return_inverse=True)
-        return codes.ravel(), levels
-    if values is None:
-        return _series_levels(column)
-    return _object_levels(values)
+        codes = codes.ravel()
+    elif values is not None:
+        codes, levels = _object_levels(values)
+    elif hasattr(column.dtype, "categories"):
+        categories = np.asarray(column.cat.categories, dtype=object)
+        return _in_order(column.cat.codes.to_numpy(), categories, place)
+    else:
+        codes, levels = _series_levels(column)
+    return (codes if place == HOST else move(narrow(codes, len(levels)), place)), levels
 
 
-def _in_order(codes, names):
-    """Codes of sorted names, and nan behind them where -1 stands for missing ones."""
-    order = np.argsort(np.asarray(names, dtype=object), kind="stable")
-    number = np.empty(len(names) + 1, dtype=np.int64)
-    number[order], number[-1] = np.arange(len(names)), len(names)
-    missing = [np.nan] if (codes < 0).any() else []
-    return number[codes], np.asarray([*(names[i] for i in order), *missing], dtype=object)
+def _in_order(codes, names, place):
+    """Codes of those of some names that are in use, sorted, and nan behind them for those of -1."""
+    names, codes = np.asarray(names, dtype=object), move(codes, place)
+    counts = _counts(codes, len(names))
+    used = np.flatnonzero(counts)
+    used = used[_order(names[used])]
+    number = np.full(len(names) + 1, len(used))  # the last one is that of -1
+    number[used] = np.arange(len(used))
+    levels = names[used]
+    has_all = counts.sum() == codes.shape[0]
+    levels = _tight(levels) if has_all else np.append(levels, np.asarray([np.nan], dtype=object))
+    if place != HOST:  # others than NumPy count no codes from the end
+        codes = place.xp.astype(codes, place.xp.int64) % len(number)
+    return renumbered(number, codes, len(number)), levels
+
+
+def _counts(codes, n_levels):
+    """How often each code occurs, but for -1."""
+    if isinstance(codes, np.ndarray):
+        return np.bincount(codes[codes >= 0], minlength=n_levels)
+    return to_host(Coded((codes,), (n_levels,), namespace(codes).float64).column_sums())
 
 
 def _series_levels(column):

@@ -7,7 +7,7 @@ from sklearn import compose as sk
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
-from gpuml._arrays import Array, device_of, is_foreign, namespace, to_host
+from gpuml._arrays import Array, device_of, is_foreign, namespace, place_of, to_host
 from gpuml._arrays.gathered import gathered
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
@@ -181,7 +181,8 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
 
     def table_batch(self, batch: Batch, X: Any) -> Batch:
         """The columns that its steps read, as numbers with holes and as codes."""
-        return table_batch(batch, lay_out(self, X).read(X), X)
+        place = place_of(X) if is_foreign(X) else batch.work
+        return table_batch(batch, lay_out(self, X).read(X, place), X)
 
     def table_obstacle(self, X: Any, behind: Sequence[Any], model: Any) -> str | None:
         """Why columns of many levels keep it out of the pass of a model."""

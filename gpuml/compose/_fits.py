@@ -1,16 +1,27 @@
 """Fits of transformers of whose results nobody wants more than the shape."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
-from gpuml._arrays import is_foreign
-from gpuml._sklearn import _num_samples, _safe_indexing
-from gpuml.solvers.table_rows import Table
+from gpuml._arrays import Array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays.frames import header_of
+from gpuml._sklearn import (
+    _check_feature_names,
+    _check_n_features,
+    _num_samples,
+    _safe_indexing,
+)
+from gpuml.compose._layout import chain_of
+from gpuml.data import take
+
+# Rows that are looked at first for one of each level, and how many times as many then.
+FEW_ROWS, FEW_ROWS_MORE = 2**16, 8
 
 
 class CountedRows(sparse.csr_array):
@@ -37,14 +48,23 @@ def is_known(transformer: Any) -> bool:
     return package in ("gpuml", "sklearn") and not isinstance(transformer, FunctionTransformer)
 
 
-def learns_levels_alone(transformer: Any) -> bool:
-    """Whether an encoder learns the same of one row for each level as of all rows."""
-    if not is_known(transformer) or not isinstance(transformer, OneHotEncoder | OrdinalEncoder):
-        return False
-    return transformer.min_frequency is None and transformer.max_categories is None
+@dataclass(frozen=True)
+class Learned:
+    """What the pass knows of the steps of an entry, one after the other.
+
+    Attributes
+    ----------
+    rows : int array
+        Numbers of rows of the training part that say all else.
+    attributes : tuple of (bool, dict)
+        Of each step what it has learnt; whether it is fitted to these rows before it gets that.
+    """
+
+    rows: np.ndarray
+    attributes: tuple[tuple[bool, dict[str, Any]], ...]
 
 
-def fit_alone(transformer: Any, X: Any, y: Any, rows: np.ndarray | None = None) -> Any:
+def fit_alone(transformer: Any, X: Any, y: Any, learned: Learned | None = None) -> Any:
     """Fit a known transformer; what has the shape and the number of entries of its results.
 
     Parameters
@@ -53,15 +73,14 @@ def fit_alone(transformer: Any, X: Any, y: Any, rows: np.ndarray | None = None) 
         Is fitted.
     X : array or DataFrame
     y : array or None
-    rows : int array, optional
-        Rows that say all that it learns, if it `learns_levels_alone`.
+    learned : Learned, optional
+        What is known of its steps.
     """
-    if rows is None:
+    if learned is None:
         transformer.fit(X, y)
     else:
-        transformer.fit(_safe_indexing(X, rows))
-    first = X[:1, ...] if is_foreign(X) else _safe_indexing(X, [0])
-    result = transformer.transform(first)
+        _fit_learned(chain_of(transformer), _some_rows(X, learned.rows), learned)
+    result = transformer.transform(_some_rows(X, np.zeros(1, dtype=np.int64)))
     n_rows, width = _num_samples(X), result.shape[1]
     if not sparse.issparse(result):
         return np.broadcast_to(np.zeros(()), (n_rows, width))
@@ -72,38 +91,62 @@ def fit_alone(transformer: Any, X: Any, y: Any, rows: np.ndarray | None = None) 
     return transformer.transform(X)
 
 
-def rows_of_levels(
-    entries: Sequence[tuple[str, Any, list[int], float]],
-    coded: Sequence[int],
-    table: Table,
-    taken: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """One of some rows for each level, by the names of entries that learn no more than those.
-
-    Parameters
-    ----------
-    entries : sequence of (name, transformer, columns of X, weight)
-    coded : sequence of int
-        The columns of X that have codes in the table.
-    table : Table
-    taken : int array
-        Numbers of the rows.
-    """
-    found = {}
-    for name, transformer, columns, _ in entries:
-        if not learns_levels_alone(transformer) or not set(columns) <= set(coded):
-            continue
-        each = []
-        for number in (coded.index(j) for j in columns):
-            last = np.full(len(table.levels[number]), -1)
-            last[table.codes[number][taken]] = np.arange(len(taken))
-            each.append(last[last >= 0])
-        found[name] = np.unique(np.concatenate(each))
-    return found
+def _some_rows(X, rows):
+    return take(X, rows, namespace(X)) if is_foreign(X) else _safe_indexing(X, rows)
 
 
-def fit_where(transformer: Any, X: Any, y: Any, enough: Mapping[str, np.ndarray]) -> None:
-    """Fit columns side by side, some of them to the rows that are enough."""
+def _fit_learned(steps, X, learned):
+    """Steps one after the other, fitted to few rows or to none."""
+    for step, (fits, found) in zip(steps, learned.attributes, strict=True):
+        if fits:
+            step.fit(X)
+        else:
+            _check_feature_names(step, header_of(X), reset=True)
+            _check_n_features(step, X, reset=True)
+        for name, value in found.items():
+            setattr(step, name, _beside(getattr(step, name, None), value) if fits else value)
+        X = step.transform(X)
+
+
+def _beside(before, value):
+    """What was found of all rows, as what few rows gave: of its kind, and nan where that is."""
+    place = place_of(before) if is_array(before) else None
+    if place is None or before.dtype == object:
+        return np.asarray(value, dtype=object)
+    value = place.xp.astype(move(np.asarray(value, dtype=np.float64), place), before.dtype)
+    empty = before != before  # columns of holes alone, which are left out
+    return place.xp.where(empty, before, value)
+
+
+def rows_of_levels(codes: Sequence[Array], n_levels: Sequence[int]) -> np.ndarray:
+    """Numbers of rows among which is one for each level of some columns of codes (n,)."""
+    found = [_one_of_each(own, n) for own, n in zip(codes, n_levels, strict=True)]
+    return np.unique(np.concatenate(found))
+
+
+def _one_of_each(codes, n_levels):
+    size = FEW_ROWS
+    while True:
+        some = to_host(codes[: min(size, codes.shape[0])])
+        last = np.full(n_levels, -1)
+        last[some] = np.arange(len(some))
+        if (last >= 0).all() or size >= codes.shape[0]:
+            return last[last >= 0]
+        size *= FEW_ROWS_MORE
+
+
+def rows_with_holes(holes: Sequence[Array]) -> np.ndarray:
+    """Numbers of rows among which is one with a hole and one without, of columns of bools (n,)."""
+    found = [0]
+    for hole in holes:
+        xp = namespace(hole)
+        flags = xp.astype(hole, xp.uint8)
+        found += [int(xp.argmax(flags)), int(xp.argmin(flags))]
+    return np.unique(found)
+
+
+def fit_where(transformer: Any, X: Any, y: Any, enough: Mapping[str, Learned]) -> None:
+    """Fit columns side by side, some of them by what is known of their steps."""
     own = getattr(transformer, "fit_where", None)
     if own is None:
         transformer.fit(X, y)

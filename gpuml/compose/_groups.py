@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from gpuml._arrays import move, to_host
 from gpuml.compose._layout import Branch, Layout, groups_levels, words_of
 from gpuml.compose._levels import rare_levels, with_constant
 from gpuml.data import Folds, row_indices
@@ -38,8 +39,6 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
         for j in leaf.columns if leaf.kind == "levels" else ():
             asked.setdefault(layout.coded.index(j), []).append(leaf)
     table = cast(TableBatch, folds.batch).table
-    if not table.place.is_host:
-        return folds
     chosen = {
         number: own
         for number, own in asked.items()
@@ -63,13 +62,13 @@ def _grouped(folds, chosen):
 
 
 def _with_column(table: Table, number: int, leaves: Sequence[Branch], folds: Folds) -> Table:
-    codes, values = table.codes[number], table.levels[number]
+    codes, values = to_host(table.codes[number]), table.levels[number]
     encoders = [leaf.head[-1] for leaf in leaves]
     for imputer in leaves[0].head[:-1]:
         values, places = with_constant(imputer, values)
         codes = places[codes]
-    given = [folds.batch.X[:, 0]]
-    given += [folds.batch.X[row_indices(split.train), 0] for split in folds.splits]
+    every = to_host(folds.batch.X[:, 0])
+    given = [every, *(every[row_indices(split.train)] for split in folds.splits)]
     counts = np.stack([np.bincount(codes[rows], minlength=len(values)) for rows in given])
     common = np.zeros(len(values), dtype=bool)
     for own, rows in zip(counts, given, strict=True):
@@ -91,7 +90,7 @@ def _with_column(table: Table, number: int, leaves: Sequence[Branch], folds: Fol
     place[common] = np.arange(n_common)
     place[rare] = n_common + group.ravel()
     merged = np.concatenate([np.zeros(n_common, dtype=np.int64), sizes])
-    own_codes = narrow(place[codes], len(merged))
+    own_codes = move(narrow(place[codes], len(merged)), table.place)
     own_values = np.concatenate([values[common], values[rare[first]]])
     return replace(
         table,

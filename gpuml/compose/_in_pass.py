@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -10,20 +10,27 @@ from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from gpuml._arrays import is_foreign, namespace
+from gpuml._arrays import is_foreign, to_host
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._apart import places_apart, with_levels_apart
-from gpuml.compose._fits import fit_where, rows_of_levels
+from gpuml.compose._fits import fit_where
 from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
     Branch,
-    Layout,
     as_ours,
     entries_of,
     kind_of,
     lay_out,
     made_where_missing,
     side_by_side,
+)
+from gpuml.compose._learned import (
+    Fit,
+    counts_of,
+    fill_of,
+    learned,
+    n_holes_of,
+    numbers_of_rows,
 )
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
 from gpuml.compose._made import made_key, with_made
@@ -45,27 +52,20 @@ class Piece:
     offsets : list of S arrays (k_s,)
     places : list of S int arrays, or None
         As of `FittedStep`, where some of what is made are levels that stand apart.
+    picks : tuple of callables
+        Attributes, for each part, of the affine steps behind those that know the table.
     """
 
     columns: np.ndarray
     matrices: list[np.ndarray]
     offsets: list[np.ndarray]
     places: list[np.ndarray] | None = None
+    picks: tuple[Any, ...] = ()
 
     def times(self, factor: float) -> "Piece":
         """What is made, times a factor."""
         scaled = [[factor * each for each in own] for own in (self.matrices, self.offsets)]
         return self if factor == 1.0 else replace(self, matrices=scaled[0], offsets=scaled[1])
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What branches are fitted to, and what was found so far."""
-
-    parts: Parts
-    layout: Layout
-    pieces: dict[Any, Piece] = field(default_factory=dict)
-    statistics: dict[Any, np.ndarray] = field(default_factory=dict)
 
 
 def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
@@ -107,7 +107,7 @@ def fit_columns(
     fit = Fit(parts, lay_out(transformer, X))
     branches = _branches(transformer, fit.layout, X, candidates)
     return [
-        _step(transformer, candidate, _fit_branch(branch, fit), parts, fit.layout)
+        _step(transformer, candidate, branch, fit)
         for candidate, branch in zip(candidates, branches, strict=True)
     ]
 
@@ -199,10 +199,11 @@ def _joined_places(pieces, s):
 def _behind(piece: Piece, steps: Sequence[Any], parts: Parts) -> Piece:
     """Affine steps behind those that know the table."""
     widths: tuple[int, ...] | None = _some_features(piece)
-    maps = _maps(piece)
+    maps, picks = _maps(piece), []
     seen = _of_columns(parts, piece.columns).through(maps, widths)
     for number, step in enumerate(steps, start=1):
         fitted = as_ours(step).multi_affine(seen, [{}])[0]
+        picks.append(fitted.pick)
         maps = maps.then(fitted.maps)
         if fitted.widths is not None or not fitted.maps.diagonal:
             widths = fitted.widths
@@ -213,6 +214,7 @@ def _behind(piece: Piece, steps: Sequence[Any], parts: Parts) -> Piece:
         piece.columns,
         [maps.matrix[s, :, :w] for s, w in enumerate(widths)],
         [maps.offset[s, :w] for s, w in enumerate(widths)],
+        picks=tuple(picks),
     )
 
 
@@ -265,18 +267,6 @@ def _of_columns(parts: Parts, columns: np.ndarray) -> Parts:
     return replace(parts, moments=some, stacked=stacked, extrema=None, times=times)
 
 
-def _numbers_of_rows(parts: Parts, s: int) -> Any:
-    """Numbers of the rows of a part, where these are."""
-    numbers = parts.batch.X[:, 0]
-    return take(numbers, parts.rows(s), namespace(numbers))
-
-
-def _sums(parts: Parts, columns: np.ndarray) -> np.ndarray:
-    """Sums (S, m) of columns of the design over the rows of each part."""
-    gram = parts.moments.gram
-    return gram[:, columns, -1] + gram[:, -1:, -1] * parts.moments.shift[:, columns]
-
-
 # ---------------------------------------------------------------- numbers
 
 
@@ -300,11 +290,10 @@ def _fit_numbers(columns, steps, fit, reasons) -> Piece:
                 reasons[s] = "a column has holes, and no imputer"
                 break
             imputer, row = steps[0], row_of[holes[j]]
-            n_holes = float(np.rint(_sums(parts, np.asarray([holes[j]]))[s, 0]))
+            n_holes = n_holes_of(fit, j, s)
             if n_holes > parts.n_rows[s] - 1:
                 empty.append(at)
-            fill = _fill(imputer, table, parts, s, j, n_holes, fit.statistics)
-            matrix[row, at] = fill - table.typical[j]
+            matrix[row, at] = fill_of(imputer, fit, s, j) - table.typical[j]
             if imputer.add_indicator and n_holes > 0:
                 flags.append(row)
         if empty and not steps[0].keep_empty_features:
@@ -322,23 +311,6 @@ def _fit_numbers(columns, steps, fit, reasons) -> Piece:
             stacklevel=2,
         )
     return Piece(own, matrices, [np.zeros(matrix.shape[1]) for matrix in matrices])
-
-
-def _fill(imputer, table, parts, s, j, n_holes, statistics):
-    """What an imputer puts into the holes of a column."""
-    if imputer.strategy == "constant":
-        return 0.0 if imputer.fill_value is None else float(imputer.fill_value)
-    n_rows = parts.n_rows[s]
-    if n_holes > n_rows - 1:
-        return 0.0
-    if imputer.strategy == "mean":
-        total = _sums(parts, np.asarray([j]))[s, 0] - n_holes * table.typical[j]
-        return total / (n_rows - n_holes)
-    key = (imputer.strategy, j, s)
-    if key not in statistics:
-        find = table.median if imputer.strategy == "median" else table.most_frequent
-        statistics[key] = find(j, _numbers_of_rows(parts, s))
-    return statistics[key]
 
 
 # ---------------------------------------------------------------- levels
@@ -360,8 +332,7 @@ def _fit_levels(branch, fit, reasons) -> Piece:
     columns, blocks = [], []
     for j in (fit.layout.coded.index(j) for j in branch.columns):
         own = np.arange(table.n_columns)[table.of_levels[j]]
-        counts = np.rint(_sums(parts, own)).astype(np.int64)
-        levels: Levels = levels_of_table(table, j, counts)
+        levels: Levels = levels_of_table(table, j, counts_of(fit, j))
         if fills and levels.merged is None:  # groups are of levels without holes
             levels = filled(fills[0], levels, reasons)
         if kind_of(encoder) is OneHotEncoder:
@@ -388,8 +359,9 @@ def _diagonal(blocks):
 # ---------------------------------------------------------------- all columns
 
 
-def _step(transformer, candidate, piece: Piece, parts: Parts, layout: Layout) -> FittedStep:
+def _step(transformer, candidate, branch: Branch, fit: Fit) -> FittedStep:
     """What a transformer makes of the design."""
+    parts, piece = fit.parts, _fit_branch(branch, fit)
     maps, widths = _maps(piece), _some_features(piece)
     places = None if piece.places is None else tuple(piece.places)
     matrix = np.zeros((len(widths), parts.moments.n_features, maps.offset.shape[1]))
@@ -397,17 +369,32 @@ def _step(transformer, candidate, piece: Piece, parts: Parts, layout: Layout) ->
 
     def pick(s: int) -> dict[str, Any]:
         batch = cast(TableBatch, parts.batch)
-        taken, rows = _numbers_of_rows(parts, s), batch.source
         fitted = clone(transformer).set_params(**clone(dict(candidate), safe=False))
-        if is_foreign(rows):
-            fit_where(fitted, take(rows, taken, batch.work.xp), None, {})
-        else:
-            if len(taken) < rows.shape[0] or (np.diff(taken) < 0).any():
-                rows = _safe_indexing(rows, taken)
-            enough = rows_of_levels(entries_of(fitted, rows), layout.coded, batch.table, taken)
-            fit_where(fitted, rows, targets(batch, parts.rows(s)), enough)
+        known = {}
+        entries = entries_of(fitted, batch.source)
+        for (name, *_), (part, _) in zip(entries, branch.parts, strict=True):
+            found = learned(part, fit.pieces[part.key].picks, fit, s)
+            known.update({} if found is None else {name: found})
+        rows, y = _rows_of_part(parts, s), None
+        if not is_foreign(rows):
+            y = targets(batch, parts.rows(s))
+        fit_where(fitted, rows, y, known)
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 
     even = min(widths) == max(widths)
     return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths, places)
+
+
+def _rows_of_part(parts, s):
+    """What the user gave of the rows of one part; the same object for all rows."""
+    batch = cast(TableBatch, parts.batch)
+    rows = batch.source
+    if parts.splits is None and batch.n_rows == batch.table.n_rows:
+        return rows
+    taken = numbers_of_rows(parts, s)
+    return (
+        take(rows, taken, batch.work.xp)
+        if is_foreign(rows)
+        else _safe_indexing(rows, to_host(taken))
+    )

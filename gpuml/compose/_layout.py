@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from gpuml._arrays import HOST, is_foreign, place_of
+from gpuml._arrays import Place, is_foreign
 from gpuml._sklearn import _get_column_indices, _safe_indexing
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
 from gpuml.compose._device_columns import DeviceColumn
@@ -86,11 +86,10 @@ class Layout:
     numbers: tuple[int, ...]
     coded: tuple[int, ...]
 
-    def read(self, X: Any) -> Table:
-        """The table of some rows."""
-        numbers = (numbers_of(column_of(X, j)) for j in self.numbers)
-        coded = (levels_of(column_of(X, j)) for j in self.coded)
-        place = place_of(X) if is_foreign(X) else HOST
+    def read(self, X: Any, place: Place) -> Table:
+        """The table of some rows at a place, column by column: nobody makes an array of them."""
+        numbers = (numbers_of(column_of(X, j), place) for j in self.numbers)
+        coded = (levels_of(column_of(X, j), place) for j in self.coded)
         return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
 
     def has(self, branch: Branch) -> bool:

@@ -64,8 +64,7 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
         targets = [int(numbers[missing][0])] * len(levels.counts)
     else:
         values = known
-        # Of several most frequent values the smallest.
-        targets = levels.counts[:, ~missing].argmax(axis=1).tolist()
+        targets = most_frequent(levels).tolist()
     place = {value: number for number, value in enumerate(values.tolist())}
     steps = []
     for target in targets:
@@ -76,6 +75,12 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     counts = np.stack([n @ step for n, step in zip(levels.counts, steps, strict=True)])
     maps = [_after(before, step) for before, step in zip(levels.maps, steps, strict=True)]
     return Levels(values, counts, maps)
+
+
+def most_frequent(levels: Levels) -> np.ndarray:
+    """Which level (S,) most rows of each part have, the smallest of several; missing come last."""
+    known = [not is_nan(value) for value in levels.values]
+    return levels.counts[:, known].argmax(axis=1)
 
 
 def with_constant(imputer: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

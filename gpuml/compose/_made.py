@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from gpuml._arrays import HOST
+from gpuml._arrays import HOST, move, to_host
 from gpuml._arrays.places import free_bytes
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._layout import Branch, columns_of
@@ -24,7 +24,7 @@ from gpuml.compose._target_codes import Codes, codes_of, encoded, is_shared, lev
 from gpuml.data import Folds, Split, row_indices
 from gpuml.pipeline._from_rows import targets
 from gpuml.resampling.stand_ins import refuse
-from gpuml.solvers.table_rows import Table, TableBatch, make_table
+from gpuml.solvers.table_rows import Table, TableBatch, make_table, narrow
 
 # More columns than these take longer to sum over than they save.
 MOST_COLUMNS = 4096
@@ -152,13 +152,16 @@ def made_key(branch: Branch) -> Any:
 
 
 def _beside(table, numbers, codes) -> Table:
-    more = make_table(numbers.columns, len(numbers.columns), codes.columns, table.n_rows)
+    place, xp = table.place, table.place.xp
+    own = (move(column, place) for column in numbers.columns)
+    coded = ((move(narrow(codes, len(levels)), place), levels) for codes, levels in codes.columns)
+    more = make_table(own, len(numbers.columns), coded, table.n_rows, place)
     merged = table.merged and (*table.merged, *[None] * len(more.codes))
     return replace(
         table,
         merged=merged,
-        numbers=np.concatenate([table.numbers, more.numbers], axis=1),
-        holes=np.concatenate([table.holes, more.holes], axis=1),
+        numbers=xp.concat([table.numbers, more.numbers], axis=1),
+        holes=xp.concat([table.holes, more.holes], axis=1),
         with_holes=np.concatenate([table.with_holes, more.with_holes + table.numbers.shape[1]]),
         typical=np.concatenate([table.typical, more.typical]),
         codes=table.codes + more.codes,
@@ -228,7 +231,7 @@ def _by_target(branch, s, X, batch, split, known):
     if not is_shared(branch.head) or not isinstance(X, Codes):
         return None
     encoder = clone(branch.head[0])  # whose inner splitter may hold a generator
-    train = batch.X[row_indices(split.train), 0]
+    train = to_host(batch.X[:, 0])[row_indices(split.train)]
     key = branch.columns, s, encoder.target_type, repr(encoder.cv)
     if key not in known:
         once = len(np.unique(train)) == len(train)
@@ -240,8 +243,9 @@ def _by_target(branch, s, X, batch, split, known):
 def _values(steps, X, batch, split):
     """What steps fitted to a training part make of its rows and of all others, (n, k)."""
     given = row_indices(split.train), row_indices(split.test)
-    train, test = (batch.X[rows, 0] for rows in given)
-    rest = np.setdiff1d(batch.X[:, 0], np.concatenate([train, test]))
+    every = to_host(batch.X[:, 0])
+    train, test = (every[rows] for rows in given)
+    rest = np.setdiff1d(every, np.concatenate([train, test]))
     chain = Pipeline([(str(n), step) for n, step in enumerate(steps)] or [("0", "passthrough")])
     images = _numbers(chain.fit_transform(_safe_indexing(X, train), targets(batch, split.train)))
     out = np.full((batch.table.n_rows, images.shape[1]), np.nan, order="F")

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import is_array, is_foreign, is_sparse, to_host
+from gpuml._arrays import is_array, is_sparse, to_host
 from gpuml._sklearn import StrOptions
 from gpuml.data import Batch, Folds
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
@@ -38,8 +38,6 @@ class RidgeEstimator(OnePass):
         """Why categories of so many columns cannot stand apart from the features."""
         if self.solver == "svd":
             return "solver='svd' factors all columns; leave solver at the default"
-        if is_foreign(X):
-            return "Ridge eliminates them in CPU memory, and X is on a device; pass NumPy arrays"
         if n_columns > 1:
             return "Ridge takes one column of many; give others' encoder min_frequency"
         return None

@@ -12,16 +12,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from gpuml._arrays import device_of, is_foreign, namespace
+from gpuml._arrays import is_foreign
 from gpuml._inputs.validation import check_rows_finite
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import (
-    _get_output_config,
-    _num_samples,
-    validate_parameter_constraints,
-)
+from gpuml._sklearn import _get_output_config, validate_parameter_constraints
 from gpuml.data import Absent, Batch, Folds
 from gpuml.extending import AffineStep, ClassStack, MultifitEstimator, TableStep
+from gpuml.pipeline._beside_tables import batch_beside
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step, setting_key
 from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows, reading_obstacle, step_name
 from gpuml.pipeline._stacks import (
@@ -157,11 +154,7 @@ class AffinePipeline(MultifitEstimator):
         """Check the rows of a search and bring them to where they are worked on."""
         last = clone(self.last)
         if self.table is not None:
-            xp = namespace(X) if is_foreign(X) else np
-            there = {"device": device_of(X)} if is_foreign(X) else {}
-            nothing = xp.zeros((_num_samples(X), 1), dtype=xp.float64, **there)
-            batch = last.multifit_batch(nothing, y, sample_weight)
-            return self.table.table_batch(batch, X)
+            return self.table.table_batch(batch_beside(last, X, y, sample_weight), X)
         fitted = []
         for _, step in self.by_row:
             own = ours_of(step, BY_ROW) if is_foreign(X) else clone(step)

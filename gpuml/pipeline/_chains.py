@@ -111,10 +111,10 @@ def _parts(described, training):
 
 def _times(batch, rows, B):
     """``X B`` of some rows, in CPU memory."""
-    X = move(take(batch.X, rows, namespace(batch.X)), HOST)
+    X = take(batch.X, rows, namespace(batch.X))
     if not isinstance(batch, NumberedBatch):
-        return X @ B
-    return batch.about(X, np.zeros(batch.n_features)).matvec(B.T)
+        return move(X, HOST) @ B
+    return move(batch.about(X, np.zeros(batch.n_features)).matvec(move(B.T, batch.work)), HOST)
 
 
 @dataclass

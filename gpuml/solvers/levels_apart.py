@@ -23,9 +23,10 @@ from typing import cast
 
 import numpy as np
 
+from gpuml._arrays import move, to_host
 from gpuml._arrays.ops import EPS, add_gram, full_symmetric, solve_shifted
 from gpuml._arrays.threads import one_blas_thread
-from gpuml.data import row_indices
+from gpuml.data import take
 from gpuml.designs import Coded, Columns, Dense
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._result import LinearModels, Status, joined
@@ -205,17 +206,22 @@ def _sums(described, index, first, stop):
     batch, atoms = described.folds.batch, described.folds.partitions[index].atoms
     p, q = batch.n_features, described.moments[index].gram.shape[-1]
     shifts = np.broadcast_to(described.moments[index].shift, (len(atoms), q - 1))
-    (codes,) = batch.table.design_apart().codes
+    xp, (codes,) = batch.work.xp, batch.table.design_apart().codes
     found = np.zeros((len(atoms), stop - first, q))
     for a, atom in enumerate(atoms):
-        rows = row_indices(atom)
-        own = codes[batch.X[rows, 0]]
-        some = np.flatnonzero((own >= first) & (own < stop))
-        rows, own = rows[some], own[some].astype(np.int64) - first
-        rest = np.concatenate([batch.y[rows] - shifts[a, p:], np.ones((len(rows), 1))], axis=1)
-        near = batch.about(batch.X[rows], shifts[a, :p])
-        weight = np.ones(len(rows)) if batch.weight is None else batch.weight[rows]
-        levels = Coded((own,), (stop - first,), np.float64)
-        X = [*cast(Columns, near).parts, Dense(rest, batch.work)]
-        found[a] = np.concatenate([levels.cross(one, weight[None, :])[0] for one in X], axis=1)
+        numbers = take(batch.X, atom, xp)
+        y = take(batch.y, atom, xp) - move(shifts[a, p:], batch.work)
+        weight = None if batch.weight is None else take(batch.weight, atom, xp)
+        own = xp.astype(take(codes, numbers[:, 0], xp), xp.int64)
+        if stop - first < batch.apart.shape[1]:
+            some = xp.nonzero((own >= first) & (own < stop))[0]
+            numbers, y, own = (take(each, some, xp) for each in (numbers, y, own))
+            weight = None if weight is None else take(weight, some, xp)
+        ones = xp.ones((y.shape[0], 1), dtype=xp.float64, device=batch.work.device)
+        weight = ones[:, 0] if weight is None else xp.astype(weight, xp.float64)
+        levels = Coded((own - first,), (stop - first,), xp.float64)
+        near = cast(Columns, batch.about(numbers, shifts[a, :p])).parts
+        rest = Dense(xp.concat([xp.astype(y, xp.float64), ones], axis=1), batch.work)
+        X = [levels.cross(one, weight[None, :])[0, ...] for one in (*near, rest)]
+        found[a] = to_host(xp.concat(X, axis=1))
     return LevelSums(first, found, shifts)

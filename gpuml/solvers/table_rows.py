@@ -12,7 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, Place, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    Place,
+    is_foreign,
+    is_numpy,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml.data import Batch, Rows, take
 from gpuml.designs import Coded, Columns, Dense, Design, Flagged
 from gpuml.solvers.moments import atom_shifts
@@ -247,13 +257,14 @@ class TableBatch(NumberedBatch):
 def table_batch(batch: Batch, table: Table, source: Any) -> TableBatch:
     """The targets and weights of a batch, and rows of a table."""
     place, xp = table.place, table.place.xp
+    home = place if is_foreign(source) else HOST  # DataFrames are in CPU memory
     return TableBatch(
         X=xp.arange(table.n_rows, dtype=xp.int64, device=place.device)[:, None],
         y=move(batch.y, place),
         weight=move(batch.weight, place),
         codes=move(batch.codes, place),
         work=place,
-        home=place,
+        home=home,
         y_is_flat=batch.y_is_flat,
         classes=batch.classes,
         table=table,
@@ -304,3 +315,12 @@ def narrow(codes: Array, n_levels: int) -> Array:
     wide = (xp.uint16, xp.uint32) if place_of(codes).kind in ("numpy", "cupy") else (xp.int32,)
     dtype = next(d for d in (xp.uint8, *wide) if n_levels < xp.iinfo(d).max)
     return xp.astype(codes, dtype)
+
+
+def renumbered(numbers: np.ndarray, codes: Array, n_levels: int) -> Array:
+    """The numbers (L,) of codes (n,), where those are, as codes of so many levels."""
+    place = place_of(codes)
+    found = narrow(move(numbers, place), n_levels)
+    if place == HOST:
+        return found[codes]
+    return place.xp.take(found, place.xp.astype(codes, place.xp.int64, copy=False))

@@ -1,0 +1,132 @@
+"""What the pass finds of steps: what imputers put into holes, and what is left to learn from rows.
+
+So a refit reads few rows: one for each level, and of columns with holes one that has a hole.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from gpuml._arrays import Array, namespace
+from gpuml.compose._fits import Learned, is_known, rows_of_levels, rows_with_holes
+from gpuml.compose._layout import Branch, Layout
+from gpuml.compose._levels import levels_of_table, most_frequent
+from gpuml.data import take
+from gpuml.solvers.affine import Parts
+from gpuml.solvers.table_rows import Table, TableBatch
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What branches are fitted to, and what was found so far."""
+
+    parts: Parts
+    layout: Layout
+    pieces: dict[Any, Any] = field(default_factory=dict)
+    statistics: dict[Any, float] = field(default_factory=dict)
+
+    @property
+    def table(self) -> Table:
+        """The columns of all rows."""
+        return cast(TableBatch, self.parts.batch).table
+
+
+def numbers_of_rows(parts: Parts, s: int) -> Any:
+    """Numbers of the rows of a part, where these are."""
+    numbers = parts.batch.X[:, 0]
+    return take(numbers, parts.rows(s), namespace(numbers))
+
+
+def sums_of(parts: Parts, columns: np.ndarray) -> np.ndarray:
+    """Sums (S, m) of columns of the design over the rows of each part."""
+    gram = parts.moments.gram
+    return gram[:, columns, -1] + gram[:, -1:, -1] * parts.moments.shift[:, columns]
+
+
+def counts_of(fit: Fit, number: int) -> np.ndarray:
+    """How many rows of each part have each level of a column with codes, (S, L)."""
+    table = fit.table
+    own = np.arange(table.n_columns)[table.of_levels[number]]
+    return np.rint(sums_of(fit.parts, own)).astype(np.int64)
+
+
+def n_holes_of(fit: Fit, column: int, s: int) -> float:
+    """How many rows of a part have a hole in a column of numbers."""
+    hole = fit.table.hole_of(column)
+    return 0.0 if hole is None else float(np.rint(sums_of(fit.parts, np.asarray([hole]))[s, 0]))
+
+
+def fill_of(imputer: Any, fit: Fit, s: int, j: int) -> float:
+    """What an imputer puts into the holes of a column of numbers."""
+    parts, table = fit.parts, fit.table
+    if imputer.strategy == "constant":
+        return 0.0 if imputer.fill_value is None else float(imputer.fill_value)
+    n_rows, n_holes = parts.n_rows[s], n_holes_of(fit, j, s)
+    if n_holes > n_rows - 1:
+        return 0.0
+    if imputer.strategy == "mean":
+        total = sums_of(parts, np.asarray([j]))[s, 0] - n_holes * table.typical[j]
+        return total / (n_rows - n_holes)
+    key = (imputer.strategy, j, s)
+    if key not in fit.statistics:
+        find = table.median if imputer.strategy == "median" else table.most_frequent
+        fit.statistics[key] = find(j, numbers_of_rows(parts, s))
+    return fit.statistics[key]
+
+
+def learned(
+    branch: Branch, picks: Sequence[Callable[[int], dict[str, Any]]], fit: Fit, s: int
+) -> Learned | None:
+    """What is known of the steps of a branch, fitted to one part; None where the rows are asked.
+
+    Parameters
+    ----------
+    branch : Branch
+    picks : sequence of callables
+        Attributes of the steps of its tail.
+    fit : Fit
+    s : int
+    """
+    steps = (*branch.head, *branch.tail)
+    if len(picks) < len(branch.tail) or not all(map(is_known, steps)):
+        return None
+    table, rows = fit.table, numbers_of_rows(fit.parts, s)
+
+    def some(column: Array) -> Array:
+        return column if rows.shape[0] == column.shape[0] else take(column, rows, namespace(column))
+
+    if branch.kind == "numbers":
+        numbers = [fit.layout.numbers.index(j) for j in branch.columns]
+        flags = [np.flatnonzero(table.with_holes == j) for j in numbers]
+        own = rows_with_holes([some(table.holes[:, int(h[0])]) for h in flags if len(h)])
+        known = [(True, _of_numbers(imputer, numbers, fit, s)) for imputer in branch.head]
+    elif branch.kind == "levels" and _knows_levels(branch.head[-1]):
+        numbers = [fit.layout.coded.index(j) for j in branch.columns]
+        sizes = [len(table.levels[number]) for number in numbers]
+        own = rows_of_levels([some(table.codes[number]) for number in numbers], sizes)
+        *fills, _ = branch.head
+        known = [*((True, _of_levels(fill, numbers, fit, s)) for fill in fills), (True, {})]
+    else:
+        return None
+    return Learned(own, (*known, *((False, pick(s)) for pick in picks)))
+
+
+def _knows_levels(encoder):
+    """Whether an encoder learns the same of one row for each level as of all rows."""
+    return encoder.min_frequency is None and encoder.max_categories is None
+
+
+def _of_numbers(imputer, numbers, fit, s):
+    if imputer.strategy == "constant":
+        return {}
+    return {"statistics_": [fill_of(imputer, fit, s, j) for j in numbers]}
+
+
+def _of_levels(imputer, numbers, fit, s):
+    if imputer.strategy == "constant":
+        return {}
+    table = fit.table
+    each = [levels_of_table(table, number, counts_of(fit, number)) for number in numbers]
+    return {"statistics_": [levels.values[most_frequent(levels)[s]] for levels in each]}
