@@ -102,7 +102,7 @@ RULES = {
         *("joblib", "sklearn.base", "sklearn.pipeline", "sklearn.utils"),
     ),
     "gpuml.compose": (
-        *(*MODELS, "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
+        *(*MODELS, "gpuml.designs", "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
         *("joblib", "narwhals"),
     ),
     "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.exceptions", "gpuml.reading"),

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import to_host
+from gpuml.compose._coding import is_nan
 from gpuml.compose._layout import (
     MOST_LEVELS,
     Branch,
@@ -110,8 +112,6 @@ def _not_plain(leaf):
         return "give their encoder a larger min_frequency, or a smaller max_categories"
     if encoder.drop is not None:
         return f"leave out drop={encoder.drop!r}, or {less}"
-    if any(fill.strategy != "constant" for fill in leaf.head[:-1]):
-        return f"fill their holes with strategy='constant', or {less}"
     return _behind(leaf) or None
 
 
@@ -146,7 +146,9 @@ def with_levels_apart(folds: Folds, layout: Layout, branches: Sequence[Branch]) 
     key = ("apart", *fills)
     if key not in folds.known:
         for number, steps in zip(chosen, *fills.values(), strict=True):
-            table = _filled(table, number, steps)
+            table = _filled(
+                table, number, [_constant(fill, table, number, folds) for fill in steps]
+            )
         batch: Any = folds.batch
         batch = replace(batch, table=replace(table, apart=chosen))
         folds.known[key] = replace(folds, batch=batch, known={})
@@ -157,6 +159,24 @@ def _fills(branch, columns):
     """What fills holes of each of some columns that one leaf reads as levels."""
     leaves = [leaf for j in columns for leaf, _ in _readers(branch, j, "") if leaf.kind == "levels"]
     return [leaf.head[:-1] for leaf in leaves]
+
+
+def _constant(imputer, table, number, folds):
+    """An imputer that fills holes by the level that most rows of every training part have."""
+    if imputer.strategy == "constant":
+        return imputer
+    codes, values = to_host(table.codes[number]), table.levels[number]
+    known = np.flatnonzero([not is_nan(value) for value in values])
+    every = to_host(folds.batch.X[:, 0])
+    parts = [every, *(every[row_indices(split.train)] for split in folds.splits)]
+    counts = [np.bincount(codes[rows], minlength=len(values))[known] for rows in parts]
+    found = {int(np.argmax(own)) for own in counts}
+    if len(found) > 1:
+        raise ValueError(
+            f"of {len(values):,} levels, others are most frequent in some training parts than in "
+            "others; fill their holes with strategy='constant'"
+        )
+    return SimpleImputer(strategy="constant", fill_value=values[known[found.pop()]])
 
 
 def _filled(table, number, fills):

@@ -46,7 +46,7 @@ def sums_of(parts: Parts, columns: np.ndarray) -> np.ndarray:
 
 
 def counts_of(fit: Fit, number: int) -> np.ndarray:
-    """How many rows of each part have each level of a column with codes, (S, L)."""
+    """How many rows of each part have each level of a column with codes, (S, L); none apart."""
     table = fit.table
     own = np.arange(table.n_columns)[table.of_levels[number]]
     return np.rint(sums_of(fit.parts, own)).astype(np.int64)
@@ -107,6 +107,8 @@ def learned(
         sizes = [len(table.levels[number]) for number in numbers]
         own = rows_of_levels([some(table.codes[number]) for number in numbers], sizes)
         *fills, _ = branch.head
+        if any(fill.strategy != "constant" for fill in fills) and set(numbers) & set(table.apart):
+            return None
         known = [*((True, _of_levels(fill, numbers, fit, s)) for fill in fills), (True, {})]
     else:
         return None

@@ -38,8 +38,6 @@ class RidgeEstimator(OnePass):
         """Why categories of so many columns cannot stand apart from the features."""
         if self.solver == "svd":
             return "solver='svd' factors all columns; leave solver at the default"
-        if n_columns > 1:
-            return "Ridge takes one column of many; give others' encoder min_frequency"
         return None
 
     def multifit(self, folds, candidates, advance=None, start=None):

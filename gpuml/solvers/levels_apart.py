@@ -10,62 +10,29 @@ block of the normal equations is diagonal: with :math:`n_l` rows of a level, and
 What is left for W and b has the second moments
 :math:`\sum_i z_i z_i' - \sum_l s_l s_l' / (n_l + \alpha)`, a Schur complement [1]_, which takes the
 place of those of the rows. Levels with the same number of rows are subtracted together, for all
-alphas at once.
+alphas at once. Of several such columns `solvers.crossed_levels` eliminates the largest.
 
 References
 ----------
 .. [1] S. R. Searle, G. Casella, C. E. McCulloch, "Variance Components" (1992), section 7.2.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
-from gpuml._arrays import move, to_host
-from gpuml._arrays.ops import EPS, add_gram, full_symmetric, solve_shifted
+from gpuml._arrays.ops import EPS, full_symmetric, solve_shifted
 from gpuml._arrays.threads import one_blas_thread
-from gpuml.data import take
-from gpuml.designs import Coded, Columns, Dense
+from gpuml.designs import Coded
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._result import LinearModels, Status, joined
 from gpuml.solvers.affine import pulled_back, transformed
+from gpuml.solvers.crossed_levels import solve_crossed
 from gpuml.solvers.described import Described, Training
 from gpuml.solvers.moments import Moments, normal_equations
+from gpuml.solvers.sums_by_level import add_shares, level_sums
 from gpuml.solvers.table_rows import TableBatch
-
-# Sums of so many bytes are held at once; of more levels the rows are read again.
-SUM_BYTES = 2**28
-# One of so many levels has a number of rows to itself, or more do: then alphas take turns.
-FEW_ALIKE = 4
-
-
-@dataclass(frozen=True)
-class LevelSums:
-    """Sums of rows ``[x - c, y - d, 1]`` by level, of each atom about its own shift.
-
-    Attributes
-    ----------
-    first : int
-        The first of these levels.
-    sums : array (A, L, q)
-    shifts : array (A, q - 1)
-    """
-
-    first: int
-    sums: np.ndarray
-    shifts: np.ndarray
-
-    def of(self, counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Sums (L, q) of one part, which has each atom so often, about its own shift (q - 1,)."""
-        own = np.flatnonzero(counts)  # what others have may be no number
-        total = np.zeros(self.sums.shape[1:])
-        for a in own:
-            total += self.sums[a] if counts[a] == 1 else counts[a] * self.sums[a]
-        apart = counts[own, None] * (self.shifts[own] - shift)
-        total[:, :-1] += self.sums[own, :, -1].T @ apart
-        return total
 
 
 def solve_apart(
@@ -79,7 +46,7 @@ def solve_apart(
     Parameters
     ----------
     described : Described
-        Of a `TableBatch` with one column apart.
+        Of a `TableBatch` with columns apart.
     jobs : sequence of Training
     alphas : ndarray (C, t) or (C, 1)
     fit_intercept : bool
@@ -96,8 +63,10 @@ def solve_apart(
         )
     distinct, position = np.unique(alphas, return_inverse=True)
     # Of hundreds of small products, each would wait for its threads.
+    batch = cast(TableBatch, described.folds.batch)
+    solve = _solve_parts if len(cast(Coded, batch.apart).codes) == 1 else solve_crossed
     with one_blas_thread():
-        parts = [_solve_parts(described, part, distinct, fit_intercept) for part in jobs]
+        parts = [solve(described, part, distinct, fit_intercept) for part in jobs]
     models, position = joined(parts, axis=1), position.reshape(alphas.shape)
     coef, intercept = (_of_candidates(a, position) for a in (models.coef, models.intercept))
     return LinearModels(coef, intercept, models.status[position[:, 0]])
@@ -115,9 +84,9 @@ def _solve_parts(described, part, alphas, fit_intercept):
     n_parts, q = moments.gram.shape[:2]
     shifts = np.broadcast_to(moments.shift, (n_parts, q - 1))
     taken = np.zeros((len(alphas), *moments.gram.shape))
-    for own in _level_sums(described, part.index):
+    for own in level_sums(described, part.index):
         for s, counts in enumerate(part.counts):
-            _add_shares(taken[:, s], own.of(counts, shifts[s]), alphas)
+            add_shares(taken[:, s], own.of(counts, shifts[s]), alphas)
     frame = described.folds.frame
     maps = None if frame is None else frame.of(part.splits)
     models = []
@@ -133,22 +102,6 @@ def _solve_parts(described, part, alphas, fit_intercept):
     levels = _levels(described, part, shifts, alphas, near)
     status = np.full(coef.shape[:2], int(Status.MOMENTS))
     return LinearModels(np.concatenate([coef, levels], axis=-1), intercept, status)
-
-
-def _add_shares(total, sums, alphas):
-    """Add ``sum_l s_l s_l' / (n_l + alpha)`` for sums (L, q), whose last column are the n_l."""
-    sums = sums[sums[:, -1] > 0]
-    n_rows = np.unique(sums[:, -1])
-    if FEW_ALIKE * len(n_rows) > len(sums):
-        for u, alpha in enumerate(alphas):
-            add_gram(total[u], sums / np.sqrt(sums[:, -1:] + alpha))
-        return
-    order = np.argsort(sums[:, -1], kind="stable")
-    ends = [*np.searchsorted(sums[order, -1], n_rows), len(sums)]
-    sums = sums[order]
-    for n, start, stop in zip(n_rows, ends[:-1], ends[1:], strict=True):
-        gram = add_gram(np.zeros(total.shape[1:]), sums[start:stop])
-        total += gram / (n + alphas)[:, None, None]
 
 
 def _solve(reduced, alpha, fit_intercept, lost, precision):
@@ -172,7 +125,7 @@ def _levels(described, part, shifts, alphas, near):
     coef, intercept = near
     n_alphas, n_parts, t, p = coef.shape
     found = []
-    for own in _level_sums(described, part.index):
+    for own in level_sums(described, part.index):
         mine = np.empty((n_alphas, n_parts, t, own.sums.shape[1]))
         for s, counts in enumerate(part.counts):
             sums, shift = own.of(counts, shifts[s]), shifts[s]
@@ -184,44 +137,3 @@ def _levels(described, part, shifts, alphas, near):
             mine[:, s] = rest / (n_rows + alphas[:, None])[:, None, :]
         found.append(mine)
     return np.concatenate(found, axis=-1)
-
-
-def _level_sums(described: Described, index: int) -> Iterator[LevelSums]:
-    """Sums by level, of as many levels at once as memory is for; few are kept."""
-    folds, batch = described.folds, cast(TableBatch, described.folds.batch)
-    n_levels, q = cast(Coded, batch.apart).shape[1], batch.n_features + batch.y.shape[1] + 1
-    n_atoms = len(folds.partitions[index].atoms)
-    size = max(1, SUM_BYTES // (8 * n_atoms * q))
-    if size < n_levels:
-        for first in range(0, n_levels, size):
-            yield _sums(described, index, first, min(first + size, n_levels))
-        return
-    key = "levels", index
-    if key not in folds.known:
-        folds.known[key] = _sums(described, index, 0, n_levels)
-    yield folds.known[key]
-
-
-def _sums(described, index, first, stop):
-    batch, atoms = described.folds.batch, described.folds.partitions[index].atoms
-    p, q = batch.n_features, described.moments[index].gram.shape[-1]
-    shifts = np.broadcast_to(described.moments[index].shift, (len(atoms), q - 1))
-    xp, (codes,) = batch.work.xp, batch.table.design_apart().codes
-    found = np.zeros((len(atoms), stop - first, q))
-    for a, atom in enumerate(atoms):
-        numbers = take(batch.X, atom, xp)
-        y = take(batch.y, atom, xp) - move(shifts[a, p:], batch.work)
-        weight = None if batch.weight is None else take(batch.weight, atom, xp)
-        own = xp.astype(take(codes, numbers[:, 0], xp), xp.int64)
-        if stop - first < batch.apart.shape[1]:
-            some = xp.nonzero((own >= first) & (own < stop))[0]
-            numbers, y, own = (take(each, some, xp) for each in (numbers, y, own))
-            weight = None if weight is None else take(weight, some, xp)
-        ones = xp.ones((y.shape[0], 1), dtype=xp.float64, device=batch.work.device)
-        weight = ones[:, 0] if weight is None else xp.astype(weight, xp.float64)
-        levels = Coded((own - first,), (stop - first,), xp.float64)
-        near = cast(Columns, batch.about(numbers, shifts[a, :p])).parts
-        rest = Dense(xp.concat([xp.astype(y, xp.float64), ones], axis=1), batch.work)
-        X = [levels.cross(one, weight[None, :])[0, ...] for one in (*near, rest)]
-        found[a] = to_host(xp.concat(X, axis=1))
-    return LevelSums(first, found, shifts)
