@@ -33,6 +33,7 @@ from gpuml.designs import Coded
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.affine import Affine, transformed
 from gpuml.solvers.described import Described, Training
+from gpuml.solvers.moments import Moments
 from gpuml.solvers.sums_by_level import add_shares, level_sums
 from gpuml.solvers.table_rows import TableBatch
 
@@ -89,7 +90,7 @@ def solve_crossed(
     firsts = np.cumsum([0, *(sizes[number] for number in order)])
     place = {number: slice(firsts[i], firsts[i + 1]) for i, number in enumerate(order)}
     back = np.concatenate([np.arange(firsts[-1])[place[n]] for n in range(len(sizes))])
-    moments = described.moments[part.index].combine(part.counts)
+    moments = cast(Sequence[Moments], described.moments)[part.index].combine(part.counts)
     frame = described.folds.frame
     maps = None if frame is None else frame.of(part.splits)
     images = moments if maps is None else transformed(moments, maps)
@@ -256,8 +257,9 @@ def _image(sums: np.ndarray, maps: Affine, s: int, p: int) -> np.ndarray:
 def _added(atoms: Sequence[sparse.csr_array], counts: np.ndarray) -> sparse.csr_array:
     """The sum of what atoms have, each so often."""
     total = sparse.csr_array(atoms[0].shape)
-    for a in np.flatnonzero(counts):
-        total = total + (atoms[a] if counts[a] == 1 else counts[a] * atoms[a])
+    for atom, count in zip(atoms, counts, strict=True):
+        if count:
+            total = total + (atom if count == 1 else count * atom)
     return total
 
 
