@@ -246,6 +246,18 @@ class ActedColumn:
     def to_pandas(self):
         return self.series
 
+    def head(self, n):
+        return ActedColumn(self.series.head(n))
+
+    def factorize(self):
+        codes, names = self.series.factorize()
+        return on_device(codes), names
+
+    @property
+    def cat(self):
+        codes, categories = self.series.cat.codes, self.series.cat.categories
+        return types.SimpleNamespace(codes=ActedColumn(codes), categories=categories)
+
     def astype(self, dtype):
         return ActedColumn(self.series.astype({"float64": "Float64"}[dtype]))
 

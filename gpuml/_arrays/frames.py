@@ -6,7 +6,7 @@ somebody hands in one of its own.
 """
 
 import weakref
-from typing import Any
+from typing import Any, ClassVar
 
 import array_api_compat
 import numpy as np
@@ -14,6 +14,8 @@ import numpy as np
 Array = Any
 
 NUMERIC_KINDS = "fiub"
+# What dtypes of strings are called, in versions of cuDF.
+TEXT = ("object", "str", "string")
 
 
 def refuse_lazy(x: Any) -> None:
@@ -46,11 +48,12 @@ def from_cudf(x: Any) -> Any:
 
     A missing value becomes nan, and integers beside it float64, as pandas has it. Columns of other
     types (strings, categories, dates, decimals) make it a DataFrame of pandas: scikit-learn reads
-    that, or refuses it in its own words.
+    that, or refuses it in its own words. Of strings only the distinct ones come to CPU memory, and
+    a code for each row; `DeviceFrame.of` gives what was coded on the device.
     """
     columns = _series_of(x)
     if not all(getattr(column.dtype, "kind", "O") in NUMERIC_KINDS for column in columns):
-        return x.to_pandas()
+        return DeviceFrame(x).in_pandas() if hasattr(x, "columns") else x.to_pandas()
     if len({column.dtype for column in columns}) <= 1 and not any(map(_has_nulls, columns)):
         array = x.to_cupy()
     elif not hasattr(x, "columns"):
@@ -60,6 +63,79 @@ def from_cudf(x: Any) -> Any:
     if hasattr(x, "columns"):
         _remember(array, list(x.columns))
     return array
+
+
+class DeviceFrame:
+    """Columns of a DataFrame of cuDF, beside the DataFrame of pandas that was made of it.
+
+    Parameters
+    ----------
+    frame : cudf.DataFrame
+    """
+
+    _known: ClassVar[dict[int, tuple[weakref.ref, "DeviceFrame"]]] = {}
+
+    def __init__(self, frame: Any):
+        self._frame, self._names = frame, list(frame.columns)
+        self._coded: dict[int, tuple[Any, Any]] = {}
+
+    @classmethod
+    def of(cls, x: Any) -> "DeviceFrame | None":
+        """The columns of which a DataFrame of pandas was made, as long as that lives."""
+        ref, found = cls._known.get(id(x), (lambda: None, None))
+        return found if ref() is x else None
+
+    def in_pandas(self) -> Any:
+        """The same as a DataFrame of pandas, strings by their codes."""
+        import pandas
+
+        columns = {name: self._series(j) for j, name in enumerate(self._names)}
+        made = pandas.DataFrame(columns)
+        if hasattr(self._frame, "index"):
+            made.index = self._frame.index.to_pandas()
+        key = id(made)
+        self._known[key] = weakref.ref(made, lambda _: self._known.pop(key, None)), self
+        return made
+
+    def is_coded(self, j: int) -> bool:
+        """Whether a column has names: strings or categories."""
+        column = self._frame[self._names[j]]
+        return hasattr(column.dtype, "categories") or _is_text(column)
+
+    def codes(self, j: int) -> tuple[Array, np.ndarray]:
+        """Codes (n,) of the names of a column, on the device, -1 for null; and the names."""
+        if j not in self._coded:
+            column = self._frame[self._names[j]]
+            if hasattr(column.dtype, "categories"):
+                codes = column.cat.codes.to_cupy()
+                names = column.cat.categories
+            else:
+                codes, names = column.factorize()
+            names = names.to_pandas() if hasattr(names, "to_pandas") else names
+            self._coded[j] = codes, np.asarray(names, dtype=object)
+        return self._coded[j]
+
+    def values(self, j: int) -> Array:
+        """Numbers (n,) of a column, on the device, nan for null."""
+        return _values(self._frame[self._names[j]])
+
+    def _series(self, j):
+        import pandas
+
+        from gpuml._arrays.moves import to_host
+
+        column = self._frame[self._names[j]]
+        if not _is_text(column):
+            return column.to_pandas().reset_index(drop=True)
+        codes, names = self.codes(j)
+        dtype = column.head(0).to_pandas().dtype
+        values = np.asarray([*names, None], dtype=object)[to_host(codes)]  # -1 is the last one
+        return pandas.Series(values, dtype=dtype)
+
+
+def _is_text(column):
+    """Whether a column of cuDF has strings."""
+    return str(column.dtype) in TEXT
 
 
 def _series_of(x):
@@ -110,7 +186,8 @@ def header_of(X: Any) -> Any:
         return X
     import pandas as pd
 
-    return pd.DataFrame(columns=_names[id(X)][1])
+    dtype = str(X.dtype).rpartition(".")[2]
+    return pd.DataFrame(columns=_names[id(X)][1], dtype=dtype)
 
 
 def was_frame(X: Any) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Array, Place, move, namespace, to_host
-from gpuml.compose._device_columns import DeviceColumn
+from gpuml.compose._device_columns import DeviceColumn, NamesThere
 from gpuml.compose._frames import FrameColumn
 from gpuml.designs import Coded
 from gpuml.solvers.table_rows import narrow, renumbered
@@ -66,8 +66,10 @@ def levels_of(column: Any, place: Place = HOST) -> tuple[Array, np.ndarray]:
     """
     if isinstance(column, DeviceColumn):
         return column.levels()
-    if isinstance(column, FrameColumn) and column.dtype.kind == "O":
-        return _in_order(*column.codes(), place)
+    named = isinstance(column, FrameColumn) and column.dtype.kind == "O"
+    if named or isinstance(column, NamesThere):
+        codes, names = column.codes()
+        return _in_order(codes, names, place)
     values = column if isinstance(column, np.ndarray) else None
     if isinstance(column, FrameColumn):
         values = column.values()

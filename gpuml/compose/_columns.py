@@ -7,11 +7,16 @@ from sklearn import compose as sk
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
-from gpuml._arrays import Array, device_of, is_foreign, namespace, place_of, to_host
-from gpuml._arrays.gathered import gathered
+from gpuml._arrays import Array, as_array, device_of, is_foreign, namespace, place_of, to_host
+from gpuml._arrays.frames import header_of, was_frame
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_transform_one, _get_column_indices, _safe_indexing
+from gpuml._sklearn import (
+    _check_feature_names,
+    _fit_transform_one,
+    _get_column_indices,
+    _safe_indexing,
+)
 from gpuml.compose._apart import levels_obstacle
 from gpuml.compose._fits import fit_alone, is_known
 from gpuml.compose._in_pass import fit_columns, folds_of
@@ -141,7 +146,7 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         ValueError
             As for `fit`.
         """
-        X = gathered(X)
+        X = as_array(X)
         with unchanged_on_error(self):
             return near(super().fit_transform(X, y, **params), X)
 
@@ -159,7 +164,7 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         X_t : array or sparse matrix of shape (n_samples, sum of numbers of columns)
             In the library and on the device of X.
         """
-        X = gathered(X)
+        X = as_array(X)
         return near(super().transform(X, **params), X)
 
     # ------------------------------------------------------------ all candidates in one pass
@@ -203,6 +208,11 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
     def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
         """Folds whose table has what steps make of each training part, too."""
         return folds_of(self, folds, candidates)
+
+    def _validate_column_callables(self, X):
+        if was_frame(X):  # an array that was made of a DataFrame has names
+            _check_feature_names(self, header_of(X), reset=True)
+        super()._validate_column_callables(header_of(X))
 
     def _call_func_on_transformers(self, X, y, func, column_as_labels, routed_params):
         fits = func is _fit_transform_one
@@ -263,7 +273,7 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
 
 def take_columns(X: Array, columns: Any) -> Array:
     """Columns of a foreign array: a view where they are neighbours, (n,) for a single number."""
-    indices = _get_column_indices(X, columns)
+    indices = _get_column_indices(header_of(X), columns)
     if isinstance(columns, int):
         return X[:, indices[0]]
     indices = [j % X.shape[1] for j in indices]

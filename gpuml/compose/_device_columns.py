@@ -1,10 +1,12 @@
-"""Columns of arrays on a device, as numbers or codes there."""
+"""Columns of arrays and of cuDF on a device, as numbers or codes there."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
+from gpuml._arrays.frames import DeviceFrame
 
 KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "real floating": "f"}
 
@@ -64,3 +66,15 @@ class DeviceColumn:
     def n_levels(self) -> int:
         """How many values it has, nan among them."""
         return len(self.levels()[1])
+
+
+@dataclass(frozen=True)
+class NamesThere:
+    """A column of strings or categories of cuDF."""
+
+    frame: DeviceFrame
+    j: int
+
+    def codes(self) -> tuple[Array, np.ndarray]:
+        """Codes (n,) of its names, there, -1 for null, and the names in the order of the codes."""
+        return self.frame.codes(self.j)

@@ -13,9 +13,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from gpuml._arrays import Place, is_foreign
+from gpuml._arrays.frames import DeviceFrame, header_of
 from gpuml._sklearn import _get_column_indices, _safe_indexing
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
-from gpuml.compose._device_columns import DeviceColumn
+from gpuml.compose._device_columns import DeviceColumn, NamesThere
 from gpuml.compose._frames import FrameColumn
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
@@ -88,8 +89,8 @@ class Layout:
 
     def read(self, X: Any, place: Place) -> Table:
         """The table of some rows at a place, column by column: nobody makes an array of them."""
-        numbers = (numbers_of(column_of(X, j), place) for j in self.numbers)
-        coded = (levels_of(column_of(X, j), place) for j in self.coded)
+        numbers = (numbers_of(_column_at(X, j, place), place) for j in self.numbers)
+        coded = (levels_of(_column_at(X, j, place), place) for j in self.coded)
         return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
 
     def has(self, branch: Branch) -> bool:
@@ -118,6 +119,14 @@ def column_of(X: Any, j: int) -> Any:
     if is_foreign(X):
         return DeviceColumn(X, j)
     return X.iloc[:, j] if hasattr(X, "iloc") else FrameColumn(X, j)
+
+
+def _column_at(X, j, place):
+    """A column where it is to be read: of what cuDF has there, if X was made of that."""
+    there = None if place.is_host else DeviceFrame.of(X)
+    if there is None:
+        return column_of(X, j)
+    return NamesThere(there, j) if there.is_coded(j) else DeviceColumn(there.values(j)[:, None], 0)
 
 
 def columns_of(X: Any, columns: Sequence[int]) -> Any:
@@ -193,8 +202,8 @@ def entries_of(transformer: Any, X: Any) -> list[tuple[str, Any, list[int], floa
     else:
         own, used = [], set()
         for name, each, columns in transformer.transformers:
-            columns = columns(X) if callable(columns) else columns
-            indices = [j % X.shape[1] for j in _get_column_indices(X, columns)]
+            columns = columns(header_of(X)) if callable(columns) else columns
+            indices = [j % X.shape[1] for j in _get_column_indices(header_of(X), columns)]
             used.update(indices)
             own.append((name, each, indices))
         rest = [j for j in range(X.shape[1]) if j not in used]
