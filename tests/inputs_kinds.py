@@ -214,6 +214,11 @@ SCALERS = [
 SCALED_16 = dict.fromkeys(
     [*SCALERS, "Binarizer", "Normalizer", "RobustScaler", "SplineTransformer"], "NumPy float16"
 )
+# scikit-learn's likelihoods of float16 are no more than that.
+SCALED_16 |= {
+    "PowerTransformer": "NumPy float16, OTHER VALUES",
+    "QuantileTransformer": "NumPy float16",
+}
 NAMED, DATED = "ValueError, names the column", "TypeError, names the column"
 ENCODERS = dict.fromkeys(["OneHotEncoder", "OrdinalEncoder", "TargetEncoder"], "NumPy float64")
 FLAGS = {"MissingIndicator": "NumPy bool"}
@@ -224,6 +229,7 @@ DATES = {**ENCODERS, **FLAGS, "GridSearchCV": NAMED}
 HOLES = {
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "SimpleImputer"], "NumPy float64"),
     **dict.fromkeys(["RobustScaler", "StandardScaler"], "NumPy float64"),
+    **dict.fromkeys(["PowerTransformer", "QuantileTransformer"], "NumPy float64"),
     **ENCODERS,
     **FLAGS,
     "Pipeline": "ValueError",
@@ -247,6 +253,8 @@ SPARSE = {
     **dict.fromkeys(
         ["BayesianRidge", "KBinsDiscretizer", "MinMaxScaler", "SplineTransformer"], "TypeError"
     ),
+    "PowerTransformer": "TypeError",
+    "QuantileTransformer": "SciPy sparse float64",
     **dict.fromkeys([*ENCODERS, *OF_PATHS], "TypeError"),
     **dict.fromkeys(["Pipeline", "RobustScaler", "StandardScaler"], "ValueError"),
     **DENSE_ONLY,
@@ -264,6 +272,7 @@ SPARSE_ON_GPU = {
         ["Binarizer", "KBinsDiscretizer", "MissingIndicator", "RobustScaler", "SplineTransformer"],
         "ValueError",
     ),
+    **dict.fromkeys(["PowerTransformer", "QuantileTransformer"], "ValueError"),
     **dict.fromkeys(["HuberRegressor", "QuantileRegressor", "RidgeClassifierCV"], "ValueError"),
     **dict.fromkeys(["MaxAbsScaler", "MinMaxScaler", "StandardScaler"], "NotImplementedError"),
     **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
@@ -319,7 +328,11 @@ ROWS = [
         ("polars", "pyarrow"),
         dtype="float32",
         but=dict.fromkeys(
-            [*SCALERS, "KBinsDiscretizer", "Pipeline", "RobustScaler"], "NumPy float64"
+            [
+                *(*SCALERS, "KBinsDiscretizer", "Pipeline", "PowerTransformer"),
+                *("QuantileTransformer", "RobustScaler"),
+            ],
+            "NumPy float64",
         ),
     ),
     Kind("polars Int64", polars("Int64"), ("polars", "pyarrow"), but=INTEGERS),

@@ -28,7 +28,13 @@ from gpuml.model_selection import (
     RandomizedSearchCV,
 )
 from gpuml.pipeline import FeatureUnion
-from gpuml.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder, StandardScaler
+from gpuml.preprocessing import (
+    KBinsDiscretizer,
+    MinMaxScaler,
+    OneHotEncoder,
+    QuantileTransformer,
+    StandardScaler,
+)
 from gpuml.solvers import Status
 from gpuml.testing import count_transfers, estimators
 from tests.inputs_table import says
@@ -61,6 +67,7 @@ SEARCHES = {
 # What adapters have of their own is tested with them.
 MODELS = {name: model for name, model in estimators() if not hasattr(model, "_row")}
 MODELS |= COMPOSED | SEARCHES
+MODELS["QuantileTransformer"] = QuantileTransformer(n_quantiles=20)
 MODELS["KBinsDiscretizer"] = KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform")
 MODELS["LogisticRegressionCV"] = LogisticRegressionCV(
     Cs=3, l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False

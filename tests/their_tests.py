@@ -26,7 +26,7 @@ MODULES = {
         **dict.fromkeys(("test_discretization", "test_encoders", "test_function_transformer")),
         **dict.fromkeys(("test_polynomial", "test_target_encoder")),
         "test_label": "label_encoder labelencoder label_binarizer",
-        "test_data": "binarizer max_abs maxabs min_max minmax normalize robust scaler",
+        "test_data": "binarizer max_abs maxabs min_max minmax normalize power quantile robust scaler",
     },
     "impute": dict.fromkeys(("test_base", "test_impute")),
     "compose": dict.fromkeys(("test_column_transformer", "test_target")),

@@ -12,6 +12,8 @@ from gpuml.preprocessing.normalizer import Normalizer
 from gpuml.preprocessing.one_hot import OneHotEncoder
 from gpuml.preprocessing.ordinal import OrdinalEncoder
 from gpuml.preprocessing.polynomial import PolynomialFeatures
+from gpuml.preprocessing.power import PowerTransformer
+from gpuml.preprocessing.quantile import QuantileTransformer
 from gpuml.preprocessing.robust import RobustScaler
 from gpuml.preprocessing.splines import SplineTransformer
 from gpuml.preprocessing.standard import StandardScaler
@@ -34,6 +36,8 @@ __all__ = [
     "OneHotEncoder",
     "OrdinalEncoder",
     "PolynomialFeatures",
+    "PowerTransformer",
+    "QuantileTransformer",
     "RobustScaler",
     "SimpleImputer",
     "SplineTransformer",

@@ -1,0 +1,200 @@
+"""Features made more like normal ones by powers, on the device of the rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brent
+from sklearn import preprocessing as sk
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._inputs.validation import check_images, check_rows
+from gpuml.preprocessing._places import at_host
+from gpuml.preprocessing._transformer import Transformer
+from gpuml.preprocessing.standard import StandardScaler
+
+EPS = float(np.finfo(np.float64).eps)
+# Where the search for a power begins, as in SciPy.
+BRACKET = (-2.0, 2.0)
+
+
+class PowerTransformer(Transformer, sk.PowerTransformer):
+    r"""Make each feature more like a normal one by a power that is found by maximum likelihood.
+
+    Box and Cox's transformation of positive values is
+
+    .. math:: z = (x^\lambda - 1) / \lambda,
+
+    and Yeo and Johnson's of all values that of x + 1 where x is not negative, and of
+    :math:`1 - x` with :math:`2 - \lambda`, negated, where it is [1]_. Arrays of CuPy, torch and
+    other libraries are worked on where they are; data in CPU memory is scikit-learn's work.
+
+    Parameters
+    ----------
+    method : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
+        The second one is for positive values.
+    standardize : bool, default=True
+        Whether the mean is taken away and the standard deviation made 1.
+    copy : bool, default=True
+        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+
+    Attributes
+    ----------
+    lambdas_ : array of shape (n_features,)
+        In the library, on the device and of the dtype of X.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    QuantileTransformer : By quantiles, whatever the distribution.
+
+    References
+    ----------
+    .. [1] I.-K. Yeo, R. A. Johnson, "A new family of power transformations to improve normality or
+       symmetry", Biometrika 87 (2000).
+
+    Examples
+    --------
+    >>> from gpuml.preprocessing import PowerTransformer
+    >>> PowerTransformer().fit([[1.0, 2.0], [3.0, 2.0], [4.0, 5.0]]).lambdas_.round(3)
+    array([ 1.387, -3.101])
+    """
+
+    lambdas_: Any
+    _located_by = "lambdas_"
+
+    def _fit_there(self, X, y=None):
+        X = self._checked(check_rows(self, X, reset=True, allow_nan=True))
+        xp, place = namespace(X), place_of(X)
+        lambdas = [self._found(xp.asarray(X[:, j], copy=True)) for j in range(X.shape[1])]
+        self.lambdas_ = xp.astype(move(np.asarray(lambdas), place), X.dtype)
+        if self.standardize:
+            self._scaler = StandardScaler().fit(self._powers(X))
+
+    def _checked(self, X):
+        xp = namespace(X)
+        if self.method == "box-cox" and bool(xp.any(X <= 0)):
+            raise ValueError(
+                "The Box-Cox transformation can only be applied to strictly positive data"
+            )
+        return X
+
+    def _found(self, x):
+        """The power of one feature (n,)."""
+        xp = namespace(x)
+        x = xp.astype(x[~xp.isnan(x)], xp.float64)
+        if x.shape[0] == 0:
+            if self.method == "box-cox":
+                raise ValueError("Column must not be all nan.")
+            return 1.0
+        if _is_constant(x):
+            if self.method == "box-cox":
+                raise ValueError("Data must not be constant.")
+            return 1.0
+        minus_likelihood = _box_cox_fit(x) if self.method == "box-cox" else _yeo_johnson_fit(x)
+        return float(brent(minus_likelihood, brack=BRACKET))
+
+    def _powers(self, X):
+        """Images before they are standardized."""
+        xp = namespace(X)
+        power = xp.astype(move(self.lambdas_, place_of(X)), X.dtype)
+        if self.method == "box-cox":
+            return _power(xp.log(X), power, xp)
+        return _yeo_johnson(X, power, xp)
+
+    def _transform_there(self, X):
+        X = self._powers(self._checked(check_rows(self, X, reset=False, allow_nan=True)))
+        return self._scaler.transform(X) if self.standardize else X
+
+    def inverse_transform(self, X):
+        """Undo the transformation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        X_original : array of shape (n_samples, n_features)
+            In the library, on the device and of the dtype of X.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if not is_foreign(X):
+            return sk.PowerTransformer.inverse_transform(at_host(self), X)
+        X = check_images(self, X, self.n_features_in_, allow_nan=True)
+        X = self._scaler.inverse_transform(X) if self.standardize else X
+        xp = namespace(X)
+        power = xp.astype(move(self.lambdas_, place_of(X)), X.dtype)
+        if self.method == "box-cox":
+            return xp.exp(_root(X, power, xp))
+        positive = xp.maximum(X, xp.zeros_like(X))
+        negative = xp.maximum(-X, xp.zeros_like(X))
+        found = xp.expm1(_root(positive, power, xp)), -xp.expm1(_root(negative, 2.0 - power, xp))
+        found = xp.where(X < 0, found[1], found[0])
+        return xp.where(xp.isnan(X), X, found)
+
+
+def _power(logs, power, xp):
+    """``(exp(power logs) - 1) / power``, of a power of 0 the logarithms."""
+    is_zero = xp.abs(power) < EPS
+    safe = xp.where(is_zero, xp.ones_like(power), power)
+    return xp.where(is_zero, logs, xp.expm1(safe * logs) / safe)
+
+
+def _root(images, power, xp):
+    """Logarithms of which `_power` makes these images."""
+    is_zero = xp.abs(power) < EPS
+    safe = xp.where(is_zero, xp.ones_like(power), power)
+    return xp.where(is_zero, images, xp.log1p(safe * images) / safe)
+
+
+def _yeo_johnson(X, power, xp):
+    """Both branches of the transformation; nan stays."""
+    logs = xp.log1p(xp.abs(X))
+    positive, negative = _power(logs, power, xp), -_power(logs, 2.0 - power, xp)
+    return xp.where(X < 0, negative, positive)
+
+
+def _is_constant(x: Array) -> bool:
+    """Whether values (n,) differ by no more than rounding, as scikit-learn has it."""
+    xp, n = namespace(x), x.shape[0]
+    mean = float(xp.mean(x))
+    variance = float(xp.mean((x - mean) ** 2))
+    return variance <= n * EPS * variance + (n * mean * EPS) ** 2
+
+
+def _box_cox_fit(x: Array) -> Callable[[float], float]:
+    """Minus the log-likelihood of a power, of positive values (n,)."""
+    xp, n = namespace(x), x.shape[0]
+    logs = xp.log(x)
+    mean = float(xp.mean(logs))
+    about = logs - mean  # so that no power is too large for a float
+
+    def minus_likelihood(power: float) -> float:
+        images = _power(about, xp.full_like(about[:1], power), xp)
+        return n * (power * mean + 0.5 * _log_variance(images)) - (power - 1.0) * n * mean
+
+    return minus_likelihood
+
+
+def _yeo_johnson_fit(x: Array) -> Callable[[float], float]:
+    """The same of values (n,) of any sign."""
+    xp, n = namespace(x), x.shape[0]
+    total = float(xp.sum(xp.sign(x) * xp.log1p(xp.abs(x))))
+
+    def minus_likelihood(power: float) -> float:
+        images = _yeo_johnson(x, xp.full_like(x[:1], power), xp)
+        return 0.5 * n * _log_variance(images) - (power - 1.0) * total
+
+    return minus_likelihood
+
+
+def _log_variance(x):
+    xp = namespace(x)
+    with np.errstate(all="ignore"):
+        variance = float(to_host(xp.mean((x - xp.mean(x)) ** 2)))
+    return float(np.log(variance)) if 0 < variance < float("inf") else float("inf")
