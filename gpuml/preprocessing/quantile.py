@@ -114,7 +114,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
             X = namespace(X).take(X, move(rows, place_of(X)), axis=0)
         X = namespace(X).astype(X, namespace(X).float64)
         seen = X.shape[0] - count_missing(X, is_nan)
-        # Percentiles, as scikit-learn asks for: of values that many rows have the last digit counts.
+        # As of percentages: of values that many rows have the last digit counts.
         found = column_quantiles(X, is_nan, seen, 100 * self.references_ / 100)
         xp = namespace(X)
         nothing = move(seen == 0, place_of(X))
