@@ -58,10 +58,16 @@ class Learned:
         Numbers of rows of the training part that say all else.
     attributes : tuple of (bool, dict)
         Of each step what it has learnt; whether it is fitted to these rows before it gets that.
+    y : array, optional
+        Targets of these rows, for an encoder by targets.
+    target_type : str, optional
+        What the targets of all rows are to it.
     """
 
     rows: np.ndarray
     attributes: tuple[tuple[bool, dict[str, Any]], ...]
+    y: np.ndarray | None = None
+    target_type: str | None = None
 
 
 def fit_alone(transformer: Any, X: Any, y: Any, learned: Learned | None = None) -> Any:
@@ -98,13 +104,18 @@ def _some_rows(X, rows):
 def _fit_learned(steps, X, learned):
     """Steps one after the other, fitted to few rows or to none."""
     for step, (fits, found) in zip(steps, learned.attributes, strict=True):
-        if fits:
+        if fits and learned.y is not None:
+            given = step.target_type
+            step.set_params(target_type=learned.target_type).fit(X, learned.y)
+            step.set_params(target_type=given)
+            vars(step).update(found)
+        elif fits:
             step.fit(X)
+            vars(step).update({n: _beside(getattr(step, n), value) for n, value in found.items()})
         else:
             _check_feature_names(step, header_of(X), reset=True)
             _check_n_features(step, X, reset=True)
-        for name, value in found.items():
-            setattr(step, name, _beside(getattr(step, name, None), value) if fits else value)
+            vars(step).update(found)
         X = step.transform(X)
 
 

@@ -89,8 +89,8 @@ class Layout:
 
     def read(self, X: Any, place: Place) -> Table:
         """The table of some rows at a place, column by column: nobody makes an array of them."""
-        numbers = (numbers_of(_column_at(X, j, place), place) for j in self.numbers)
-        coded = (levels_of(_column_at(X, j, place), place) for j in self.coded)
+        numbers = (numbers_of(column_at(X, j, place), place) for j in self.numbers)
+        coded = (levels_of(column_at(X, j, place), place) for j in self.coded)
         return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
 
     def has(self, branch: Branch) -> bool:
@@ -121,7 +121,7 @@ def column_of(X: Any, j: int) -> Any:
     return X.iloc[:, j] if hasattr(X, "iloc") else FrameColumn(X, j)
 
 
-def _column_at(X, j, place):
+def column_at(X: Any, j: int, place: Place) -> Any:
     """A column where it is to be read: of what cuDF has there, if X was made of that."""
     there = None if place.is_host else DeviceFrame.of(X)
     if there is None:

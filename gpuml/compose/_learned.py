@@ -13,7 +13,10 @@ from gpuml._arrays import Array, namespace
 from gpuml.compose._fits import Learned, is_known, rows_of_levels, rows_with_holes
 from gpuml.compose._layout import Branch, Layout
 from gpuml.compose._levels import levels_of_table, most_frequent
+from gpuml.compose._made import made_key
+from gpuml.compose._target_codes import is_shared, kind_of_target
 from gpuml.data import take
+from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.table_rows import Table, TableBatch
 
@@ -110,9 +113,31 @@ def learned(
         if any(fill.strategy != "constant" for fill in fills) and set(numbers) & set(table.apart):
             return None
         known = [*((True, _of_levels(fill, numbers, fit, s)) for fill in fills), (True, {})]
+    elif branch.kind == "made" and is_shared(branch.head):
+        return _of_targets(branch, picks, fit, s, some)
     else:
         return None
     return Learned(own, (*known, *((False, pick(s)) for pick in picks)))
+
+
+def _of_targets(branch, picks, fit, s, some):
+    """What is known of an encoder by targets: rows are one of each level and one of each class."""
+    batch = cast(TableBatch, fit.parts.batch)
+    made = batch.made[made_key(branch)]
+    part = len(made.numbers) - 1 if fit.parts.splits is None else fit.parts.splits.start + s
+    if part not in made.learned:
+        return None
+    codes, n_levels = made.coded
+    columns, sizes = [some(own) for own in codes], list(n_levels)
+    if batch.classes is not None:
+        columns.append(some(batch.codes))
+        sizes.append(batch.classes.shape[0])
+    rows, y = rows_of_levels(columns, sizes), targets(batch, fit.parts.rows(s))
+    kind = kind_of_target(branch.head[0], y)
+    if batch.classes is None and kind != "continuous":
+        rows = np.union1d(rows, np.unique(y, return_index=True)[1])
+    own = [(False, pick(s)) for pick in picks]
+    return Learned(rows, ((True, made.learned[part]()), *own), y[rows], kind)
 
 
 def _knows_levels(encoder):

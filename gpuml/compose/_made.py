@@ -9,6 +9,7 @@ logarithms of a column, stands there once.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,20 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from gpuml._arrays import HOST, move, to_host
+from gpuml._arrays import HOST, Array, is_foreign, is_numpy, move, namespace, to_host
 from gpuml._arrays.places import free_bytes
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._layout import Branch, columns_of
-from gpuml.compose._target_codes import Codes, codes_of, encoded, is_shared, level_sums
-from gpuml.data import Folds, Split, row_indices
+from gpuml.compose._target_codes import (
+    Codes,
+    codes_at,
+    codes_of,
+    encoded,
+    is_shared,
+    learned_of,
+    level_sums,
+)
+from gpuml.data import Folds, Split, row_indices, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.table_rows import Table, TableBatch, make_table, narrow
@@ -42,11 +51,17 @@ class Made:
         Columns of codes: what is made are indicators of bins.
     faults : dict of int to str
         Why there are none.
+    coded : (codes, numbers of levels), or None
+        Of an encoder by targets.
+    learned : dict of int to callable
+        What gives attributes of such an encoder.
     """
 
     numbers: list[np.ndarray] = field(default_factory=list)
     bins: list[list["Bins"]] = field(default_factory=list)
     faults: dict[int, str] = field(default_factory=dict)
+    coded: Any = None
+    learned: dict[int, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,8 +113,11 @@ class Pool:
         self.columns: list[Any] = []
         self._known: dict[Any, int] = {}
 
-    def add(self, column: np.ndarray, levels: Any = None) -> int:
+    def add(self, column: Array, levels: Any = None) -> int:
         """The number of a column, with its levels if it has some; kept where none is like it."""
+        if not is_numpy(column):  # its bytes are on a device
+            self.columns.append(column)
+            return len(self.columns) - 1
         n_levels = None if levels is None else len(levels)
         key = hashlib.blake2b(np.ascontiguousarray(column).tobytes()).digest(), n_levels
         if key not in self._known:
@@ -171,8 +189,16 @@ def _beside(table, numbers, codes) -> Table:
 
 def _make(branch, folds, numbers, codes, sums):
     """Columns that the head of a branch makes for each split, and for all rows."""
-    batch, made = folds.batch, Made()
-    X = codes_of(branch, columns_of(batch.source, branch.columns))
+    batch = folds.batch
+    X, coded, place = None, None, batch.table.place
+    if is_shared(branch.head) and place != HOST:
+        coded = codes_at(branch, batch.source, place)
+    if not is_foreign(batch.source):
+        X = columns_of(batch.source, branch.columns)
+        X = X if coded is not None else codes_of(branch, X)
+        if is_shared(branch.head) and isinstance(X, Codes):
+            coded = list(np.asarray(X).T), X.n_levels
+    made = Made(coded=coded)
     first_number, first_code = batch.table.numbers.shape[1], len(batch.table.codes)
     binned: list[list[tuple[np.ndarray, int]]] = []
     for s, split in enumerate([*folds.splits, Split(slice(0, batch.n_rows), slice(0, 0))]):
@@ -181,9 +207,10 @@ def _make(branch, folds, numbers, codes, sums):
         if bins is not None:
             bins.set_params(encode="ordinal")
         try:
-            images = _by_target(branch, s, X, batch, split, sums)
-            images = _values(steps, X, batch, split) if images is None else images
-            columns = list(images.T)
+            columns = _by_target(branch, s, coded, batch, split, sums, made)
+            if columns is None and is_foreign(batch.source):
+                raise ValueError(f"{type(steps[0]).__name__} asks for these rows in CPU memory")
+            columns = list(_values(steps, X, batch, split).T) if columns is None else columns
         except (ValueError, TypeError, IndexError) as error:
             made.faults[s] = str(error)
             columns = []
@@ -226,18 +253,23 @@ def _is_binned(step):
     return getattr(step, "encode", None) in ("onehot", "onehot-dense")
 
 
-def _by_target(branch, s, X, batch, split, known):
+def _by_target(branch, s, coded, batch, split, known, made):
     """What an encoder by targets makes of all rows; None where scikit-learn's class is asked."""
-    if not is_shared(branch.head) or not isinstance(X, Codes):
+    if coded is None:
         return None
+    codes, n_levels = coded
     encoder = clone(branch.head[0])  # whose inner splitter may hold a generator
     train = to_host(batch.X[:, 0])[row_indices(split.train)]
     key = branch.columns, s, encoder.target_type, repr(encoder.cv)
+    y = targets(batch, split.train)
     if key not in known:
         once = len(np.unique(train)) == len(train)
-        y = targets(batch, split.train)
-        known[key] = level_sums(encoder, X[train], y, X.n_levels) if once else None
-    return None if known[key] is None else encoded(encoder, known[key], X, train)
+        own = [take(each, train, namespace(each)) for each in codes if once]
+        known[key] = level_sums(encoder, own, y, n_levels) if once else None
+    if known[key] is None:
+        return None
+    made.learned[s] = partial(learned_of, encoder, known[key], y)
+    return encoded(encoder, known[key], codes, train)
 
 
 def _values(steps, X, batch, split):

@@ -16,6 +16,7 @@ from gpuml.compose._layout import (
     named,
     not_made,
 )
+from gpuml.compose._target_codes import is_shared
 from gpuml.extending import AffineStep
 from gpuml.resampling.multifit import STEPS, ours_of, step_words
 
@@ -46,7 +47,7 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
 def _device_obstacle(branch):
     """Why steps are not fitted to columns on a device."""
     for leaf in branch.leaves:
-        made = leaf.head[-1:] if leaf.kind == "made" else ()
+        made = leaf.head[-1:] if leaf.kind == "made" and not is_shared(leaf.head) else ()
         for step in (*leaf.head, *leaf.tail, *branch.tail):
             name = type(step).__name__
             if not type(step).__module__.startswith("gpuml"):

@@ -82,7 +82,7 @@ def level_sums(described: Described, index: int, column: int = 0) -> Iterator[Le
 def _sums(described, index, column, first, stop):
     batch, atoms = described.folds.batch, described.folds.partitions[index].atoms
     p, q = batch.n_features, described.moments[index].gram.shape[-1]
-    shifts = np.broadcast_to(described.moments[index].shift, (len(atoms), q - 1))
+    shifts = np.array(np.broadcast_to(described.moments[index].shift, (len(atoms), q - 1)))
     xp, apart = batch.work.xp, batch.table.design_apart()
     codes, n_levels = apart.codes[column], apart.n_levels[column]
     found = np.zeros((len(atoms), stop - first, q))

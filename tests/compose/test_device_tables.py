@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn import preprocessing as sk_preprocessing
+from sklearn.model_selection import KFold
 
 from gpuml._arrays import place_of
 from gpuml.compose import ColumnTransformer
@@ -13,7 +14,13 @@ from gpuml.impute import SimpleImputer
 from gpuml.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
-from gpuml.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from gpuml.preprocessing import (
+    KBinsDiscretizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+    TargetEncoder,
+)
 from gpuml.testing import count_transfers
 
 N = 240
@@ -26,6 +33,7 @@ LEVELS = {
     "rare together": (OneHotEncoder(**DENSE), COUNTS),
     "dropped": (OneHotEncoder(**DENSE | {"drop": "first"}), {}),
     "numbered": (OrdinalEncoder(**KNOWN), {}),
+    "means": (TargetEncoder(cv=KFold(3)), {"columntransformer__l__smooth": ["auto", 3.0]}),
     "filled": (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(**DENSE)), {}),
 }
 MODELS = {
