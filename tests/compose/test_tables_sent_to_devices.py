@@ -22,7 +22,7 @@ from gpuml.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
-from gpuml.testing import count_transfers
+from gpuml.testing import array_libraries, count_transfers
 
 # Nobody writes to what pandas gives, of which torch would know nothing.
 pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
@@ -45,9 +45,15 @@ MODELS = {
 }
 
 
+@pytest.fixture(params=[each for each in array_libraries() if not each.id.startswith("numpy")])
+def library(request):
+    """Others than NumPy, at which tables stay what they are."""
+    return request.param
+
+
 @pytest.fixture
 def sent(library, monkeypatch):
-    """Tables are worked on by a library; a function that says what it knows of them."""
+    """The place where tables are worked on."""
     place = place_of(library.asarray(np.zeros(1)))
     monkeypatch.setattr("gpuml.pipeline._beside_tables.compute_place", lambda *_: place)
     return place
@@ -104,6 +110,7 @@ NUMBER_STEPS = {
 
 
 @pytest.mark.filterwarnings("ignore:Bins whose width are too small")
+@pytest.mark.each
 @pytest.mark.parametrize("steps", NUMBER_STEPS)
 def test_steps_of_numbers(steps, sent, monkeypatch):
     X, targets = frame()
