@@ -25,6 +25,7 @@ TITLES = {
     "dask_search": "cluster",
     "pca": "PCA",
     "selection": "feature selection",
+    "bands": "banded ridge",
     "validation": "curves, predictions, permutation tests",
     "models": "search",
     "svd": "SVD",

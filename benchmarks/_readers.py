@@ -332,5 +332,6 @@ READERS = {
     "svd": _svd,
     "sweep": _scenarios,
     "table_search": _scenarios,
+    "bands": _scenarios,
     "validation": _scenarios,
 }

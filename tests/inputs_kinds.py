@@ -244,6 +244,7 @@ DENSE_ONLY = dict.fromkeys(
 OF_PATHS = [
     *("ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),
     *("OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV"),
+    *("BandedRidge", "BandedRidgeCV"),
 ]
 MULTI_TASK = [f"MultiTask{kind}{cv}" for kind in ("ElasticNet", "Lasso") for cv in ("", "CV")]
 SPARSE = {

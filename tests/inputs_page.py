@@ -22,6 +22,7 @@ GROUPS = {
     "linear models of numbers": (
         *("BayesianRidge", "ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "LinearRegression"),
         *("CCA", "PLSCanonical", "PLSRegression", "Ridge", "RidgeCV"),
+        *("BandedRidge", "BandedRidgeCV"),
         *("GridSearchCV", "Pipeline"),
         *("GammaRegressor", "HuberRegressor", "PoissonRegressor", "QuantileRegressor"),
         *("ARDRegression", "Lars", "LarsCV", "LassoLars", "LassoLarsCV", "LassoLarsIC"),

@@ -19,6 +19,8 @@ from gpuml.feature_selection import (
 )
 from gpuml.linear_model import (
     ARDRegression,
+    BandedRidge,
+    BandedRidgeCV,
     BayesianRidge,
     ElasticNet,
     ElasticNetCV,
@@ -86,6 +88,9 @@ REGRESSORS = [
     ElasticNetCV(alphas=5),
     RidgeCV(),
     RidgeCV(cv=3),
+    BandedRidge(),
+    # One check has one row in a held-out part.
+    BandedRidgeCV(n_iter=3, cv=3),
     PoissonRegressor(),
     PoissonRegressor(solver="newton-cholesky", alpha=0.1),
     GammaRegressor(l1_ratio=0.5),

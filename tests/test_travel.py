@@ -74,7 +74,8 @@ MODELS["LogisticRegressionCV"] = LogisticRegressionCV(
 )
 # Of one target.
 MODELS |= {"CCA": CCA(1), "PLSCanonical": PLSCanonical(1), "PLSSVD": PLSSVD(1)}
-WITH_A_TWIN = [name for name in MODELS if name != "HyperbandSearchCV"]
+NO_TWIN = ("BandedRidge", "BandedRidgeCV", "HyperbandSearchCV")
+WITH_A_TWIN = [name for name in MODELS if name not in NO_TWIN]
 # Sparse results are for NumPy and CuPy only.
 ON_DEVICES = MODELS | {"OneHotEncoder": OneHotEncoder(sparse_output=False)}
 PACKAGES = (

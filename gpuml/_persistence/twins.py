@@ -37,8 +37,9 @@ def as_sklearn(estimator: Any) -> Any:
     Raises
     ------
     TypeError
-        For estimators without a counterpart: `gpuml.model_selection.HyperbandSearchCV` (convert its
-        `best_estimator_`), and classes that users derived from those of gpuml.
+        For estimators without a counterpart: `gpuml.linear_model.BandedRidge` and `BandedRidgeCV`,
+        `gpuml.model_selection.HyperbandSearchCV` (convert its `best_estimator_`), and classes that
+        users derived from those of gpuml.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def _their_class(kind: type) -> Any:
             "has no counterpart of it."
         )
     theirs = next((b for b, root in zip(kind.__mro__, roots, strict=True) if root in THEIRS), None)
-    if theirs is None or inspect.isabstract(theirs) or theirs is BaseEstimator:
+    if theirs is None or inspect.isabstract(theirs) or theirs.__module__ == "sklearn.base":
         hint = " Convert its best_estimator_." if hasattr(theirs, "_run_search") else ""
         raise TypeError(f"scikit-learn has no counterpart of {kind.__qualname__}.{hint}")
     return theirs

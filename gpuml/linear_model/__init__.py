@@ -6,6 +6,7 @@ from gpuml._settings.first_use import at_first_use
 
 if TYPE_CHECKING:
     from gpuml.linear_model.ard_regression import ARDRegression
+    from gpuml.linear_model.banded_ridge import BandedRidge, BandedRidgeCV
     from gpuml.linear_model.bayesian_ridge import BayesianRidge
     from gpuml.linear_model.elastic_net import ElasticNet, Lasso
     from gpuml.linear_model.gamma import GammaRegressor
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARDRegression",
+    "BandedRidge",
+    "BandedRidgeCV",
     "BayesianRidge",
     "ElasticNet",
     "ElasticNetCV",
@@ -76,6 +79,8 @@ __all__ = [
 # A model brings its own solvers along, and no others.
 _LATER = {
     "ARDRegression": "gpuml.linear_model.ard_regression",
+    "BandedRidge": "gpuml.linear_model.banded_ridge",
+    "BandedRidgeCV": "gpuml.linear_model.banded_ridge",
     "BayesianRidge": "gpuml.linear_model.bayesian_ridge",
     "ElasticNet": "gpuml.linear_model.elastic_net",
     "ElasticNetCV": "gpuml.linear_model.regression_cv",

@@ -25,6 +25,7 @@ def solve_candidates(
     *,
     flat_coef: bool = False,
     kind: type[Models] = RegressionModels,
+    solve: Callable[..., LinearModels] = solve_splits,
 ) -> Models:
     """Solve all candidates, those with and those without an intercept in one call each.
 
@@ -40,23 +41,26 @@ def solve_candidates(
         As for `solvers.ridge.solve_splits`.
     flat_coef : bool, default=False
         Whether `coef_` has one axis for y of shape (n, 1) too, as scikit-learn's Ridge has it.
+    kind : type, default=RegressionModels
+    solve : callable, default=solve_splits
+        What solves, where `alphas` (C, ...) mean something else.
     """
 
     def refit(models, candidate):
         flag = bool(fit_intercept[candidate])
         some = alphas[candidate : candidate + 1]
-        one = solve_splits(described, some, flag, rcond, max_iter, of_all_rows=True)
+        one = solve(described, some, flag, rcond, max_iter, of_all_rows=True)
         _warn_if_stopped(one)
         return replace(models, **vars(one), fit_intercept=[flag], of_all_rows=True)
 
     flags = [bool(flag) for flag in fit_intercept]
     if all(flags) or not any(flags):
-        solved = solve_splits(described, alphas, all(flags), rcond, max_iter)
+        solved = solve(described, alphas, all(flags), rcond, max_iter)
     else:
         groups = [np.flatnonzero(np.asarray(flags) == flag) for flag in (True, False)]
         solved = in_order(
             [
-                solve_splits(described, alphas[some], flag, rcond, max_iter)
+                solve(described, alphas[some], flag, rcond, max_iter)
                 for flag, some in zip((True, False), groups, strict=True)
             ],
             groups,

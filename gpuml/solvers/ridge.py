@@ -161,7 +161,7 @@ def _solve_parts(described, parts, alphas, fit_intercept, rcond):
 
 def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     """Coefficients (U, S, t, p), means (S, p) and (S, t), estimated errors (U, S) on the host."""
-    most = _largest_number(described)
+    most = largest_number(described)
     if described.kernel is not None:
         return _solve_kernel(described, parts, alphas, fit_intercept, most)
     moments = described.combined(parts)
@@ -178,13 +178,13 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
         coef, error = _solve_cholesky(normal, alphas, enough)
     if described.is_sparse:
         error = error * cancelled(moments, normal, alphas)
-        return coef, normal.x_mean, normal.y_mean, _held(coef, error, most)
-    error = _held(coef, error, most)
+        return coef, normal.x_mean, normal.y_mean, held_errors(coef, error, most)
+    error = held_errors(coef, error, most)
     # Scaling to a unit diagonal helps Cholesky where features differ in scale.
     poor = (error > min(described.precision, FORM_PRECISION)).any(axis=1)
     if by_eigen and rcond is None and poor.any():
         better, own = _solve_cholesky(normal, alphas[poor], described.precision / EPS)
-        error[poor] = _held(better, own, most)
+        error[poor] = held_errors(better, own, most)
         if poor.all():
             return better, normal.x_mean, normal.y_mean, error
         places = np.flatnonzero(~poor), np.flatnonzero(poor)
@@ -209,7 +209,7 @@ def _one_form_will_do(normal, alphas):
     return int(fine.sum()) >= TRIDIAGONAL_FROM
 
 
-def _largest_number(described):
+def largest_number(described):
     """The largest coefficient that a model can have, in the dtype of the rows."""
     return _largest_of(str(described.folds.batch.dtype).rpartition(".")[2])
 
@@ -219,7 +219,7 @@ def _largest_of(dtype):
     return float(np.finfo(dtype).max)
 
 
-def _held(coef, error, most):
+def held_errors(coef, error, most):
     """Estimated errors (U, S) on the host; inf where a coefficient (U, S, t, p) is too large."""
     xp = namespace(coef)
     held = xp.all(xp.abs(coef) <= most, axis=(-2, -1))
@@ -268,13 +268,13 @@ def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
 def _solve_kernel(described, parts, alphas, fit_intercept, most):
     batch, partition = described.folds.batch, described.folds.partitions[parts.index]
     kernel = described.kernel
-    row_counts = _counts_of_rows(partition, parts.counts, batch.n_rows)
+    row_counts = counts_of_rows(partition, parts.counts, batch.n_rows)
     far = far_splits(kernel, row_counts, fit_intercept)
     enough = described.precision / EPS
     if not far.any():
-        return _solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough)
+        return solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough)
     solved = [
-        _solve_dual(
+        solve_dual(
             row_kernel(batch, counts, at_mean=fit_intercept) if own else kernel,
             counts[None, :],
             alphas,
@@ -290,7 +290,7 @@ def _solve_kernel(described, parts, alphas, fit_intercept, most):
     return xp.concat(coef, axis=1), *means, np.concatenate(error, axis=1)
 
 
-def _solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough):
+def solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough):
     dual = centred_kernel(kernel, row_counts, fit_intercept)
     xp = namespace(dual.K)
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
@@ -304,10 +304,10 @@ def _solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough):
     damped = xp.max(xp.abs(dual.K), axis=(-1, -2)) + alpha[:, :, 0, 0]
     inf = xp.full_like(condition, float("inf"))
     error = xp.where(damped > LEAST_SQUARE, EPS * condition, inf)
-    return coef, dual.x_mean, dual.y_mean, _held(coef, error, most)
+    return coef, dual.x_mean, dual.y_mean, held_errors(coef, error, most)
 
 
-def _counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndarray:
+def counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndarray:
     out = np.zeros((len(counts), n_rows))
     for atom, column in zip(part.atoms, counts.T, strict=True):
         out[:, row_indices(atom)] = column[:, None]
@@ -327,12 +327,12 @@ class _Redo:
     def solve(self, split, hard):
         stacked = self.described.stacked(self.parts.part(split))
         problem = centred_rows(stacked, self.fit_intercept)
-        most = _largest_number(self.described)
+        most = largest_number(self.described)
         with threads_for_order(stacked.n_features):
-            return _solve_held(problem, self.alphas[hard], self.rcond, most)
+            return solve_held(problem, self.alphas[hard], self.rcond, most)
 
 
-def _solve_held(problem, alphas, rcond, most):
+def solve_held(problem, alphas, rcond, most):
     """As `solve_rows`; features whose coefficients would be larger than `most` have 0.
 
     Their values are so small that they cannot tell anything. As where rounding has made a
@@ -351,7 +351,7 @@ def _solve_held(problem, alphas, rcond, most):
             continue
         left = xp.astype(xp.all(held[i, ...], axis=0), problem.A.dtype)
         rest = replace(problem, A=problem.A * left)
-        found.append(_solve_held(rest, alphas[i : i + 1], rcond, most)[0])
+        found.append(solve_held(rest, alphas[i : i + 1], rcond, most)[0])
         unique[i] = False
     return xp.concat(found), unique
 
