@@ -10,6 +10,7 @@ from sklearn import feature_selection as sk
 from sklearn.base import clone, is_classifier
 
 from gpuml._arrays import as_array, is_array, is_foreign, namespace, place_of
+from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.data import take
@@ -85,8 +86,11 @@ class _Eliminating(Selector):
         sums = Sums.of(clone(self.estimator), X, y, splits, scorer)
         if isinstance(sums, str):
             return sums
-        swept = sums.swept(splits is None)
-        return (sums, swept) if swept.use_all() else NEARLY_DEPENDENT
+        swept = sums.swept(of_all_rows=True)
+        if splits is not None:
+            swept = Swept.joined([swept, sums.swept()])
+        with threads_for_order(X.shape[1]):
+            return (sums, swept) if swept.use_all() else NEARLY_DEPENDENT
 
     def _step_by_step(self, why: str, X: Any, y: Any, params: Any) -> Self:
         """Fit as scikit-learn does: by it, or where the rows of a device are."""
@@ -133,7 +137,7 @@ class _Eliminating(Selector):
         self.n_features_ = self.support_.sum()
 
     def _left(self, steps: "Eliminated", k: int, X: Any, y: Any) -> None:
-        """Set what `RFE` fits, from step k of an elimination on all rows."""
+        """Set what `RFE` fits, from step k of an elimination, whose first part is all rows."""
         self.support_, self.ranking_ = steps.support[k, 0], steps.ranking[k, 0]
         self.n_features_ = self.support_.sum()
         self.estimator_ = clone(self.estimator)
@@ -224,7 +228,8 @@ class RFE(_Eliminating, sk.RFE):
                 return self
             sums, swept = begun
             n_left, step = self._n_left(X.shape[1]), _step(self.step, X.shape[1])
-            steps = eliminate(swept, n_left, step, self.verbose)
+            with threads_for_order(X.shape[1]):
+                steps = eliminate(swept, n_left, step, self.verbose)
             self._left(steps, -1, X, y)
             self.plan_ = sums.plan(len(steps.sizes))
         return self
@@ -354,18 +359,18 @@ class RFECV(_Eliminating, sk.RFECV):
 
     def _choose(self, sums, swept, X, y):
         fewest, step = self._fewest(X.shape[1]), _step(self.step, X.shape[1])
-        steps = eliminate(swept, fewest, step, self.verbose)
-        scores = sums.scores(steps.coef, steps.intercept)  # (K, S)
+        with threads_for_order(X.shape[1]):
+            steps = eliminate(swept, fewest, step, self.verbose)
+            scores = sums.scores(steps.coef[:, 1:], steps.intercept[:, 1:])  # (K, S)
+        support, ranking = steps.support[:, 1:], steps.ranking[:, 1:]
         lost = np.argwhere(np.isnan(scores)).tolist()
         for k, s in lost:
-            split, used = sums.folds.splits[s : s + 1], steps.support[k, s]
+            split, used = sums.folds.splits[s : s + 1], support[k, s]
             scorer = self._get_scorer()
             alone = cross_validated(self.estimator, X, y, used, split, scoring=scorer)
             scores[k, s] = alone[0]
-        best = self._set_results(steps.sizes, scores, steps.support, steps.ranking)
-        of_all = sums.swept(of_all_rows=True)
-        of_all.use_all()
-        self._left(eliminate(of_all, best, step, self.verbose), -1, X, y)
+        best = self._set_results(steps.sizes, scores, support, ranking)
+        self._left(steps, steps.sizes.index(best), X, y)
         n_models = scores.size - len(lost) + sum(size >= best for size in steps.sizes)
         self.plan_ = sums.plan(n_models, len(lost))
 
