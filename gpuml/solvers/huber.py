@@ -21,6 +21,8 @@ from gpuml.solvers.pinball import block_numbers, weighted_grams
 
 # The least scale, of the largest target; and of the scale, what a step leaves at least.
 LEAST_SCALE, LEAST_SHARE = 10 * EPS, 0.1
+# Cubes of the scale of smaller targets are no numbers: they count as 0.
+LEAST_TARGET = 1e-80
 # Of the objective, below which what a step promises is rounding; and halvings of a step.
 PROMISE, MOST_HALVINGS = 1e-15, 30
 # The share of the rows that may become outliers, or inliers, for second moments to be
@@ -49,7 +51,8 @@ class HuberRows:
         xp = namespace(X)
         self.total = float(xp.sum(weight))
         # Rounding of the targets has a scale, and residuals of a perfect fit are no more than that.
-        self.least = max(LEAST_SCALE * float(xp.max(xp.abs(y))), 1e-300)
+        largest = float(xp.max(xp.abs(y)))
+        self.least = LEAST_SCALE * (largest if largest > LEAST_TARGET else 1.0)
         self._sums: _Sums | None = None
         self._gram: tuple[Array, np.ndarray] | None = None
 

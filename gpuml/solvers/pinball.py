@@ -35,6 +35,8 @@ from gpuml.solvers._vertices import largest_rows, vertex
 
 # Of the objective, the gap at which steps end; and steps that are taken at most.
 GAP, MOST_STEPS = 1e-11, 300
+# And the gap that will do where rounding keeps it from falling further.
+STUCK_GAP = 1e-10
 # Of the way to the border, what a step takes.
 SHARE = 0.9995
 # Of a typical residual, how far from 0 all begin.
@@ -283,10 +285,14 @@ def _solve(programs, start, enough):
     for n_steps in range(MOST_STEPS + 1):
         product = point.product
         best = programs.objective(point.coef)
-        values, gaps = to_host(xp.stack([best, point.gap(programs, product)]))
+        looked_at = xp.stack([best, point.gap(programs, product), product])
+        values, gaps, products = to_host(looked_at)
         size = values if scale is None else abs(values) + scale[open_]
         done = (gaps <= enough * size) | (values == 0.0)
-        ended = done | (n_steps == MOST_STEPS)
+        # Where rounding is all of the gap, steps would go on until nothing is a number.
+        stuck = products <= EPS * gaps
+        done |= stuck & (gaps <= STUCK_GAP * size)
+        ended = done | stuck | (n_steps == MOST_STEPS)
         if ended.any():
             some = np.flatnonzero(ended)
             coef, values = _ends(programs, point, some, values[some], n_steps and enough <= GAP)

@@ -196,3 +196,19 @@ def test_a_warm_start_at_the_optimum_takes_no_step(rng):
     np.testing.assert_allclose(model.coef_, before, rtol=1e-9)
     with pytest.raises(ValueError, match="features"):
         model.fit(X[:, :2], y)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 5)])
+def test_planes_go_through_rows_that_are_no_more_than_coefficients(shape, rng):
+    X, y = rng.normal(size=shape), rng.normal(size=shape[0])
+    model = QuantileRegressor(alpha=0.0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-200, 2.0])
+def test_targets_that_are_all_the_same_have_no_outliers(value, rng):
+    X, y = rng.normal(size=(20, 3)), np.full(20, value)
+    model = HuberRegressor().fit(X, y)
+    np.testing.assert_allclose(model.coef_, 0.0, atol=1e-12)
+    np.testing.assert_allclose(model.intercept_, value, rtol=1e-9, atol=1e-99)
+    assert 0 < model.scale_ <= 1e-10

@@ -65,3 +65,16 @@ def test_wrong_sides_are_found(rng, monkeypatch):
     strengths = [1e2, 1e-5, 1e2]
     for C, each in zip(strengths, fit_path(A, [of(C) for C in strengths]), strict=True):
         assert abs(gap(A, of(C), each.coef)) < 1e-9
+
+
+@pytest.mark.parametrize("seed", [1, 4, 6])
+def test_steps_end_where_rounding_keeps_the_gap_open(seed):
+    # Features of many sizes: what links both programs is rounding, however long the steps go on.
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(24, 60)) @ rng.normal(size=(60, 60)) + 10 * rng.normal(size=60)
+    A *= 10.0 ** rng.integers(-4, 5, 60)
+    y = rng.normal(size=24)
+    (found,) = fit_path(A, [tube(y, np.full(24, 10.0), 0.1)])
+    assert found.converged
+    assert found.n_steps < 25
+    assert np.abs(y - A @ found.coef).max() <= 0.1 + 1e-6  # so many features can do that
