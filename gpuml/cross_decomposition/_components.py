@@ -88,11 +88,13 @@ def find_pairs(
     floor = EPS * np.maximum(100 * np.linalg.norm(Y, axis=0), 10 * n_rows**0.5)
     found = [np.zeros((size, n_pairs)) for size in (p, t, p, t)]
     least_x, least_y = noise * np.sum(X**2), noise * np.sum(Y**2)
+    # What is left of X beyond its rank is rounding, and so would be pairs that were made of it.
+    least = 100 * EPS * np.linalg.norm(X)
     reliable, n_iter = True, []
     for k in range(n_pairs):
         lengths = np.linalg.norm(Y, axis=0)
         reliable = reliable and bool(np.sum(lengths**2) >= least_y)
-        if not X.any():
+        if not np.linalg.norm(X) > least:
             warnings.warn(f"X residual is constant at iteration {k}", UserWarning, stacklevel=2)
             break
         if method.algorithm == "nipals":

@@ -144,6 +144,21 @@ def test_a_split_depends_on_its_own_training_rows(rng):
     )
 
 
+@pytest.mark.parametrize("kind", [PLSRegression, PLSCanonical, CCA])
+@pytest.mark.parametrize("seed", range(4))
+def test_pairs_beyond_the_rank_change_nothing(kind, seed):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(60, 3)) + 10.0
+    X[:, 0] = X[:, 1] - 2.0 * X[:, 2] if seed % 2 else 3.3
+    Y = X @ random.normal(size=(3, 4)) + random.normal(size=(60, 4))
+    with pytest.warns(UserWarning, match="X residual is constant at iteration 2"):
+        predicted = kind(3, scale=seed < 2).fit(X, Y).predict(X)
+        search = GridSearchCV(kind(scale=seed < 2), {"n_components": [2, 3]}, cv=3).fit(X, Y)
+    np.testing.assert_allclose(predicted, kind(2, scale=seed < 2).fit(X, Y).predict(X), rtol=1e-9)
+    two, three = search.cv_results_["mean_test_score"]
+    assert three == pytest.approx(two, rel=1e-6)
+
+
 @pytest.mark.parametrize("model", [PLSRegression(), PLSSVD()], ids=str)
 def test_repeated_rows_change_nothing(model, rng):
     X, Y = rows(rng)
