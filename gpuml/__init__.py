@@ -33,8 +33,8 @@ _PACKAGES = (
     "discriminant_analysis",
     *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection", "impute"),
     *("inspection", "kernel_ridge", "linalg", "linear_model", "losses", "manifold", "metrics"),
-    *("model_selection", "naive_bayes", "neighbors", "penalties", "persistence", "pipeline"),
-    *("preprocessing", "random_projection", "svm", "testing"),
+    *("model_selection", "naive_bayes", "neighbors", "optuna", "penalties", "persistence"),
+    *("pipeline", "preprocessing", "random_projection", "svm", "testing"),
 )
 _LATER = {
     "accelerate": "gpuml._accelerate",

@@ -91,10 +91,11 @@ RULES = {
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
         *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
-        *("gpuml.pipeline", "gpuml.resampling", "joblib"),
+        *("gpuml.pipeline", "gpuml.resampling", "gpuml.solvers.carried", "joblib", "narwhals"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),
+    "gpuml.optuna": ("gpuml._sklearn", "gpuml.model_selection", "sklearn.base", "sklearn.utils"),
     # Pipelines know steps by what they offer, and no concrete estimator either.
     "gpuml.pipeline": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
@@ -190,6 +191,7 @@ INSIDE_FUNCTIONS = {
         *("gpuml._arrays", "gpuml._inputs", "gpuml.feature_extraction"),
         *("gpuml.model_selection", "gpuml_dask"),
     ),
+    "optuna": ("gpuml.optuna", "gpuml.model_selection.trials"),
     "skops": ("gpuml.persistence",),
     "umap": ("gpuml.adapters", "gpuml.manifold"),
     "pynndescent": ("gpuml.adapters", "gpuml.manifold"),

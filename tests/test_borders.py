@@ -87,7 +87,7 @@ OF_SCIKIT_LEARN = {
     "sklearn.metrics._scorer._Scorer": ("_accept_sample_weight _response_method _score_func _sign"),
     "sklearn.model_selection.GridSearchCV": (
         "_check_refit_for_multimetric _get_routed_params_for_fit _init_callback_context "
-        "_run_search _select_best_index"
+        "_select_best_index"
     ),
     "sklearn.naive_bayes.CategoricalNB": "_validate_n_categories",
     "sklearn.naive_bayes.MultinomialNB": "_check_alpha",

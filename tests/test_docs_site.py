@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGES = (
-    *("start", "devices", "searches", "troubleshooting"),
+    *("start", "devices", "searches", "sessions", "troubleshooting"),
     *("from-scikit-learn", "from-cuml", "extending"),
 )
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
@@ -58,6 +58,8 @@ def settings():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_a_page_run(name, capsys, tmp_path, monkeypatch, settings):
+    if name == "sessions":
+        pytest.importorskip("optuna", reason="needs gpuml[optuna]")
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(page(name))
     assert blocks

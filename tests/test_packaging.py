@@ -17,8 +17,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = (
     *("gpu-cu12", "gpu-cu13", "dask", "dask-cu12", "dask-cu13", "dask-ml"),
-    *("umap", "skops", "skrub", "onnx", "genetics", "zarr", "examples", "test", "test-torch"),
-    *("rivals", "docs"),
+    *("umap", "skops", "skrub", "onnx", "optuna", "genetics", "zarr", "examples", "test"),
+    *("test-torch", "rivals", "docs"),
 )
 # Where the name of a distribution is not that of its package.
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpuml.model_selection.hyperband import HyperbandSearchCV
     from gpuml.model_selection.permutations import permutation_test_score
     from gpuml.model_selection.predictions import cross_val_predict
+    from gpuml.model_selection.session import Session
     from gpuml.model_selection.validation import cross_val_score, cross_validate
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "HyperbandSearchCV",
     "Plan",
     "RandomizedSearchCV",
+    "Session",
     "cross_val_predict",
     "cross_val_score",
     "cross_validate",
@@ -37,6 +39,7 @@ _LATER = {
     "HalvingGridSearchCV": "gpuml.model_selection.halving",
     "HalvingRandomSearchCV": "gpuml.model_selection.halving",
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
+    "Session": "gpuml.model_selection.session",
     "cross_val_predict": "gpuml.model_selection.predictions",
     "cross_val_score": "gpuml.model_selection.validation",
     "cross_validate": "gpuml.model_selection.validation",

@@ -34,7 +34,7 @@ class DividedEvaluator(Evaluator):
         super().__init__(job)
         self._faults = faults
 
-    def _folds_for(self, estimator, refused):
+    def folds_for(self, estimator, refused):
         job, kind = self.job, kind_of(estimator)
         splits, key = refused.splits(), (kind, refused.key)
         check_sizes(splits)

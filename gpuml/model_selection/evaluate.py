@@ -190,6 +190,21 @@ class Evaluator:
         params = self._alone.get(candidate)
         return None if params is None else self.fit_all(params)
 
+    def folds_read(self, estimator: MultifitEstimator) -> Folds | None:
+        """All rows in the splits of the job, and what is known of them; None if nothing is."""
+        folds = self._folds.get((kind_of(estimator), ()))
+        complete = folds is not None and folds.batch.n_rows == _num_samples(self.job.X)
+        return folds if complete else None
+
+    def note(self, candidates: Sequence[Mapping[str, Any]]) -> None:
+        """Count candidates that were evaluated elsewhere, as those that are fitted one by one."""
+        self._alone.update({self.n_done + i: each for i, each in enumerate(candidates)})
+        self.n_done += len(candidates)
+
+    def forget_models(self) -> None:
+        """Let go of the models of all candidates: none is asked for any more."""
+        self._shared, self._alone = [], {}
+
     def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Groups of candidates that may be fitted at once; others are in none."""
         return grouped(self.job.estimator, candidates, self.job.task)[0]
@@ -272,7 +287,7 @@ class Evaluator:
         refused = Refused(self.job.splits, _num_samples(self.job.X))
         while True:
             try:
-                folds = self._folds_for(estimator, refused)
+                folds = self.folds_for(estimator, refused)
                 check_weights(folds)
                 with self._bar(estimator.multifit_rows(folds), len(group.varying)) as bar:
                     stack = estimator.multifit(folds, group.varying, bar.advance)
@@ -293,7 +308,7 @@ class Evaluator:
         """Results of a group on a split that was refused: by themselves models say what is so."""
         return self.fit_split(split, [{**group.shared, **varying} for varying in group.varying])
 
-    def _folds_for(self, estimator, refused):
+    def folds_for(self, estimator: Any, refused: Refused) -> Folds:
         """The resident rows; brought there by the first group that can use them."""
         job, kind = self.job, kind_of(estimator)
         splits = refused.splits()

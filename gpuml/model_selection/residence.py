@@ -297,7 +297,7 @@ def _moved(rows: Residence, place: Place) -> Residence:
     known: dict[int, Any] = {}
 
     def moved(x):
-        if not is_array(x) or not _has_rows(x, n_rows):
+        if not is_array(x) or not has_rows(x, n_rows):
             return x
         if is_numpy(x) and x.dtype.kind not in "fiub":
             return x
@@ -319,7 +319,7 @@ def _laid_out(rows: Residence) -> Residence:
     order: dict[str, Rows] = {}
 
     def laid_out(x):
-        if not _has_rows(x, n_rows):
+        if not has_rows(x, n_rows):
             return x
         place = place_of(x) if is_array(x) else HOST
         if str(place) not in order:
@@ -336,7 +336,7 @@ def _laid_out(rows: Residence) -> Residence:
 def _choose(layout: Layout, rows: Residence) -> bool | None:
     """Whether rows are laid out as a ring (True) or once (False); None where both are too much."""
     n_rows = layout.n_rows
-    row_bytes = sum(nbytes(x) for x in _arrays_of(rows) if _has_rows(x, n_rows)) / n_rows
+    row_bytes = sum(nbytes(x) for x in _arrays_of(rows) if has_rows(x, n_rows)) / n_rows
     free = free_bytes(place_of(rows.X))
     if row_bytes * (n_rows + layout.n_repeated) <= RING_SHARE * free:
         return True
@@ -351,7 +351,7 @@ def _arrays_of(rows: Residence) -> list:
     return list({id(x): x for x in found if is_array(x) and x.ndim > 0}.values())
 
 
-def _has_rows(x, n_rows):
+def has_rows(x, n_rows):
     """Whether `x` is an array, table or list with one entry for each of so many rows."""
     if is_array(x):
         return x.ndim > 0 and x.shape[0] == n_rows
@@ -369,7 +369,7 @@ def _first(rows: Residence, n_rows: int) -> tuple:
     laid_out = _num_samples(rows.X)
 
     def first(x):
-        return rows_of(x, slice(0, n_rows)) if _has_rows(x, laid_out) else x
+        return rows_of(x, slice(0, n_rows)) if has_rows(x, laid_out) else x
 
     params = {name: first(value) for name, value in rows.task.fit_params.items()}
     return first(rows.X), first(rows.y), params

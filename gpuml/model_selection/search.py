@@ -37,6 +37,7 @@ from gpuml.model_selection.one_by_one import (
     is_foreign,
 )
 from gpuml.model_selection.residence import all_estimators, place_name
+from gpuml.model_selection.trials import in_turn
 from gpuml.resampling.split import check_splitter, split_rows
 
 if TYPE_CHECKING:
@@ -273,8 +274,10 @@ class _Rounds:
     def plan(self):
         return Plan(tuple(step for _, each in self._evaluators.values() for step in each.steps))
 
-    def evaluate(self, candidate_params, cv=None, more_results=None, callback_ctx=None):
-        """What scikit-learn calls evaluate_candidates."""
+    def evaluate(
+        self, candidate_params, cv=None, more_results=None, callback_ctx=None, goes_on=None
+    ):
+        """What scikit-learn calls evaluate_candidates; `goes_on` as of `in_turn`."""
         search = self.search
         candidates = list(candidate_params)
         evaluator = self._evaluator(cv or search._checked_cv_orig)
@@ -285,7 +288,10 @@ class _Rounds:
                 f"totalling {n_fits} fits"
             )
         first = evaluator.n_done
-        out = evaluator.evaluate(candidates)
+        if goes_on is None:
+            out = evaluator.evaluate(candidates)
+        else:
+            out = in_turn(evaluator, candidates, goes_on)
         if len(out) < 1:
             raise ValueError(
                 "No fits were performed. Was the CV iterator empty? Were there no candidates?"

@@ -1,0 +1,320 @@
+"""Rows that stay ready between questions: candidates are evaluated whenever they come up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._sklearn import (
+    BaseSearchCV,
+    _insert_error_scores,
+    _warn_or_raise_about_fit_failures,
+)
+from gpuml.metrics.scorer import check_scoring
+from gpuml.model_selection.candidates import Plan
+from gpuml.model_selection.changed_rows import with_rows, without_rows
+from gpuml.model_selection.evaluate import Evaluator
+from gpuml.model_selection.one_by_one import check_error_score
+from gpuml.model_selection.trials import GoesOn, Objective, Space, in_turn
+from gpuml.model_selection.validation import job_of
+
+
+class Session:
+    """Rows, their splits and what is known of them, for candidates that come up one after another.
+
+    A search asks all its questions at once. Where the next question depends on the last answer (an
+    optimiser, a notebook), a session keeps what a search makes of the rows before it fits: they
+    stay where they are worked on, with their splits, codes of categories and, of models from
+    sums, sums of them. The first `evaluate` reads the rows, later ones need no pass where sums are
+    all that models need.
+
+    The arrays must not be written to while the session is open.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Candidates are values of its parameters; it stays as it is.
+    X : array-like of shape (n_samples, n_features)
+        Of any array library; device data stays on its device.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+    groups, scoring, cv, n_jobs, verbose, params, pre_dispatch, return_train_score, error_score
+        As for `cross_validate`. Splits are made once, so that all candidates are compared on the
+        same ones.
+
+    Attributes
+    ----------
+    cv_results_ : dict of ndarrays
+        Of all candidates so far, as `GridSearchCV` has it.
+    n_splits_ : int
+    plan_ : Plan
+        How many fits were done in how many passes, and where.
+
+    Raises
+    ------
+    ValueError
+        For what `cross_validate` rejects before it fits, and for use after `close`.
+
+    See Also
+    --------
+    GridSearchCV : All candidates known beforehand.
+    gpuml.optuna.OptunaSearchCV : A search whose candidates Optuna proposes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import Session
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> with Session(Ridge(), X, y, cv=5) as session:
+    ...     first = session.evaluate([{"alpha": 0.01}, {"alpha": 1.0}])
+    ...     second = session.evaluate([{"alpha": 0.1}])
+    ...     model = session.refit()
+    ...     print(session.plan_.n_fits, session.plan_.n_passes)
+    20 1
+    >>> first["mean_test_score"].round(3), second["mean_test_score"].round(3), model.alpha
+    (array([0.481, 0.41 ]), array([0.48]), 0.01)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        scoring: Any = None,
+        cv: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        params: Mapping[str, Any] | None = None,
+        pre_dispatch: Any = "2*n_jobs",
+        return_train_score: bool = False,
+        error_score: Any = np.nan,
+    ):
+        check_error_score(error_score)
+        self.scoring = scoring
+        self._has_groups = groups is not None or "groups" in (params or {})
+        self._params: list[Mapping[str, Any]] = []
+        self._results: list[dict[str, Any]] = []
+        self._steps: tuple = ()
+        job = job_of(
+            estimator,
+            X,
+            y,
+            check_scoring(estimator, scoring, raise_exc=error_score == "raise"),
+            "Session",
+            groups=groups,
+            cv=cv,
+            params=params,
+            n_jobs=n_jobs,
+            pre_dispatch=pre_dispatch,
+            return_train_score=return_train_score,
+            error_score=error_score,
+            verbose=verbose,
+        )
+        self._open: Evaluator | None = Evaluator(job)
+        # Without what has a value for each row.
+        self._task = replace(job.task, fit_params={}, score_params={})
+        self.n_splits_ = len(job.splits)
+
+    @property
+    def _evaluator(self) -> Evaluator:
+        if self._open is None:
+            raise ValueError("This Session is closed. Make another one of the same rows.")
+        return self._open
+
+    @property
+    def plan_(self) -> Plan:
+        """How many fits were done in how many passes, and where."""
+        now = () if self._open is None else tuple(self._open.steps)
+        return Plan(self._steps + now)
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Tables of all candidates so far."""
+        return self._table(self._params, self._results)
+
+    def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Fit and score candidates on all splits, together where they can be.
+
+        Parameters
+        ----------
+        candidates : sequence of dict
+            Values of parameters; nested names as ``step__alpha``. What one leaves out is as on the
+            estimator.
+
+        Returns
+        -------
+        results : dict of ndarrays
+            As `cv_results_`, of these candidates: their ranks are among them.
+
+        Raises
+        ------
+        ValueError
+            If all fits fail, if there are no candidates, or after `close`.
+        """
+        candidates = [dict(each) for each in candidates]
+        if not candidates:
+            raise ValueError("No candidates: evaluate takes a list of dicts of parameters.")
+        return self._table(candidates, self.results_of(candidates))
+
+    def refit(self, params: Mapping[str, Any] | None = None, *, metric: str = "score") -> Any:
+        """The model of a candidate on all rows, of sums where they are known.
+
+        Parameters
+        ----------
+        params : dict, default=None
+            None is the best so far.
+        metric : str, default="score"
+            Which of several metrics says what is best.
+
+        Returns
+        -------
+        model : estimator
+            Fitted.
+
+        Raises
+        ------
+        ValueError
+            If nothing was evaluated yet, and after `close`.
+        """
+        evaluator = self._evaluator
+        if params is None:
+            if not self._params:
+                raise ValueError("Nothing was evaluated yet: say which params to fit.")
+            rank = self.cv_results_[f"rank_test_{metric}"]
+            params = self._params[int(np.argmin(rank))]
+        with small_arrays():
+            evaluator.evaluate([dict(params)])
+            model = evaluator.refit(evaluator.n_done - 1)
+            evaluator.forget_models()
+        return model
+
+    def objective(self, space: Space, *, metric: str | Sequence[str] = "score") -> Objective:
+        """A function for ``study.optimize`` of Optuna: mean held-out scores of a trial.
+
+        Parameters
+        ----------
+        space : dict or callable
+            Names of parameters to values: a list of choices, a distribution of Optuna
+            (``FloatDistribution``, ``IntDistribution``, ``CategoricalDistribution``), or
+            ``uniform``, ``loguniform`` or ``randint`` of `scipy.stats`, whose range it is. Or a
+            function that makes a dict of parameters of a trial.
+        metric : str or sequence of str, default="score"
+            Of several metrics, which one; several are for a study with as many directions.
+
+        Returns
+        -------
+        objective : callable
+            Higher is better: ``study = optuna.create_study(direction="maximize")``. Of candidates
+            that are fitted one by one, each split is reported to the study's pruner.
+            `gpuml.optuna.optimize` asks for several trials at a time, which then share their work.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from gpuml.linear_model import Ridge
+        >>> from gpuml.model_selection import Session
+        >>> session = Session(Ridge(), *load_diabetes(return_X_y=True))
+        >>> objective = session.objective({"alpha": [0.1, 1.0]})
+        >>> # study.optimize(objective, n_trials=100)
+        """
+        return Objective(self, space, metric)
+
+    def add_rows(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        test_fold: Any = None,
+    ) -> Self:
+        """Put rows behind those there are; candidates evaluated from now on see them.
+
+        Second moments, which models of least squares are made of, are those there were and those
+        of the new rows. All else (other sums, codes of a table, rows for models of iterations) is
+        read again at the next `evaluate`. The rows themselves are copied once to lie in one array.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_new, n_features)
+            Of the kind of the session's X.
+        y : array-like of shape (n_new,) or (n_new, n_outputs), default=None
+        params : dict, default=None
+            What the session's `params` has one value a row of, such as `sample_weight`.
+        test_fold : int array-like of shape (n_new,), default=None
+            As of `sklearn.model_selection.PredefinedSplit`: the split that holds out each row,
+            while all others train on it; -1 for rows that all train on. None deals them out, those
+            of each class of a classifier by themselves, to the splits that hold out fewest; which
+            needs splits that hold out each row once, without `groups`.
+
+        Returns
+        -------
+        self : Session
+
+        Raises
+        ------
+        ValueError
+            For rows of another kind, for a split that there is none of, and where `test_fold` has
+            to say what splits do with new rows.
+        """
+        deals = not self._has_groups
+        self._go_on(with_rows(self._evaluator, X, y, params or {}, test_fold, deals=deals))
+        return self
+
+    def remove_rows(self, rows: Any) -> Self:
+        """Take rows out; those behind move up. Second moments go on without them, as `add_rows`.
+
+        They are read again where rows are taken out that were nearly all of what a sum was.
+
+        Parameters
+        ----------
+        rows : int array-like of shape (n_removed,), or bool array-like of shape (n_samples,)
+            As they are numbered now.
+
+        Returns
+        -------
+        self : Session
+
+        Raises
+        ------
+        ValueError
+            If no rows are left.
+        IndexError
+            For numbers of rows that there are none of.
+        """
+        self._go_on(without_rows(self._evaluator, rows))
+        return self
+
+    def close(self) -> None:
+        """Let go of the rows and of all that is known of them; `cv_results_` stays."""
+        self._steps, self._open = self.plan_.steps, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _go_on(self, evaluator):
+        self._steps, self._open = self.plan_.steps, evaluator
+
+    def results_of(
+        self, candidates: Sequence[Mapping[str, Any]], goes_on: GoesOn | None = None
+    ) -> list[dict[str, Any]]:
+        """As `evaluate`: results of each candidate split after split, as `in_turn` has them."""
+        evaluator, error_score = self._evaluator, self._task.error_score
+        with small_arrays():
+            out = in_turn(evaluator, candidates, goes_on)
+        evaluator.forget_models()
+        _warn_or_raise_about_fit_failures(out, error_score)
+        if callable(self.scoring):
+            _insert_error_scores(out, error_score)
+        self._params += candidates
+        self._results += out
+        return out
+
+    def _table(self, candidates, out):
+        return BaseSearchCV._format_results(self._task, list(candidates), self.n_splits_, out)

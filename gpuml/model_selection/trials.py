@@ -1,0 +1,171 @@
+"""Candidates that somebody proposes one by one: trials of Optuna, which may stop between splits.
+
+Nothing here imports Optuna, whose trials and distributions are known by what they offer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuml.model_selection.evaluate import Evaluator, Results
+from gpuml.model_selection.one_by_one import failed_scores
+from gpuml.model_selection.route import AtOnce, route
+
+if TYPE_CHECKING:
+    from gpuml.model_selection.session import Session
+
+# ``goes_on(position, scores)`` of a candidate, with its scores on the splits so far.
+GoesOn = Callable[[int, list[Any]], bool]
+# Values of each parameter, or a function of a trial that makes parameters.
+Space = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
+# What storages of Optuna keep as they are.
+PLAIN = (bool, int, float, str, type(None))
+
+
+def in_turn(
+    evaluator: Evaluator, candidates: Sequence[Mapping[str, Any]], goes_on: GoesOn | None
+) -> Results:
+    """Results of candidates, of which `goes_on` says between splits whether they are worth it.
+
+    As those of ``evaluator.evaluate``; of splits that a candidate was not fitted on scores are nan.
+    Where all are fitted in the same passes nobody is asked, since a split less would save nothing.
+    """
+    job = evaluator.job
+    if goes_on is None or all(
+        isinstance(each, AtOnce) for each in route(job.estimator, candidates, job.X, job.task)
+    ):
+        return evaluator.evaluate(candidates)
+    table: list[Results] = [[] for _ in candidates]
+    alive = list(range(len(candidates)))
+    for split in job.splits:
+        one = evaluator.with_splits([split])
+        results = one.evaluate([candidates[position] for position in alive])
+        evaluator.steps += one.steps
+        for position, result in zip(alive, results, strict=True):
+            table[position].append(result)
+        if split is not job.splits[-1]:
+            alive = [p for p in alive if goes_on(p, [r["test_scores"] for r in table[p]])]
+        if not alive:
+            break
+    evaluator.note(candidates)
+    nothing = failed_scores(replace(job.task, error_score=np.nan))
+    for own in table:
+        left = {"test_scores": nothing, "fit_time": 0.0, "score_time": 0.0, "fit_error": None}
+        left |= {"train_scores": nothing} if job.task.return_train_score else {}
+        own += [{**own[0], **left}] * (len(job.splits) - len(own))
+    return [result for own in table for result in own]
+
+
+def suggested(trial: Any, space: Space) -> dict[str, Any]:
+    """Parameters of a trial, drawn as its study proposes.
+
+    Raises
+    ------
+    TypeError
+        For values of a space that are no range and no choice.
+    """
+    if callable(space):
+        return dict(space(trial))
+    return {name: _suggested(trial, name, values) for name, values in space.items()}
+
+
+def _suggested(trial, name, values):
+    choices = getattr(values, "choices", values)
+    if isinstance(choices, list | tuple | np.ndarray):
+        return _chosen(trial, name, list(choices))
+    if all(hasattr(values, attribute) for attribute in ("low", "high", "log", "step")):
+        whole = isinstance(values.low, int)
+        suggest = trial.suggest_int if whole else trial.suggest_float
+        return suggest(name, values.low, values.high, step=values.step, log=values.log)
+    family = getattr(getattr(values, "dist", None), "name", None)
+    if family not in ("loguniform", "reciprocal", "uniform", "randint"):
+        raise TypeError(
+            f"The values of {name!r} must be a list of choices, a distribution of Optuna, or a "
+            f"frozen uniform, loguniform or randint of scipy.stats, got {values!r}."
+        )
+    low, high = values.support()
+    if family == "randint":
+        return trial.suggest_int(name, int(low), int(high))
+    return trial.suggest_float(name, float(low), float(high), log=family != "uniform")
+
+
+def _chosen(trial, name, choices):
+    """A choice; others than numbers and strings go to Optuna by their words."""
+    choices = [each.item() if isinstance(each, np.generic) else each for each in choices]
+    if all(isinstance(each, PLAIN) for each in choices):
+        return trial.suggest_categorical(name, choices)
+    words = {repr(each): each for each in choices}
+    if len(words) < len(choices):
+        raise ValueError(f"Choices of {name!r} cannot be told apart by their repr: {choices!r}.")
+    return words[trial.suggest_categorical(name, list(words))]
+
+
+def scores_of(results: Results, metric: str) -> list[float]:
+    """Scores of one metric, of results split after split."""
+    scores = [result["test_scores"] for result in results]
+    if scores and isinstance(scores[0], dict):
+        if metric not in scores[0]:
+            names = ", ".join(scores[0])
+            raise ValueError(f"metric must be one of {names}, got {metric!r}.")
+        return [each[metric] for each in scores]
+    if metric != "score":
+        raise ValueError(f"There is one metric, whose name is 'score', got {metric!r}.")
+    return scores
+
+
+class Pruning:
+    """Reports mean scores to the pruner of the study of trials, and knows whom it dropped."""
+
+    def __init__(self, trials: Sequence[Any], metric: str):
+        self._trials, self._metric = trials, metric
+        self.pruned: set[int] = set()
+
+    def __call__(self, position: int, scores: list[Any]) -> bool:
+        """As `GoesOn`."""
+        trial = self._trials[position]
+        own = scores_of([{"test_scores": each} for each in scores], self._metric)
+        trial.report(float(np.mean(own)), len(own))
+        if trial.should_prune():
+            self.pruned.add(position)
+        return position not in self.pruned
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Mean scores of trials of a study, from a session; see `Session.objective`."""
+
+    session: "Session"
+    space: Space
+    metric: str | Sequence[str] = "score"
+
+    def __call__(self, trial: Any) -> Any:
+        """The score of a trial, or one for each metric; nan, which fails it, if a fit failed.
+
+        Raises
+        ------
+        optuna.TrialPruned
+            If the pruner of the study says so.
+        """
+        found = self.values([trial])[0]
+        if found is None:
+            import optuna
+
+            raise optuna.TrialPruned
+        return found[0] if isinstance(self.metric, str) else found
+
+    def values(self, trials: Sequence[Any]) -> list[tuple[float, ...] | None]:
+        """Scores of each trial by metric, all fitted together where they can be; None if pruned."""
+        metrics = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+        candidates = [suggested(trial, self.space) for trial in trials]
+        pruning = Pruning(trials, metrics[0])
+        # Optuna has no pruning for several metrics.
+        results = self.session.results_of(candidates, pruning if len(metrics) == 1 else None)
+        n = self.session.n_splits_
+        return [
+            None
+            if i in pruning.pruned
+            else tuple(float(np.mean(scores_of(results[i * n : (i + 1) * n], m))) for m in metrics)
+            for i in range(len(trials))
+        ]
