@@ -12,6 +12,7 @@ from gpuml._sklearn import (
     StrOptions,
     _check_is_permutation,
     _enforce_prediction_order,
+    _MultimetricScorer,
     _num_samples,
     validate_params,
 )
@@ -101,7 +102,8 @@ default="predict"
         estimator,
         X,
         encoded,
-        _nothing,
+        # No scorer at all: models are asked for something else.
+        _MultimetricScorer(scorers={}),
         "cross_val_predict",
         groups=groups,
         cv=cv,
@@ -126,11 +128,6 @@ default="predict"
     if isinstance(found[0], list):
         return [_joined(each, order) for each in zip(*found, strict=True)]
     return _joined(found, order)
-
-
-def _nothing(model: Any, X: Any, y: Any = None) -> float:
-    """The score of models that are asked for something else."""
-    return 0.0
 
 
 def _encoded(y: Any) -> tuple[Any, Any]:
