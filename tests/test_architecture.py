@@ -85,8 +85,9 @@ RULES = {
         "sklearn.model_selection",
     ),
     "gpuml.inspection": (
-        *(*ARRAYS, "gpuml.data", "gpuml.designs", "gpuml.linear_model", "gpuml.losses"),
-        *("gpuml.metrics", "gpuml.solvers", "sklearn"),
+        *(*ARRAYS, "gpuml._sklearn", "gpuml.data", "gpuml.designs", "gpuml.extending"),
+        *("gpuml.linear_model", "gpuml.losses", "gpuml.metrics", "gpuml.resampling"),
+        *("gpuml.solvers", "sklearn"),
     ),
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),

@@ -14,6 +14,7 @@ PACKAGES = {
     "impute": 200,
     "compose": 150,
     "feature_selection": 150,
+    "inspection": 20,
     "model_selection": 100,
     "covariance": 10,
     "cross_decomposition": 50,

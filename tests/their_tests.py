@@ -39,6 +39,7 @@ MODULES = {
         **dict.fromkeys(("test_base", "test_chi2", "test_feature_select", "test_from_model")),
         **dict.fromkeys(("test_rfe", "test_sequential", "test_variance_threshold")),
     },
+    "inspection": {"test_permutation_importance": None},
     "model_selection": {
         "test_validation": "cross_val_predict cross_val_score cross_validate curve permutation"
     },

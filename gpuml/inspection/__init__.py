@@ -1,4 +1,4 @@
-"""Pictures of searches and models, and standard errors of coefficients."""
+"""Pictures of searches and models, standard errors of coefficients, importance of features."""
 
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from gpuml.inspection.search import SearchDisplay
 
 if TYPE_CHECKING:
     from gpuml.inspection._summary import Summary
+    from gpuml.inspection.importance import permutation_importance
     from gpuml.inspection.inference import summarize
 
 __all__ = [
@@ -26,12 +27,14 @@ __all__ = [
     "ScreeDisplay",
     "SearchDisplay",
     "Summary",
+    "permutation_importance",
     "summarize",
 ]
 
 # They bring models along, which searches need not.
 _LATER = {
     "Summary": "gpuml.inspection._summary",
+    "permutation_importance": "gpuml.inspection.importance",
     "summarize": "gpuml.inspection.inference",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.inspection")
