@@ -92,7 +92,8 @@ RULES = {
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
         *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
-        *("gpuml.pipeline", "gpuml.resampling", "gpuml.solvers.carried", "joblib", "narwhals"),
+        *("gpuml.pipeline", "gpuml.resampling", "gpuml.solvers.carried", "joblib"),
+        *("gpuml.solvers.resampled", "narwhals"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, is_sparse, move, namespace
 from gpuml._arrays.ops import EPS
-from gpuml.data import Batch, Folds, count_rows
+from gpuml.data import Batch, Folds
 from gpuml.designs import Design
 from gpuml.designs._sparse_ops import spread_columns, times
 from gpuml.designs.sparse import float64_matrix
@@ -281,7 +281,7 @@ def sums_of_residuals(
         items[0] if len(items) == 1 else xp.concat(items, axis=axis)
         for items, axis in zip(zip(*found, strict=True), (0, 1, 1, 0, 1), strict=True)
     )
-    n_rows = np.asarray([count_rows(getattr(s, part)) for s in described.folds.splits])
+    n_rows = np.asarray([getattr(s, f"n_{part}") for s in described.folds.splits])
     return ResidualMoments(weight, residual, squared, target, n_rows), reliable
 
 

@@ -7,6 +7,8 @@ from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV
 
 if TYPE_CHECKING:
+    from gpuml.model_selection.bootstrap import bootstrap_score
+    from gpuml.model_selection.conformal import ConformalRegressor
     from gpuml.model_selection.curves import learning_curve, validation_curve
     from gpuml.model_selection.explain import Explanation
     from gpuml.model_selection.halving import HalvingGridSearchCV, HalvingRandomSearchCV
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from gpuml.model_selection.validation import cross_val_score, cross_validate
 
 __all__ = [
+    "ConformalRegressor",
     "Explanation",
     "GridSearchCV",
     "HalvingGridSearchCV",
@@ -25,6 +28,7 @@ __all__ = [
     "Plan",
     "RandomizedSearchCV",
     "Session",
+    "bootstrap_score",
     "cross_val_predict",
     "cross_val_score",
     "cross_validate",
@@ -35,11 +39,13 @@ __all__ = [
 
 # What a grid needs not. scikit-learn's halving is experimental, and has to be switched on.
 _LATER = {
+    "ConformalRegressor": "gpuml.model_selection.conformal",
     "Explanation": "gpuml.model_selection.explain",
     "HalvingGridSearchCV": "gpuml.model_selection.halving",
     "HalvingRandomSearchCV": "gpuml.model_selection.halving",
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
     "Session": "gpuml.model_selection.session",
+    "bootstrap_score": "gpuml.model_selection.bootstrap",
     "cross_val_predict": "gpuml.model_selection.predictions",
     "cross_val_score": "gpuml.model_selection.validation",
     "cross_validate": "gpuml.model_selection.validation",

@@ -1,0 +1,186 @@
+"""How much a score and a model depend on the rows that there happen to be: resamples of them."""
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.model_selection import KFold
+from sklearn.utils import Bunch, check_random_state
+
+from gpuml._arrays import HOST, to_host
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._sklearn import (
+    HasMethods,
+    Interval,
+    _num_samples,
+    _warn_or_raise_about_fit_failures,
+    validate_params,
+)
+from gpuml.data import Batch, NeedsAllRows, Split
+from gpuml.extending import RegressionStack
+from gpuml.metrics.scorer import BatchScorer, batch_scorer, check_scoring
+from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.route import AtOnce, fit_weight, route
+from gpuml.model_selection.validation import job_of
+from gpuml.solvers.resampled import counts_of, resampled
+
+# Resamples that are fitted side by side: numbers of their rows take memory, or their moments.
+SIDE_BY_SIDE, MOMENT_BYTES = 16, 2**30
+
+
+@validate_params(
+    {
+        "estimator": [HasMethods(["fit"])],
+        "X": "no_validation",
+        "y": "no_validation",
+        "n_resamples": [Interval(Integral, 2, None, closed="left")],
+        "scoring": [str, callable, None],
+        "confidence_level": [Interval(Real, 0, 1, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "params": [dict, None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def bootstrap_score(
+    estimator,
+    X,
+    y=None,
+    *,
+    n_resamples=1000,
+    scoring=None,
+    confidence_level=0.95,
+    n_jobs=None,
+    random_state=None,
+    params=None,
+):
+    r"""Scores of models of resamples of the rows, each on the rows that its resample lacks.
+
+    Resample b has row i so many times as a Poisson variable of mean 1 says [1]_, which for many
+    rows is drawing as many rows with replacement; some 37 % of the rows are in none, and score its
+    model (the out-of-bag, or leave-one-out bootstrap [2]_). Models that follow from second
+    moments, such as `Ridge` and `Lasso`, also behind scalers and PCA, and scores that follow from
+    sums of residuals (`r2`, squared errors) are made from one reading of the rows, which for all
+    resamples is one product of counts and pairs of columns. Others are fitted to some resamples
+    at a time.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : array-like of shape (n_samples, n_features)
+        Of any array library; device data stays on its device.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+    n_resamples : int, default=1000
+    scoring : str, callable or None, default=None
+        One metric; None is the estimator's `score`.
+    confidence_level : float, default=0.95
+        Of the interval.
+    n_jobs, params
+        As for `cross_validate`.
+    random_state : int, RandomState or None, default=None
+        Resamples are the same for every array library.
+
+    Returns
+    -------
+    result : Bunch
+        With `scores` (n_resamples,) in CPU memory; `mean` and `standard_error`, their mean and
+        standard deviation; and `confidence_interval`, a pair of their quantiles.
+
+    Raises
+    ------
+    ValueError
+        If a resample cannot be fitted, or for what `cross_validate` rejects.
+
+    Notes
+    -----
+    A model of a resample has seen 63 % of the rows, so that scores are a little lower than those
+    of models of all rows. The interval is of scores of models fitted anew to data of this kind, not
+    of the score of one model.
+
+    References
+    ----------
+    .. [1] N. Chamandy, O. Muralidharan, A. Najmi, S. Naidu, "Estimating uncertainty for massive
+       data streams", Google (2012).
+    .. [2] B. Efron, R. Tibshirani, "Improvements on cross-validation: the .632+ bootstrap method",
+       J. Am. Stat. Assoc. 92 (1997).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.model_selection import bootstrap_score
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> found = bootstrap_score(Ridge(alpha=0.01), X, y, random_state=0)
+    >>> len(found.scores), 0.4 < found.mean < 0.5, 0.02 < found.standard_error < 0.06
+    (1000, True, True)
+    """
+    job = job_of(
+        estimator,
+        X,
+        y,
+        check_scoring(estimator, scoring),
+        "bootstrap_score",
+        groups=None,
+        cv=KFold(2),  # which is not asked
+        params=params,
+        n_jobs=n_jobs,
+        return_train_score=False,
+        error_score="raise",
+        verbose=0,
+    )
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    with small_arrays():
+        scores = _from_sums(job, n_resamples, seed)
+        scores = _some_at_a_time(job, n_resamples, seed) if scores is None else scores
+    tail = 50 * (1 - confidence_level)
+    low, high = np.percentile(scores, [tail, 100 - tail])
+    return Bunch(
+        scores=scores,
+        mean=float(scores.mean()),
+        standard_error=float(scores.std(ddof=1)),
+        confidence_interval=(float(low), float(high)),
+    )
+
+
+def _from_sums(job: Job, n_resamples: int, seed: int) -> np.ndarray | None:
+    """Scores of models from moments; None where they need more, or lack digits."""
+    scorer = batch_scorer(job.task.scorer, has_decisions=False)
+    each = route(job.estimator, [{}], job.X, job.task)[0]
+    if not isinstance(each, AtOnce) or not isinstance(scorer, BatchScorer):
+        return None
+    # Those with a model for each target are solved from moments.
+    if not (scorer.uses_moments and each.fits.multifit_targets):
+        return None
+    batch = each.fits.multifit_batch(job.X, job.y, fit_weight(each.fits, job.task))
+    weighted = "sample_weight" in job.task.score_params
+    few_rows = batch.n_features > batch.n_rows
+    if type(batch) is not Batch or few_rows or (batch.weight is not None) != weighted:
+        return None
+    q = batch.n_features + batch.y.shape[1] + 1
+    step, found = max(1, MOMENT_BYTES // (16 * q * q)), []
+    for first in range(0, n_resamples, step):
+        folds = resampled(batch, slice(first, min(first + step, n_resamples)), seed)
+        try:
+            stack = each.fits.multifit(folds, each.group.varying)
+        except NeedsAllRows:  # of resamples that moments do not solve
+            return None
+        sums = stack.residual_moments("test") if isinstance(stack, RegressionStack) else None
+        if sums is None or not bool(to_host(sums[1]).all()):
+            return None
+        found.append(to_host(scorer.from_moments(sums[0]))[0])
+    return np.concatenate(found)
+
+
+def _some_at_a_time(job: Job, n_resamples: int, seed: int) -> np.ndarray:
+    found: list[float] = []
+    n_rows = _num_samples(job.X)
+    for first in range(0, n_resamples, SIDE_BY_SIDE):
+        numbers = slice(first, min(first + SIDE_BY_SIDE, n_resamples))
+        counts = counts_of(slice(0, n_rows), numbers, seed, HOST)
+        splits = [
+            Split(np.repeat(np.arange(n_rows), own), np.flatnonzero(own == 0)) for own in counts
+        ]
+        results = Evaluator(replace(job, splits=splits)).evaluate([{}])
+        _warn_or_raise_about_fit_failures(results, "raise")
+        found += [result["test_scores"] for result in results]
+    return np.asarray(found, dtype=float)
