@@ -2,12 +2,13 @@
 
     python benchmarks/validation.py --json validation.json
 
-Curves, predictions of held-out rows and a permutation test of a ridge regression, 5 folds.
+Curves, predictions of held-out rows and a permutation test of a ridge regression, 5 folds; nested
+cross-validation of it and of a logistic regression, 5 x 5 folds.
 README.md beside this file says how it is measured.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +17,12 @@ import numpy as np
 import sklearn.model_selection as sk
 from _beside import contenders
 from _harness import needed_cupy, scaled, to_host
+from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.linear_model import Ridge as SklearnRidge
 
 import gpuml
 import gpuml.model_selection as ours
-from gpuml.linear_model import Ridge
+from gpuml.linear_model import LogisticRegression, Ridge
 
 SEED = 0
 FOLDS = 5
@@ -45,11 +47,17 @@ def permutations(functions, model, X, y, n_jobs):
     return functions.permutation_test_score(model, X, y, n_jobs=n_jobs)[1]
 
 
+def nested(functions, model, X, y, n_jobs, grid):
+    search = functions.GridSearchCV(model, grid)
+    return functions.cross_val_score(search, X, y, n_jobs=n_jobs)
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """What is asked for, of rows and features."""
+    """What is asked for, of rows and features; `labels` asks it of logistic models."""
 
     ask: Callable[..., Any]
+    labels: bool = False
     n: int = 20_000
     p: int = 40
     on_device: bool = False
@@ -60,10 +68,13 @@ SCENARIOS = {
     "learning_curve": Scenario(learning),
     "cross_val_predict": Scenario(predictions),
     "permutation_test_score": Scenario(permutations),
+    "nested_ridge": Scenario(partial(nested, grid={"alpha": np.logspace(-3, 3, 50)})),
+    "nested_logistic": Scenario(partial(nested, grid={"C": np.logspace(-3, 3, 10)}), labels=True),
 }
 # The same on a GPU, of which scikit-learn knows nothing.
 SCENARIOS |= {
-    f"device_{name}": Scenario(each.ask, 1_000_000, 100, True) for name, each in SCENARIOS.items()
+    f"device_{name}": replace(each, n=1_000_000, p=100, on_device=True)
+    for name, each in SCENARIOS.items()
 }
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
@@ -72,11 +83,12 @@ GROUPS = {
 
 
 def rows(args, scenario):
-    """Normal features, of which y is made, and noise."""
+    """Normal features, of which y is made, and noise; labels are its sign."""
     random = np.random.default_rng(SEED)
     X = random.normal(size=(scaled(scenario.n, args), args.features or scenario.p))
     coef = random.normal(size=X.shape[1])
-    return X, X @ coef + np.sqrt(len(coef)) * random.normal(size=len(X))
+    y = X @ coef + np.sqrt(len(coef)) * random.normal(size=len(X))
+    return X, (y > 0).astype(float) if scenario.labels else y
 
 
 def run_scenario(name, args):
@@ -89,10 +101,11 @@ def run_scenario(name, args):
         except RuntimeError as error:
             return {"scenario": name, "skipped": str(error)}
         X, y = xp.asarray(X, dtype=xp.float32), xp.asarray(y, dtype=xp.float32)
-    theirs = None if scenario.on_device else partial(scenario.ask, sk, SklearnRidge(), X, y)
+    own, other = (LogisticRegression, SklearnLogistic) if scenario.labels else (Ridge, SklearnRidge)
+    theirs = None if scenario.on_device else partial(scenario.ask, sk, other(), X, y)
     with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
         found = contenders(
-            lambda: scenario.ask(ours, Ridge(), X, y, None), theirs, args.repeats or 7, compared
+            lambda: scenario.ask(ours, own(), X, y, None), theirs, args.repeats or 7, compared
         )
     problem = harness.facts_of(X) | {"folds": FOLDS}
     return {"scenario": name, "problem": problem, "contenders": found}

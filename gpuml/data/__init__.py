@@ -418,6 +418,9 @@ def split_weights(folds: Folds) -> Array | None:
         of_rows = move(labels.folds, place)
         numbers = xp.astype(move(numbers, place), of_rows.dtype)
         return xp.astype(of_rows[None, :] != numbers[:, None], xp.uint8)
+    labelled = [split for split in folds.splits if isinstance(split, LabelledSplit)]
+    if len(labelled) == folds.n_splits:
+        return xp.stack([xp.astype(move(split.trains, place), xp.uint8) for split in labelled])
     return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
 
 

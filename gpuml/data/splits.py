@@ -50,14 +50,24 @@ class FoldLabels:
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """A split that holds out one of the folds; its rows are looked up only if somebody asks."""
+    """A split that holds out one of the folds; its rows are looked up only if somebody asks.
+
+    Of a split of some of the rows, the others are the fold `unused`.
+    """
 
     labels: FoldLabels
     fold: int
+    unused: int | None = None
+
+    @property
+    def trains(self) -> Array:
+        """Which rows are in the training part (n,), as a mask."""
+        mask = self.labels.folds != self.fold
+        return mask if self.unused is None else mask & (self.labels.folds != self.unused)
 
     @cached_property
     def train(self) -> Rows:
-        mask = self.labels.folds != self.fold
+        mask = self.trains
         return namespace(mask).nonzero(mask)[0]
 
     @cached_property
@@ -66,7 +76,8 @@ class LabelledSplit:
 
     @property
     def n_train(self) -> int:
-        return int(self.labels.counts.sum()) - self.n_test
+        left_out = 0 if self.unused is None else int(self.labels.counts[self.unused])
+        return int(self.labels.counts.sum()) - self.n_test - left_out
 
     @property
     def n_test(self) -> int:
@@ -77,11 +88,14 @@ AnySplit = Split | LabelledSplit
 
 
 def shared_labels(splits: Sequence[AnySplit]) -> FoldLabels | None:
-    """The labels that all splits hold out a fold of; None where they have none in common."""
+    """The labels that all splits of all rows hold out a fold of; None where they have none."""
     first = splits[0]
     if not isinstance(first, LabelledSplit):
         return None
-    same = all(isinstance(s, LabelledSplit) and s.labels is first.labels for s in splits)
+    same = all(
+        isinstance(s, LabelledSplit) and s.labels is first.labels and s.unused is None
+        for s in splits
+    )
     return first.labels if same else None
 
 

@@ -3,7 +3,7 @@
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -14,7 +14,7 @@ from gpuml._arrays import NoDeviceError
 from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
-from gpuml.data import AnySplit, Batch, Folds, NeedsAllRows, UnfittableSplits, whole
+from gpuml.data import AnySplit, Folds, NeedsAllRows, UnfittableSplits
 from gpuml.extending import MultifitEstimator, Stack
 from gpuml.model_selection.candidates import (
     NOTHING,
@@ -28,16 +28,19 @@ from gpuml.model_selection.candidates import (
     steps_of,
 )
 from gpuml.model_selection.fold_fits import chunk_order, fit_fold, fit_splits
+from gpuml.model_selection.jobs import Job, Known, Shared
 from gpuml.model_selection.one_by_one import (
+    Part,
     Progress,
-    Task,
     announce_end,
+    params_of,
     rows_of,
     score_model,
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
 from gpuml.model_selection.route import (
     AtOnce,
+    Nested,
     fit_weight,
     fits_group,
     grouped,
@@ -55,46 +58,6 @@ from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 Results = list[dict[str, Any]]
 # What parameters and rows are refused with, if not with an error of another kind.
 REFUSALS = ValueError, TypeError, ArithmeticError
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is searched over: an unfitted estimator, the user's rows, their splits, and the rest."""
-
-    estimator: Any
-    X: Any
-    y: Any
-    splits: Sequence[AnySplit]
-    task: Task
-    n_jobs: int | None = None
-    pre_dispatch: Any = "2*n_jobs"
-
-
-@dataclass(frozen=True)
-class Known:
-    """Rows that estimators of one kind have looked at, and what they noted of them."""
-
-    batch: Batch
-    seen: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """A group that was fitted at once; with all rows if the stack knows but some of them."""
-
-    estimator: Any
-    group: Group
-    stack: Stack
-    all_rows: Batch | None
-
-    def model(self, index: int) -> Any:
-        """The model of a candidate on all rows."""
-        varying = self.group.varying[index]
-        if self.all_rows is None:
-            attributes = self.stack.pick(index, None)
-        else:
-            attributes = self.estimator.multifit(whole(self.all_rows), [varying]).pick(0, 0)
-        return self.estimator.multifit_model({**self.group.shared, **varying}, attributes)
 
 
 class Evaluator:
@@ -116,10 +79,11 @@ class Evaluator:
         self.steps: list[Step] = []
         self._known: dict[type, Known] = {}
         self._folds: dict[tuple, Folds] = {}
-        self._shared: list[tuple[int, _Shared]] = []
+        self._shared: list[tuple[int, Shared]] = []
         self.n_done = 0
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
         self._alone: dict[int, Mapping[str, Any]] = {}
+        self._params: dict[int, Mapping[str, Any]] = {}
 
     @property
     def plan(self) -> Plan:
@@ -144,25 +108,29 @@ class Evaluator:
             return []
         job = self.job
         warn_of_unused(job.estimator, candidates)
-        routes = route(job.estimator, candidates, job.X, job.task)
+        routes = route(job.estimator, candidates, job.X, job.task, nests=True)
         if job.task.verbose > 1:
             print(words_of(routes, len(job.splits)))
         self.refused = {
             position: Refusal(each.reason)
             for each in routes
             for position in each.positions
-            if not isinstance(each, AtOnce)
+            if not isinstance(each, AtOnce | Nested)
         }
         table: list[Results] = [[] for _ in candidates]
         for each in routes:
             if isinstance(each, AtOnce):
                 for position, results in self.fit_group(each.group, each.fits):
                     table[position] = results
+            elif isinstance(each, Nested):
+                for position in each.positions:
+                    table[position] = self._fit_nested(position, candidates)
         left = [position for position, results in enumerate(table) if not results]
         if left:
             results_of_each = self._fit_one_by_one(left, candidates)
             for position, results in zip(left, results_of_each, strict=True):
                 table[position] = results
+        self._params.update({self.n_done + i: each for i, each in enumerate(candidates)})
         self.n_done += len(candidates)
         return [result for results in table for result in results]
 
@@ -198,12 +166,26 @@ class Evaluator:
 
     def note(self, candidates: Sequence[Mapping[str, Any]]) -> None:
         """Count candidates that were evaluated elsewhere, as those that are fitted one by one."""
-        self._alone.update({self.n_done + i: each for i, each in enumerate(candidates)})
+        own = {self.n_done + i: each for i, each in enumerate(candidates)}
+        self._alone.update(own)
+        self._params.update(own)
         self.n_done += len(candidates)
 
     def forget_models(self) -> None:
         """Let go of the models of all candidates: none is asked for any more."""
-        self._shared, self._alone = [], {}
+        self._shared, self._alone, self._params = [], {}, {}
+
+    def model_of(self, candidate: int, split: int) -> Any:
+        """The model of a candidate on the training part of a split."""
+        for first, shared in self._shared:
+            index = candidate - first
+            if index in shared.group.positions and split not in shared.refused:
+                return shared.model_of(shared.group.positions.index(index), split)
+        job, rows = self.job, Part(self.job.splits[split].train)
+        model = configured(job.estimator, self._params[candidate])
+        y = () if job.y is None else (rows.of(job.y),)
+        model.fit(rows.of(job.X), *y, **params_of(job.X, job.task.fit_params, rows))
+        return model
 
     def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Groups of candidates that may be fitted at once; others are in none."""
@@ -233,7 +215,7 @@ class Evaluator:
             task = job.task
             if group.shared:
                 task = scored_as(task, with_params(job.estimator, group.shared))
-            scored = score_stack(stack, folds, score_model, task, without=refused)
+            scored = score_stack(stack, folds, score_model, task, without={*refused, *job.unscored})
         except Exception as error:
             if not self._may_refuse(error):
                 raise
@@ -243,7 +225,8 @@ class Evaluator:
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
         known = self._known[kind_of(estimator)].batch
         all_rows = None if folds.batch.n_rows == known.n_rows else known
-        self._shared.append((self.n_done, _Shared(estimator, group, stack, all_rows)))
+        shared = Shared(estimator, group, stack, all_rows, refused)
+        self._shared.append((self.n_done, shared))
         n_fits = len(group.varying) * (len(job.splits) - len(refused))
         place = str(folds.batch.work)
         why = ", ".join(filter(None, [TOGETHER, stack.words]))
@@ -361,6 +344,25 @@ class Evaluator:
                 results.append(result)
             rows.append((group.positions[c], results))
         return rows
+
+    # ------------------------------------------------- searches inside
+
+    def _fit_nested(self, position, candidates):
+        """Results of a candidate that is a search; none where its fits are not made together."""
+        from gpuml.model_selection.nested import fit_nested  # which has an evaluator of its own
+
+        job, params = self.job, candidates[position]
+        search = configured(job.estimator, params)
+        try:
+            results, steps = fit_nested(job, search, params, position, len(candidates))
+        except Exception as error:
+            if not self._may_refuse(error):
+                raise
+            self.refused[position] = self._told(error)
+            return []
+        self.steps += steps
+        self._alone[self.n_done + position] = params
+        return results
 
     # --------------------------------------------------------- one by one
 

@@ -2,10 +2,8 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from html import escape
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,7 @@ from gpuml.model_selection._html import STYLE, plan_rows
 from gpuml.model_selection.candidates import ALONE, Step, Stepwise, total
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.residence import all_estimators, configured, device_for
-from gpuml.model_selection.route import AtOnce, OneByOne, Route, route
+from gpuml.model_selection.route import AtOnce, Nested, OneByOne, Route, route
 from gpuml.resampling.multifit import data_obstacle
 
 # Rows and columns of what the rate of a machine is measured with, and for how long.
@@ -149,10 +147,6 @@ class Explanation(Stepwise):
         return f"Seconds are estimates, {of_rows}, and from Python's."
 
 
-class _Collected(Exception):
-    """The candidates are known, and are not to be evaluated."""
-
-
 def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Explanation:
     """What a search is going to do; the search is changed, so it should be a clone.
 
@@ -169,21 +163,12 @@ def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Ex
         return foretold
     search._begin(X)
     _, _, X, y, task, _ = search._prepared(X, y, params)
-    candidates: list[Mapping[str, Any]] = []
-
-    def collect(some, *args, **kwargs):
-        candidates.extend(some)
-        raise _Collected
-
-    more: dict[str, Any] = {}
-    if "callback_ctx" in signature(search._run_search).parameters:
-        more["callback_ctx"] = search._init_callback_context(max_subtasks=1)
-    with suppress(_Collected):
-        search._run_search(collect, **more)
+    candidates = search._candidates()
     # Splits are not made: how many there will be is known.
     splits = [Split(slice(0, 0), slice(0, 0))] * search.n_splits_
     job = Job(clone(search.estimator), X, y, splits, task)
-    routes = route(job.estimator, candidates, search._stand_in(X), task)
+    nests = search._works_here()
+    routes = route(job.estimator, candidates, search._stand_in(X), task, nests=nests)
     return explained(job, routes, candidates, search._outlook(job, routes))
 
 
@@ -242,7 +227,8 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
             n_passes = n_passes if isinstance(way_of, OneByOne) else None
             n_bytes = n_bytes if isinstance(way_of, OneByOne) else None
         way = ALONE if isinstance(way_of, OneByOne) else way_of.way
-        n_side, why, reasons = outlook.alone, way, (way_of.reason,)
+        reasons = () if isinstance(way_of, Nested) else (way_of.reason,)
+        n_side, why = outlook.alone, way
     words = outlook.place or str(place)
     seconds = None
     if n_flops is not None:

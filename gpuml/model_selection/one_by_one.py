@@ -111,7 +111,7 @@ def take_fold(estimator: Any, X: Any, y: Any, split: AnySplit, task: Task, *, sh
 
     Slices of rows are views. Index arrays go up to a device once, whatever is taken by them there.
     """
-    train, test = _Part(split.train), _Part(split.test)
+    train, test = Part(split.train), Part(split.test)
     if get_tags(estimator).input_tags.pairwise:
         X_train, y_train = _safe_split(estimator, X, y, train.indices())
         X_test, y_test = _safe_split(estimator, X, y, test.indices(), train.indices())
@@ -123,14 +123,14 @@ def take_fold(estimator: Any, X: Any, y: Any, split: AnySplit, task: Task, *, sh
         y_train,
         X_test,
         y_test,
-        fit_params=_params_of(X, task.fit_params, train),
-        train_score_params=_params_of(X, task.score_params, train),
-        test_score_params=_params_of(X, task.score_params, test),
+        fit_params=params_of(X, task.fit_params, train),
+        train_score_params=params_of(X, task.score_params, train),
+        test_score_params=params_of(X, task.score_params, test),
         n_test=count_rows(split.test),
     )
 
 
-class _Part:
+class Part:
     """A part of a split; its index array is brought to each device once."""
 
     def __init__(self, rows: Rows):
@@ -159,7 +159,7 @@ def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Tas
     return _score(model, X, y, task.scorer, dict(params), task.error_score)
 
 
-def _params_of(X, params, part):
+def params_of(X: Any, params: Mapping[str, Any], part: Part) -> dict[str, Any]:
     """Parameters of some rows: those with one value a row are cut, others passed on."""
     if not params:
         return {}

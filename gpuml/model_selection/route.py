@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._sklearn import (
+    BaseSearchCV,
     _MultimetricScorer,
     _PassthroughScorer,
     _routing_enabled,
@@ -35,12 +36,18 @@ from gpuml.model_selection.candidates import (
 from gpuml.model_selection.fold_fits import grows
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.prefixes import have_common_steps, shares_prefixes
-from gpuml.model_selection.residence import all_estimators
+from gpuml.model_selection.residence import all_estimators, configured
 from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline, pipeline_obstacle
 from gpuml.pipeline._alone import AffineAlone, affine_alone
 from gpuml.pipeline._fronted import fronted_pipeline
 from gpuml.resampling.multifit import data_obstacle, meant, model_words
+
+# Searches of scikit-learn that gpuml has too.
+SEARCHES = {
+    name: f"from gpuml.model_selection import {name}"
+    for name in ("GridSearchCV", "RandomizedSearchCV")
+}
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,13 @@ class AtOnce(Route):
 
 
 @dataclass(frozen=True)
+class Nested(Route):
+    """Each candidate is a search, whose candidates are fitted at once on all splits of splits."""
+
+    way = TOGETHER
+
+
+@dataclass(frozen=True)
 class SharedSteps(Route):
     """Fits have work in common: first steps of pipelines, or trees of ensembles that grow."""
 
@@ -84,9 +98,17 @@ class OneByOne(Route):
     way = ALONE
 
 
+AnyRoute = AtOnce | Nested | SharedSteps | OneByOne
+
+
 def route(
-    estimator: Any, candidates: Sequence[Mapping[str, Any]], X: Any, task: Task
-) -> list[AtOnce | SharedSteps | OneByOne]:
+    estimator: Any,
+    candidates: Sequence[Mapping[str, Any]],
+    X: Any,
+    task: Task,
+    *,
+    nests: bool = False,
+) -> list[AnyRoute]:
     """Which way each candidate of a search goes, and why.
 
     Parameters
@@ -99,6 +121,8 @@ def route(
         what is in the way of all data is found.
     task : Task
         What is scored, and what fits are given besides rows.
+    nests : bool, default=False
+        Whether one evaluator may fit the candidates of searches that are candidates here.
 
     Returns
     -------
@@ -110,6 +134,8 @@ def route(
     TypeError
         For a class that derives from one of `gpuml.extending` and lacks what it has to define.
     """
+    if nests and isinstance(estimator, BaseSearchCV):
+        return _nested(estimator, candidates, X, task)
     groups, reasons = grouped(estimator, candidates, task)
     together: list[AtOnce] = []
     for group in groups:
@@ -123,18 +149,52 @@ def route(
             names = " and ".join(sorted({n for each in group.varying for n in each}))
             why = f"they differ in {names} only" if names else "there is one candidate"
             together.append(AtOnce(group.positions, why, group, fits))
-    by_reason: dict[str, list[int]] = {}
-    for position in sorted(reasons):
-        by_reason.setdefault(reasons[position], []).append(position)
     shared = _work_in_common(estimator, [candidates[position] for position in sorted(reasons)])
     left = [
         OneByOne(positions, why) if shared is None else SharedSteps(positions, why, shared)
-        for why, positions in by_reason.items()
+        for why, positions in _by_reason(reasons).items()
     ]
     return [*together, *left]
 
 
-def words_of(routes: Iterable[AtOnce | SharedSteps | OneByOne], n_splits: int) -> str:
+def _by_reason(reasons: Mapping[int, str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for position in sorted(reasons):
+        found.setdefault(reasons[position], []).append(position)
+    return found
+
+
+def _nested(estimator, candidates, X, task):
+    """Routes of candidates that are searches."""
+    words = {c: _search_words(estimator, params, X, task) for c, params in enumerate(candidates)}
+    inside = [c for c, why in words.items() if why is None]
+    left = _by_reason({c: why for c, why in words.items() if why is not None})
+    nested = [Nested(inside, "the searches inside share passes")] if inside else []
+    return [*nested, *(OneByOne(positions, why) for why, positions in left.items())]
+
+
+def _search_words(estimator, params, X, task):
+    """Why the candidates of a search are not fitted together with those of other splits."""
+    try:
+        search = configured(estimator, params)
+        why = SEARCHES.get(type(search).__name__)
+        if why is not None and type(search).__module__.partition(".")[0] == "sklearn":
+            return f"{type(search).__name__} is scikit-learn's; write {why}"
+        if not hasattr(search, "_one_round_obstacle"):
+            return f"{type(search).__name__} is no search of gpuml"
+        why = search._one_round_obstacle()
+        if why is not None:
+            return why
+        inner = search._task(search._get_scorers()[0], search._routed(task.fit_params))
+        routes = route(search.estimator, search._candidates(), X, inner)
+    except Exception as error:
+        return raised_words(error)  # its fits tell what is wrong
+    if not routes:
+        return f"{type(search).__name__} has no candidates"
+    return next((each.reason for each in routes if not isinstance(each, AtOnce)), None)
+
+
+def words_of(routes: Iterable[AnyRoute], n_splits: int) -> str:
     """What is going to be done, in a line, and what is in the way of fitting all at once."""
     routes = list(routes)
     at_once = [each for each in routes if isinstance(each, AtOnce)]
@@ -144,7 +204,8 @@ def words_of(routes: Iterable[AtOnce | SharedSteps | OneByOne], n_splits: int) -
         way = groups_together(len(at_once)) if many else each.way
         ways[way] = ways.get(way, 0) + len(each.positions) * n_splits
     line = "; ".join(f"{number(n_fits, 'fit')} ({way})" for way, n_fits in ways.items())
-    why = [f"not batched: {each.reason}" for each in routes if not isinstance(each, AtOnce)]
+    batched = AtOnce | Nested
+    why = [f"not batched: {each.reason}" for each in routes if not isinstance(each, batched)]
     return "\n".join([f"plan: {line}", *why])
 
 

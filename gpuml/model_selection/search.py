@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache
 from inspect import signature
@@ -21,10 +21,8 @@ from gpuml._sklearn import (
     BaseSearchCV,
     _check_method_params,
     _fit_context,
-    _insert_error_scores,
     _MultimetricScorer,
     _num_samples,
-    _warn_or_raise_about_fit_failures,
 )
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
@@ -37,7 +35,7 @@ from gpuml.model_selection.one_by_one import (
     is_foreign,
 )
 from gpuml.model_selection.residence import all_estimators, place_name
-from gpuml.model_selection.trials import in_turn
+from gpuml.model_selection.rounds import Rounds, given_params
 from gpuml.resampling.split import check_splitter, split_rows
 
 if TYPE_CHECKING:
@@ -201,7 +199,11 @@ class OnePassSearch(Travels, BaseSearchCV):
         self._checked_cv_orig = cv
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
         self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
-        task = Task(
+        return scorers, refit_metric, X, y, self._task(scorers, routed), routed
+
+    def _task(self, scorers, routed) -> Task:
+        """What all fits have in common."""
+        return Task(
             scorer=scorers,
             fit_params=given_params(routed.estimator.fit),
             score_params=given_params(routed.scorer.score),
@@ -209,16 +211,62 @@ class OnePassSearch(Travels, BaseSearchCV):
             error_score=self.error_score,
             verbose=self.verbose,
         )
-        return scorers, refit_metric, X, y, task, routed
+
+    def _routed(self, params):
+        """Who gets which of the parameters of `fit`."""
+        return self._get_routed_params_for_fit(dict(params))
+
+    def _one_round_obstacle(self) -> str | None:
+        """Why all candidates are not known before the first is fitted, or not fitted here."""
+        kind = type(self)
+        if kind._run_search not in (sk.GridSearchCV._run_search, sk.RandomizedSearchCV._run_search):
+            return f"{kind.__name__} decides by scores which candidates to fit next"
+        if kind.fit is not OnePassSearch.fit or not self._works_here():
+            return f"{kind.__name__} has its own fit"
+        if getattr(self, "_skl_callbacks", None):
+            return "callbacks follow every single fit"
+        if getattr(self, "random_state", 0) is None:
+            return (
+                f"{kind.__name__} with random_state=None draws other candidates on each split; "
+                "set random_state"
+            )
+        return None
+
+    def _candidates(self) -> list[Mapping[str, Any]]:
+        """The candidates of the first round; the search is changed, so it should be a clone."""
+        self.__dict__.setdefault("n_splits_", 1)  # of which scikit-learn's searches tell callbacks
+        found: list[Mapping[str, Any]] = []
+
+        def collect(some, *args, **kwargs):
+            found.extend(some)
+            raise Collected
+
+        with suppress(Collected):
+            self._run(collect)
+        return found
+
+    def _run(self, evaluate, n_subtasks=1):
+        """Let the search ask for the evaluation of candidates."""
+        root = self._init_callback_context(max_subtasks=n_subtasks)
+        if "callback_ctx" in _parameters(type(self)._run_search):
+            self._run_search(evaluate, callback_ctx=root)
+        else:
+            self._run_search(evaluate)
 
     def _fit(self, X, y, params) -> Self:
         scorers, refit_metric, X, y, task, routed = self._prepared(X, y, params)
-        rounds = _Rounds(self, X, y, task, routed.splitter.split)
-        root = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
-        if "callback_ctx" in _parameters(type(self)._run_search):
-            self._run_search(rounds.evaluate, callback_ctx=root)
-        else:
-            self._run_search(rounds.evaluate)
+        rounds = Rounds(self, X, y, task, routed.splitter.split)
+        return self._go_through(rounds, scorers, refit_metric)
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def _fit_from(self, evaluator, prepared) -> Self:
+        """As `fit`, of rows that are prepared, with an evaluator that has their splits."""
+        scorers, refit_metric, X, y, task, routed = prepared
+        rounds = Rounds(self, X, y, task, routed.splitter.split, evaluator)
+        return self._go_through(rounds, scorers, refit_metric)
+
+    def _go_through(self, rounds, scorers, refit_metric) -> Self:
+        self._run(rounds.evaluate, 1 + (self.refit is not False))
         results = rounds.results
 
         first_scores = rounds.all_out[0]["test_scores"]
@@ -250,100 +298,14 @@ class OnePassSearch(Travels, BaseSearchCV):
             self.feature_names_in_ = best.feature_names_in_
 
 
+class Collected(Exception):
+    """The candidates are known, and are not to be evaluated."""
+
+
 @cache
 def _parameters(function):
     """Names of the parameters of a function of a class."""
     return frozenset(signature(function).parameters)
-
-
-class _Rounds:
-    """The rounds of evaluation that a search asks for: one, or more for adaptive ones."""
-
-    def __init__(self, search: Any, X: Any, y: Any, task: Task, split_params: dict):
-        self.search, self.X, self.y, self.task = search, X, y, task
-        self.split_params = split_params
-        self.all_params: list = []
-        self.all_out: list = []
-        self.more: dict = defaultdict(list)
-        self.results: dict = {}
-        # By the identity of a splitter, which is kept so that no other gets the same.
-        self._evaluators: dict[int, tuple[Any, Any]] = {}
-        self._sources: list = []
-
-    @property
-    def plan(self):
-        return Plan(tuple(step for _, each in self._evaluators.values() for step in each.steps))
-
-    def evaluate(
-        self, candidate_params, cv=None, more_results=None, callback_ctx=None, goes_on=None
-    ):
-        """What scikit-learn calls evaluate_candidates; `goes_on` as of `in_turn`."""
-        search = self.search
-        candidates = list(candidate_params)
-        evaluator = self._evaluator(cv or search._checked_cv_orig)
-        n_fits = len(candidates) * search.n_splits_
-        if search.verbose > 0:
-            print(
-                f"Fitting {search.n_splits_} folds for each of {len(candidates)} candidates, "
-                f"totalling {n_fits} fits"
-            )
-        first = evaluator.n_done
-        if goes_on is None:
-            out = evaluator.evaluate(candidates)
-        else:
-            out = in_turn(evaluator, candidates, goes_on)
-        if len(out) < 1:
-            raise ValueError(
-                "No fits were performed. Was the CV iterator empty? Were there no candidates?"
-            )
-        self._sources += [(evaluator, first + i) for i in range(len(candidates))]
-        _warn_or_raise_about_fit_failures(out, search.error_score)
-        if callable(search.scoring):
-            _insert_error_scores(out, search.error_score)
-        self.all_params += candidates
-        self.all_out += out
-        for name, values in (more_results or {}).items():
-            self.more[name].extend(values)
-        self.results = search._format_results(
-            self.all_params, search.n_splits_, self.all_out, self.more
-        )
-        return self.results
-
-    def refit(self, index: int) -> Any:
-        """The best model on all rows."""
-        evaluator, position = self._sources[index]
-        return evaluator.refit(position)
-
-    def _evaluator(self, cv) -> Any:
-        if id(cv) not in self._evaluators:
-            self._evaluators[id(cv)] = cv, self._new_evaluator(cv)
-        return self._evaluators[id(cv)][1]
-
-    def _new_evaluator(self, cv):
-        search = self.search
-        splits = search._split(cv, self.X, self.y, self.split_params)
-        if len(splits) != search.n_splits_:
-            raise ValueError(
-                "cv.split and cv.get_n_splits return inconsistent results. Expected "
-                f"{search.n_splits_} splits, got {len(splits)}"
-            )
-        for _, other in self._evaluators.values():
-            return other.with_splits(splits)
-        job = Job(
-            clone(search.estimator),
-            self.X,
-            self.y,
-            splits,
-            self.task,
-            search.n_jobs,
-            search.pre_dispatch,
-        )
-        return search._make_evaluator(job)
-
-
-def given_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that are not None."""
-    return {name: value for name, value in params.items() if value is not None}
 
 
 class GridSearchCV(OnePassSearch, sk.GridSearchCV):

@@ -1,7 +1,7 @@
 """From splits to atoms: rows that every split of a run treats alike."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -62,23 +62,22 @@ def _counting_place(batch):
 
 def _labels_at(splits, place):
     """The same splits, labels of folds at a place that can look rows up."""
-    for labels, folds, run in _runs_of_labels(splits):
+    for labels, run in _runs_of_labels(splits):
         if labels is None or place_of(labels.folds) == place:
             yield from run
         else:
             there = FoldLabels(move(labels.folds, place), labels.counts)
-            yield from (LabelledSplit(there, fold) for fold in folds)
+            yield from (replace(split, labels=there) for split in run)
 
 
 def _runs_of_labels(
     splits: Iterable[AnySplit],
-) -> Iterator[tuple[FoldLabels | None, list[int], list[AnySplit]]]:
-    """Neighbouring splits with labels in common, and the folds they hold out; others one by one."""
+) -> Iterator[tuple[FoldLabels | None, list[Any]]]:
+    """Neighbouring splits with labels in common; others one by one."""
     for _, run in groupby(splits, lambda s: id(s.labels if isinstance(s, LabelledSplit) else s)):
         members = list(run)
-        labelled = [split for split in members if isinstance(split, LabelledSplit)]
-        labels = labelled[0].labels if labelled else None
-        yield labels, [split.fold for split in labelled], members
+        first = members[0]
+        yield (first.labels if isinstance(first, LabelledSplit) else None), members
 
 
 # ---------------------------------------------------------------- atoms
@@ -118,11 +117,11 @@ def _partitions(splits, place, n_rows, most, worth):
     At most `most`, and at most `worth` more of them than both have by themselves.
     """
     first, current = 0, None
-    for labels, folds, run in _runs_of_labels(splits):
+    for labels, run in _runs_of_labels(splits):
         if labels is None:
             found = (_counted(split, place, n_rows) for split in run)
         else:
-            found = _labelled(labels, np.asarray(folds), place, most)
+            found = _labelled(labels, run, place, most)
         for coded in found:
             if current is None:
                 current = coded
@@ -136,24 +135,29 @@ def _partitions(splits, place, n_rows, most, worth):
     yield _partition(current, first)
 
 
-def _labelled(labels, folds, place, most):
+def _labelled(labels, run, place, most):
     """Splits that hold out folds of labels, no more of them at once than atoms allow."""
     n_folds = len(labels.counts)
-    step = len(folds) if n_folds <= most else most - 1
-    for start in range(0, len(folds), step):
-        some = folds[start : start + step]
-        if n_folds <= most:
-            held_out = np.eye(n_folds, dtype=int)[some]
-            yield _Coded(labels.folds, 1 - held_out, held_out)
-        else:
-            # Folds that none of these holds out are one atom.
-            own, number = np.unique(some, return_inverse=True)
-            table = np.zeros(n_folds, dtype=np.int64)
-            table[own] = np.arange(1, len(own) + 1)
-            numbers = place.xp.astype(labels.folds, place.xp.int64, copy=False)
-            codes = place.xp.take(move(table, place), numbers, axis=0)
-            held_out = np.eye(len(own) + 1, dtype=int)[number + 1]
-            yield _Coded(codes, 1 - held_out, held_out)
+    # Rows that all train on are an atom more, and so are those that are in neither part.
+    spare = 1 + any(split.unused is not None for split in run)
+    step = len(run) if n_folds <= most else most - spare
+    for start in range(0, len(run), step):
+        some = run[start : start + step]
+        held_out, unused = ([getattr(split, n) for split in some] for n in ("fold", "unused"))
+        codes, number = labels.folds, np.arange(n_folds)
+        if n_folds > most:
+            # Folds that are in all of these training parts are one atom.
+            own = np.unique([fold for fold in held_out + unused if fold is not None])
+            number = np.zeros(n_folds, dtype=np.int64)
+            number[own] = np.arange(1, len(own) + 1)
+            numbers = place.xp.astype(codes, place.xp.int64, copy=False)
+            codes = place.xp.take(move(number, place), numbers, axis=0)
+        test = np.eye(int(number.max()) + 1, dtype=int)[number[held_out]]
+        train = 1 - test
+        for row, fold in zip(train, unused, strict=True):
+            if fold is not None:
+                row[number[fold]] = 0
+        yield _Coded(codes, train, test)
 
 
 def _counted(split, place, n_rows):

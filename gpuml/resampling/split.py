@@ -258,5 +258,9 @@ def dealt_rows(counts: np.ndarray, n_splits: int) -> np.ndarray:
 
 def looks_at_labels(cv: Any) -> bool:
     """Whether a splitter may read y: stratified ones do, and those we do not know."""
-    theirs = type(cv).__module__.startswith("sklearn.model_selection")
-    return not theirs or "Stratified" in type(cv).__name__
+    return not is_theirs(cv) or "Stratified" in type(cv).__name__
+
+
+def is_theirs(cv: Any) -> bool:
+    """Whether a splitter is one of scikit-learn's, which ask of X how many rows it has."""
+    return type(cv).__module__.startswith("sklearn.model_selection")

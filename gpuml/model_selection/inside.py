@@ -1,0 +1,142 @@
+"""Splits of a training part, as splits of all rows."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import move, place_of
+from gpuml.data import AnySplit, FoldLabels, LabelledSplit, Rows, Split, count_rows, row_indices
+from gpuml.model_selection.layout import find_layout
+from gpuml.resampling.split import as_rows
+
+
+def splits_inside(outer: AnySplit, inner: Sequence[AnySplit], n_rows: int) -> list[AnySplit]:
+    """Splits of the training part of a split, in numbers of all rows; then that split itself.
+
+    Folds of a training part stay folds: each row has a label, of which one says that the row is
+    in no inner part. So no split has index arrays, and all of them have atoms in common.
+
+    Parameters
+    ----------
+    outer : split
+    inner : sequence of splits
+        Of the rows of its training part, numbered from 0.
+    n_rows : int
+        Number of all rows.
+
+    Returns
+    -------
+    splits : list of splits
+        One more than inner ones.
+    """
+    parts = [part for split in inner if isinstance(split, Split) for part in _parts(split)]
+    if len(parts) == 2 * len(inner) and all(map(_is_runs, [outer.train, *parts])):
+        return [*(_moved(split, outer.train, n_rows) for split in inner), outer]
+    found = _labelled(outer, inner, n_rows)
+    if found is not None:
+        return found
+    train = row_indices(outer.train)
+    return [*(_moved(split, train, n_rows) for split in inner), outer]
+
+
+def _parts(split):
+    return split.train, split.test
+
+
+def _is_runs(rows):
+    return isinstance(rows, slice | tuple)
+
+
+def _runs(rows: Any) -> tuple[slice, ...]:
+    return (rows,) if isinstance(rows, slice) else rows
+
+
+def _moved(split, train, n_rows):
+    return Split(*(rows_within(train, part, n_rows) for part in _parts(split)))
+
+
+def rows_within(rows: Rows, some: Rows, n_rows: int) -> Rows:
+    """Some of a set of rows, named by their places in it, as rows of all `n_rows`."""
+    if not (_is_runs(rows) and _is_runs(some)):
+        return as_rows(row_indices(rows)[row_indices(some)], n_rows)
+    found: list[slice] = []
+    for run in _runs(some):
+        first = 0  # place of the first row of each run of all
+        for whole in _runs(rows):
+            start, stop = max(run.start, first), min(run.stop, first + count_rows(whole))
+            if start < stop:
+                found.append(slice(whole.start + start - first, whole.start + stop - first))
+            first += count_rows(whole)
+    joined: list[slice] = []
+    for run in found:
+        if joined and joined[-1].stop == run.start:
+            joined[-1] = slice(joined[-1].start, run.stop)
+        else:
+            joined.append(run)
+    return tuple(joined) if len(joined) != 1 else joined[0]
+
+
+# ---------------------------------------------------------------- folds
+
+
+def _labelled(outer, inner, n_rows) -> list[AnySplit] | None:
+    """The splits as labels of all rows; None for those that are no folds."""
+    runs = _labels_of(inner, outer.n_train)
+    complete = isinstance(outer, LabelledSplit) and outer.unused is None
+    if runs is None or not (complete or _has_rows_once(outer.train, n_rows)):
+        return None
+    out: list[AnySplit] = []
+    for labels, folds in runs:
+        unused = len(labels.counts)
+        spread = _spread(labels, outer.train, n_rows)
+        out += [LabelledSplit(spread, fold, unused) for fold in folds]
+    if complete or _has_rows_once(_all_of(outer), n_rows, n_rows):
+        return [*out, LabelledSplit(spread, unused)]
+    return [*out, outer]
+
+
+def _labels_of(splits, n_rows) -> list[tuple[FoldLabels, list[int]]] | None:
+    """Labels and the folds that are held out, run after run of splits."""
+    if all(isinstance(split, LabelledSplit) for split in splits):
+        runs = groupby(splits, lambda split: id(split.labels))
+        members = [list(run) for _, run in runs]
+        return [(run[0].labels, [split.fold for split in run]) for run in members]
+    layout = find_layout(splits, n_rows)
+    if layout is None:
+        return None
+    n_folds = len(splits)
+    folds = np.empty(n_rows, dtype=np.uint8 if n_folds < 2**8 else np.int32)
+    order: Any = slice(None) if layout.order is None else layout.order
+    counts = np.diff(layout.bounds)
+    folds[order] = np.arange(n_folds).repeat(counts)
+    return [(FoldLabels(folds, counts), list(range(n_folds)))]
+
+
+def _spread(labels: FoldLabels, rows: Rows, n_rows: int) -> FoldLabels:
+    """Labels of some rows as labels of all: a fold more has the others."""
+    place, folds = place_of(labels.folds), labels.folds
+    unused = len(labels.counts)
+    out = place.xp.full((n_rows,), unused, dtype=folds.dtype, device=place.device)
+    if _is_runs(rows):
+        first = 0
+        for run in _runs(rows):
+            out[run] = folds[first : first + count_rows(run)]
+            first += count_rows(run)
+    else:
+        out[move(rows, place)] = folds
+    return FoldLabels(out, np.append(labels.counts, n_rows - folds.shape[0]))
+
+
+def _all_of(split):
+    return np.concatenate([row_indices(part) for part in _parts(split)])
+
+
+def _has_rows_once(rows, n_rows, n_expected=None):
+    """Whether no row is named twice (and so many are)."""
+    marks = np.zeros(n_rows, dtype=bool)
+    for run in _runs(rows) if _is_runs(rows) else (row_indices(rows),):
+        marks[run] = True
+    n_marked = np.count_nonzero(marks)
+    return n_marked == count_rows(rows) and n_expected in (None, n_marked)

@@ -1,0 +1,63 @@
+"""What an evaluator is given, and what it keeps of what it fitted."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuml.data import AnySplit, Batch, whole
+from gpuml.extending import Stack
+from gpuml.model_selection.candidates import Group
+from gpuml.model_selection.one_by_one import Task
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is searched over: an unfitted estimator, the user's rows, their splits, and the rest.
+
+    Models of splits in `unscored` are fitted, and asked for by `Evaluator.model_of`.
+    """
+
+    estimator: Any
+    X: Any
+    y: Any
+    splits: Sequence[AnySplit]
+    task: Task
+    n_jobs: int | None = None
+    pre_dispatch: Any = "2*n_jobs"
+    unscored: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows that estimators of one kind have looked at, and what they noted of them."""
+
+    batch: Batch
+    seen: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A group that was fitted at once; with all rows if the stack knows but some of them.
+
+    Nobody looks at the models of splits that were `refused`.
+    """
+
+    estimator: Any
+    group: Group
+    stack: Stack
+    all_rows: Batch | None
+    refused: Collection[int] = ()
+
+    def model(self, index: int) -> Any:
+        """The model of a candidate on all rows."""
+        varying = self.group.varying[index]
+        if self.all_rows is None:
+            attributes = self.stack.pick(index, None)
+        else:
+            attributes = self.estimator.multifit(whole(self.all_rows), [varying]).pick(0, 0)
+        return self.estimator.multifit_model({**self.group.shared, **varying}, attributes)
+
+    def model_of(self, index: int, split: int) -> Any:
+        """The model of a candidate on the training part of a split."""
+        params = {**self.group.shared, **self.group.varying[index]}
+        return self.estimator.multifit_model(params, self.stack.pick(index, split))

@@ -1,0 +1,174 @@
+"""A search inside a search or a cross-validation: all inner fits from the same passes.
+
+Nested cross-validation fits every candidate on every inner training part of every outer one, and
+then the best on the outer part itself. All these are training parts of the same rows. So one
+evaluator fits them together, and the search of each outer split goes on with what it has of them:
+it chooses, takes its best model from what was fitted, and is scored, as if it had been alone.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from traceback import format_exc
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._sklearn import _num_samples
+from gpuml.data import AnySplit
+from gpuml.model_selection.candidates import TOGETHER, Plan, Step, number
+from gpuml.model_selection.evaluate import Evaluator, Job, Results
+from gpuml.model_selection.inside import splits_inside
+from gpuml.model_selection.one_by_one import (
+    Part,
+    Progress,
+    announce_end,
+    failed_fit,
+    params_of,
+    score_model,
+)
+from gpuml.resampling.split import is_theirs
+
+
+def fit_nested(
+    job: Job, search: Any, params: Mapping[str, Any], position: int = 0, n_candidates: int = 1
+) -> tuple[Results, list[Step]]:
+    """Fit and score a search on all splits of a job.
+
+    Parameters
+    ----------
+    job : Job
+        The outer one.
+    search : OnePassSearch
+        Unfitted, of one round of candidates.
+    params : dict
+        What it differs in from the estimator of the job.
+    position, n_candidates : int
+        Its place among those of the job, which `verbose` prints.
+
+    Returns
+    -------
+    results : list of dict
+        As of scikit-learn's `_fit_and_score`, split after split.
+    steps : list of Step
+        What was done. Splits inside are counted through, an outer one behind its own.
+    """
+    started = time.perf_counter()
+    with small_arrays():
+        insides = [_Inside(job, search, split) for split in job.splits]
+        splits = [split for each in insides for split in each.splits]
+        ends = np.cumsum([len(each.splits) for each in insides]).tolist()
+        evaluator = Evaluator(_inner_job(job, search, splits, frozenset(e - 1 for e in ends)))
+        out = evaluator.evaluate(search._candidates())
+        seconds = (time.perf_counter() - started) / len(insides)
+        results = []
+        for s, (inside, end) in enumerate(zip(insides, ends, strict=True)):
+            share = _Share(evaluator, out, slice(end - len(inside.splits), end - 1), len(insides))
+            result = inside.result(share, seconds)
+            where = Progress(s, len(insides), position, n_candidates)
+            announce_end(params, where, job.task, result)
+            results.append(result)
+    n_inner = sum(len(each.splits) - 1 for each in insides) * (len(out) // len(splits))
+    why = f"{TOGETHER}, with {number(n_inner, 'fit')} of the searches inside"
+    return results, _steps(evaluator, len(insides), why)
+
+
+def _steps(evaluator, n_fits, why):
+    """Some fits as the first step; then those inside that were not made together."""
+    together = [step for step in evaluator.steps if not step.reasons]
+    n_passes = sum(step.n_passes for step in together)
+    first = Step(n_fits, n_passes, evaluator.plan.place, why)
+    left = [step for step in evaluator.steps if step.reasons]
+    return [first, *(replace(step, why=f"inside, {step.why}") for step in left)]
+
+
+def _inner_job(job, search, splits, unscored):
+    """All inner fits as one job, and those on outer training parts, which nobody scores."""
+    task = search._task(search._get_scorers()[0], search._routed(job.task.fit_params))
+    estimator = clone(search.estimator)
+    return Job(
+        estimator, job.X, job.y, splits, task, search.n_jobs, search.pre_dispatch, unscored=unscored
+    )
+
+
+class _Inside:
+    """The search of one outer split: its own splits, made of its training rows alone."""
+
+    def __init__(self, job: Job, search: Any, split: AnySplit):
+        self.job, self.split = job, split
+        self.search = own = clone(search)
+        train = Part(split.train)
+        # Splitters of scikit-learn ask of X how many rows it has.
+        counted = not hasattr(own.cv, "split") or is_theirs(own.cv)
+        X = np.broadcast_to(0.0, (split.n_train, 1)) if counted else train.of(job.X)
+        params = params_of(job.X, job.task.fit_params, train)
+        self._prepared = own._prepared(X, train.of(job.y), params)
+        _, _, X, y, _, routed = self._prepared
+        inner = own._split(own._checked_cv_orig, X, y, routed.splitter.split)
+        self.splits = splits_inside(split, inner, _num_samples(job.X))
+
+    def result(self, share: "_Share", seconds: float) -> dict[str, Any]:
+        """The result of the outer split, `seconds` being its part of what all took together."""
+        task, started = self.job.task, time.perf_counter()
+        try:
+            self.search._fit_from(share, self._prepared)
+        except Exception:
+            if task.error_score == "raise":
+                raise
+            seconds += time.perf_counter() - started
+            return failed_fit(format_exc(), self.split.n_test, task, seconds)
+        fitted = time.perf_counter()
+        parts = ("test", "train") if task.return_train_score else ("test",)
+        scores = {f"{name}_scores": self._score(getattr(self.split, name)) for name in parts}
+        result = {
+            "fit_error": None,
+            **scores,
+            "n_test_samples": self.split.n_test,
+            "fit_time": seconds + fitted - started,
+            "score_time": time.perf_counter() - fitted,
+        }
+        return result | ({"estimator": self.search} if task.return_estimator else {})
+
+    def _score(self, rows):
+        job, part = self.job, Part(rows)
+        params = params_of(job.X, job.task.score_params, part)
+        return score_model(self.search, part.of(job.X), part.of(job.y), params, job.task)
+
+
+class _Share:
+    """What the search of one outer split has of fits that were made for all of them.
+
+    It stands for the search's own evaluator.
+    """
+
+    n_done = 0
+
+    def __init__(self, evaluator: Evaluator, out: Results, splits: slice, n_searches: int):
+        self._evaluator, self._out, self._splits = evaluator, out, splits
+        self._n_searches = n_searches
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was done for this search; passes are those of all, and so are single fits."""
+        n_all = len(self._evaluator.job.splits)
+        n_fits = (self._splits.stop - self._splits.start) * (len(self._out) // n_all)
+        why = f"{TOGETHER}, with those of {number(self._n_searches, 'outer split')}"
+        return _steps(self._evaluator, n_fits, why)
+
+    @property
+    def plan(self) -> Plan:
+        """The same as a plan."""
+        return Plan(tuple(self.steps))
+
+    def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
+        """The results on the splits of this search."""
+        n_all = len(self._evaluator.job.splits)
+        of_each = range(0, len(self._out), n_all)
+        first, stop = self._splits.start, self._splits.stop
+        return [result for c in of_each for result in self._out[c + first : c + stop]]
+
+    def refit(self, candidate: int) -> Any:
+        """The model of a candidate on the training part of the outer split."""
+        return self._evaluator.model_of(candidate, self._splits.stop)

@@ -1,0 +1,332 @@
+"""Searches inside a cross-validation or a search are scikit-learn's, all inner fits together."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+import sklearn.linear_model as sk_linear
+import sklearn.model_selection as sk
+import sklearn.pipeline as sk_pipeline
+import sklearn.preprocessing as sk_preprocessing
+from scipy.stats import uniform
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.metrics import get_scorer
+
+import gpuml.model_selection as ours
+from gpuml._arrays import device_of
+from gpuml.compose import ColumnTransformer
+from gpuml.data import LabelledSplit, row_indices
+from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.model_selection.evaluate import Evaluator
+from gpuml.model_selection.inside import splits_inside
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import OneHotEncoder, StandardScaler
+from gpuml.resampling.split import check_splitter, split_rows
+from gpuml.testing import array_libraries
+
+ALPHAS = {"alpha": [0.01, 1.0, 100.0]}
+CS = {"C": [0.01, 1.0]}
+SPLITTERS = [
+    3,
+    sk.KFold(3, shuffle=True, random_state=0),
+    sk.ShuffleSplit(2, random_state=1),
+    sk.TimeSeriesSplit(2),
+    sk.RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
+]
+INNER = [
+    *SPLITTERS[:2],
+    sk.RepeatedKFold(n_splits=2, n_repeats=2, random_state=np.random.RandomState(0)),
+]
+# Of iterations that end within `tol` of the optimum.
+CLOSE = {"rtol": 1e-5, "atol": 1e-7}
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return load_iris(return_X_y=True)
+
+
+@pytest.fixture
+def n_fits(monkeypatch):
+    """How often candidates were fitted together."""
+    found = []
+    real = Evaluator._fit_together
+    monkeypatch.setattr(Evaluator, "_fit_together", lambda *args: found.append(args) or real(*args))
+    return found
+
+
+def logistic(**params):
+    return LogisticRegression(tol=1e-9, **params)
+
+
+def their_logistic(**params):
+    return sk_linear.LogisticRegression(tol=1e-9, solver="newton-cholesky", **params)
+
+
+def assert_same(found, expected, **close):
+    """Scores of outer splits, and all that inner searches say of themselves."""
+    assert found.keys() == expected.keys()
+    for name in expected:
+        if name.startswith(("test", "train")):
+            np.testing.assert_allclose(found[name], expected[name], **close)
+    for own, other in zip(found["estimator"], expected["estimator"], strict=True):
+        assert own.best_params_ == other.best_params_
+        assert own.cv_results_.keys() == other.cv_results_.keys()
+        assert own.cv_results_["params"] == other.cv_results_["params"]
+        for name, values in other.cv_results_.items():
+            if "score" in name and "time" not in name and "rank" not in name:
+                np.testing.assert_allclose(own.cv_results_[name], values, **close)
+        assert vars(own).keys() - vars(other).keys() == {"plan_"}
+
+
+def both(own, other, X, y, **options):
+    """What both modules find, with the searches of all outer splits."""
+    options["return_estimator"] = True
+    return (
+        module.cross_validate(search, X, y, **options)
+        for module, search in ((ours, own), (sk, other))
+    )
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("inner", INNER, ids=["neighbours", "shuffled", "repeated"])
+@pytest.mark.parametrize("outer", SPLITTERS, ids=str)
+def test_every_splitter_in_every_other(outer, inner, numbers, n_fits):
+    options = {"cv": inner, "return_train_score": True}
+    found, expected = both(
+        ours.GridSearchCV(Ridge(), ALPHAS, **options),
+        sk.GridSearchCV(sk_linear.Ridge(), ALPHAS, **options),
+        *numbers,
+        cv=outer,
+        return_train_score=True,
+    )
+    assert_same(found, expected, rtol=1e-8, atol=1e-10)
+    assert len(n_fits) == 1
+
+
+@pytest.mark.parametrize("outer", SPLITTERS, ids=str)
+def test_splits_inside_name_the_rows_of_a_splitter_on_training_rows(outer, classes):
+    X, y = classes
+    inners = [*SPLITTERS, sk.StratifiedKFold(3), sk.StratifiedShuffleSplit(2, random_state=0)]
+    for split in split_rows(check_splitter(outer, y, classifier=True), X, y, len(y)):
+        train = row_indices(split.train)
+        for inner in inners:
+            cv = check_splitter(inner, y[train], classifier=False)
+            *found, whole = splits_inside(
+                split, split_rows(cv, X[train], y[train], len(train)), len(y)
+            )
+            expected = list(sk.check_cv(inner).split(X[train], y[train]))
+            assert len(found) == len(expected)
+            for own, (fitted, held_out) in zip(found, expected, strict=True):
+                for part, rows in ((own.train, fitted), (own.test, held_out)):
+                    np.testing.assert_array_equal(np.sort(row_indices(part)), np.sort(train[rows]))
+                assert (own.n_train, own.n_test) == (len(fitted), len(held_out))
+                if isinstance(own, LabelledSplit):
+                    np.testing.assert_array_equal(
+                        np.flatnonzero(own.trains), np.sort(train[fitted])
+                    )
+            np.testing.assert_array_equal(
+                np.sort(row_indices(whole.train)), np.sort(row_indices(split.train))
+            )
+            np.testing.assert_array_equal(
+                np.sort(row_indices(whole.test)), np.sort(row_indices(split.test))
+            )
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_rows_of_any_library(library, shuffle, classes, n_fits):
+    X, y = classes
+    cv = sk.StratifiedKFold(3, shuffle=shuffle, random_state=0 if shuffle else None)
+    pipe = make_pipeline(StandardScaler(), logistic())
+    grid = {"logisticregression__C": CS["C"]}
+    rows = library.asarray(X), library.asarray(y)
+    search = ours.GridSearchCV(pipe, grid, cv=cv)
+    found = ours.cross_validate(search, *rows, cv=cv, return_estimator=True)
+    theirs = sk_pipeline.make_pipeline(sk_preprocessing.StandardScaler(), their_logistic())
+    expected = sk.cross_val_score(sk.GridSearchCV(theirs, grid, cv=cv), X, y, cv=cv)
+    np.testing.assert_allclose(found["test_score"], expected)
+    assert len(n_fits) == 1
+    model = found["estimator"][0].best_estimator_[-1]
+    assert str(device_of(model.coef_)) == str(device_of(rows[0]))
+
+
+WAYS = {
+    "probabilities": ({"scoring": "neg_log_loss"}, {}),
+    "several metrics": (
+        {"scoring": {"a": "accuracy", "loss": "neg_log_loss"}, "refit": "loss"},
+        {"scoring": ["accuracy", "f1_macro"]},
+    ),
+    "own choice": ({"refit": lambda results: int(np.argmin(results["mean_test_score"]))}, {}),
+    "groups": ({"cv": sk.GroupKFold(3)}, {"params": {"groups": np.arange(150) % 9}, "cv": 3}),
+    "weights": ({}, {"params": {"sample_weight": np.linspace(0.1, 2, 150)}}),
+    "own scorer": ({"scoring": lambda model, X, y: (model.predict(X) == y).mean()}, {"cv": 3}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_classifiers(way, classes, n_fits):
+    inner, outer = ({"cv": 3, **options} for options in WAYS[way])
+    found, expected = both(
+        ours.GridSearchCV(logistic(), CS, **inner),
+        sk.GridSearchCV(their_logistic(), CS, **inner),
+        *classes,
+        **outer,
+    )
+    assert_same(found, expected, **CLOSE)
+    assert len(n_fits) == 1
+
+
+def test_metadata_is_routed(classes, n_fits):
+    params = {"groups": np.arange(150) % 9, "sample_weight": np.linspace(0.1, 2, 150)}
+
+    def search(module, model):
+        scorer = get_scorer("accuracy").set_score_request(sample_weight=True)
+        model.set_fit_request(sample_weight=True)
+        return module.GridSearchCV(model, CS, cv=sk.GroupKFold(3), scoring=scorer)
+
+    with sklearn.config_context(enable_metadata_routing=True):
+        found, expected = both(
+            search(ours, logistic()),
+            search(sk, their_logistic()),
+            *classes,
+            params=params,
+            cv=sk.GroupKFold(4),
+        )
+    assert_same(found, expected, **CLOSE)
+    assert len(n_fits) == 1
+
+
+def test_candidates_are_drawn_as_for_each_split(numbers, n_fits):
+    draws = {"alpha": uniform(0.1, 10), "fit_intercept": [True, False]}
+    options = {"n_iter": 4, "random_state": 0}
+    found, expected = both(
+        ours.RandomizedSearchCV(Ridge(), draws, **options),
+        sk.RandomizedSearchCV(sk_linear.Ridge(), draws, **options),
+        *numbers,
+    )
+    assert_same(found, expected, rtol=1e-8)
+    assert len(n_fits) == 1
+
+
+def test_a_table(n_fits):
+    random = np.random.default_rng(0)
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(
+        {"size": random.normal(size=120), "kind": random.choice(["a", "b", "c"], size=120)}
+    )
+    y = X["size"] + (X["kind"] == "b") + random.normal(size=120)
+    columns = ColumnTransformer(
+        [("n", StandardScaler(), ["size"]), ("k", OneHotEncoder(), ["kind"])]
+    )
+    grid, options = {"ridge__alpha": [0.1, 10.0]}, {"cv": 2, "return_estimator": True}
+    search = ours.GridSearchCV(make_pipeline(columns, Ridge()), grid, cv=2)
+    found = ours.cross_validate(search, X, y, **options)
+    expected = sk.cross_validate(sk.GridSearchCV(search.estimator, grid, cv=2), X, y, **options)
+    assert_same(found, expected, rtol=1e-8)
+    assert len(n_fits) == 1
+    assert list(found["estimator"][0].feature_names_in_) == ["size", "kind"]
+
+
+def test_a_class_that_inner_parts_lack(classes):
+    options = {"cv": sk.KFold(3)}
+    found, expected = both(
+        ours.GridSearchCV(logistic(), CS, **options),
+        sk.GridSearchCV(their_logistic(), CS, **options),
+        *classes,
+        cv=sk.KFold(5),
+    )
+    assert_same(found, expected, **CLOSE)
+    text = str(found["estimator"][0].plan_)
+    assert "with those of 5 outer splits" in text
+    assert "it has no row of class 0" in text
+
+
+@pytest.mark.parametrize("alphas", [[-1.0, 1.0], [-1.0, -2.0]])
+@pytest.mark.parametrize("outer", [np.nan, "raise"])
+@pytest.mark.parametrize("inner", [np.nan, "raise"])
+def test_what_fails_fails_as_in_scikit_learn(inner, outer, alphas, numbers):
+    def heard(module, model):
+        search = module.GridSearchCV(model, {"alpha": alphas}, error_score=inner)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                scores = module.cross_val_score(search, *numbers, cv=3, error_score=outer)
+                found = scores.round(8).tolist()
+            except ValueError as error:
+                found = type(error)
+        return repr(found), {each.category for each in caught}
+
+    assert heard(ours, Ridge()) == heard(sk, sk_linear.Ridge())
+
+
+def test_predictions_and_curves_of_searches(numbers, n_fits):
+    X, y = numbers
+    own, other = ours.GridSearchCV(Ridge(), ALPHAS), sk.GridSearchCV(sk_linear.Ridge(), ALPHAS)
+    np.testing.assert_allclose(ours.cross_val_predict(own, X, y), sk.cross_val_predict(other, X, y))
+    sizes = {"train_sizes": [0.3, 1.0]}
+    found, expected = (
+        ours.learning_curve(own, X, y, **sizes),
+        sk.learning_curve(other, X, y, **sizes),
+    )
+    np.testing.assert_allclose(found[1:], expected[1:])
+    assert len(n_fits) == 2
+
+
+def test_a_search_of_searches(numbers, n_fits):
+    X, y = numbers
+    grid = {"estimator__fit_intercept": [True, False]}
+    search = ours.GridSearchCV(ours.GridSearchCV(Ridge(), ALPHAS), grid).fit(X, y)
+    assert len(n_fits) == 3  # the best one on all rows
+    expected = sk.GridSearchCV(sk.GridSearchCV(sk_linear.Ridge(), ALPHAS), grid).fit(X, y)
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(search.cv_results_[name], expected.cv_results_[name])
+    assert search.best_estimator_.best_params_ == expected.best_estimator_.best_params_
+    assert not search.plan_.reasons
+    assert "with 75 fits of the searches inside" in str(search.plan_)
+    told = ours.GridSearchCV(ours.GridSearchCV(Ridge(), ALPHAS), grid).explain(X, y)
+    assert not told.reasons
+
+
+NOT_TOGETHER = {
+    "set random_state": ours.RandomizedSearchCV(Ridge(), ALPHAS, n_iter=2),
+    "decides by scores": ours.HalvingGridSearchCV(Ridge(), ALPHAS),
+    "from gpuml.model_selection import GridSearchCV": sk.GridSearchCV(Ridge(), ALPHAS),
+    "from gpuml.linear_model import Ridge": ours.GridSearchCV(sk_linear.Ridge(), ALPHAS),
+    "solver='sag'": ours.GridSearchCV(Ridge(), {"solver": ["sag"]}),
+}
+
+
+@pytest.mark.parametrize("reason", NOT_TOGETHER)
+def test_a_search_that_goes_by_itself_says_why(reason, numbers):
+    grid = {"error_score": [np.nan]}
+    search = ours.GridSearchCV(NOT_TOGETHER[reason], grid, cv=2)
+    assert reason in search.explain(*numbers).reasons[0]
+    assert reason in search.fit(*numbers).plan_.reasons[0]
+
+
+def test_a_held_out_part_leaves_no_trace(numbers):
+    """Wild values in held-out rows change no inner search of that split."""
+    X, y = numbers
+    search, cv = ours.GridSearchCV(Ridge(), ALPHAS), sk.KFold(3)
+    options = {"cv": cv, "return_estimator": True}
+    before = ours.cross_validate(search, X, y, **options)["estimator"]
+    for split, (_, test) in enumerate(cv.split(X)):
+        wild = X.copy()
+        wild[test] = 1e9
+        after = ours.cross_validate(search, wild, y, **options)["estimator"][split]
+        np.testing.assert_allclose(
+            after.cv_results_["mean_test_score"],
+            before[split].cv_results_["mean_test_score"],
+            rtol=1e-12,
+        )
+        np.testing.assert_allclose(
+            after.best_estimator_.coef_, before[split].best_estimator_.coef_, rtol=1e-9
+        )
