@@ -203,6 +203,7 @@ INSIDE_FUNCTIONS = {
     "zarr": ("gpuml_dask",),
     "cuda": ("gpuml._arrays.transfers",),
     "pandas": ("gpuml._arrays.frames", "gpuml.datasets"),
+    "polars": ("gpuml._arrays.frames",),
 }
 NOT_IMPORTED_BY_GPUML = ("cupy", "cuml", "cudf", "torch", "dask", "matplotlib")
 

@@ -63,6 +63,9 @@ OTHERWISE = {
     # They compare models that stop at a gap with those of Lasso, which do not.
     "test_1d_multioutput_enet_and_multitask_enet_cv",
     "test_1d_multioutput_lasso_and_multitask_lasso_cv",
+    # It compares logistic models at the default tol to 7 digits: those that are fitted together
+    # agree with those of a search by itself within tol. Ours compares them at a smaller one.
+    "test_gridsearchcv_cross_val_predict_with_method",
 }
 # Values of a parameter of a test, of which the same holds.
 LEFT_OUT = {

@@ -38,6 +38,27 @@ def in_pandas(columns: dict[str, np.ndarray]) -> Any:
     return pandas.DataFrame(columns)
 
 
+def in_frame(columns: dict[str, np.ndarray]) -> Any:
+    """A DataFrame of pandas; of polars where only that is installed.
+
+    Raises
+    ------
+    ImportError
+        If neither is.
+    """
+    try:
+        return in_pandas(columns)
+    except ImportError:
+        pass
+    try:
+        import polars
+    except ImportError as error:
+        raise ImportError(
+            "A DataFrame needs pandas or polars, and neither is installed. Type: pip install pandas"
+        ) from error
+    return polars.DataFrame({name: list(values) for name, values in columns.items()}, strict=False)
+
+
 def is_cudf(x: Any) -> bool:
     """Whether `x` is a DataFrame, series or index of cuDF, or looks like one."""
     return hasattr(x, "to_cupy")

@@ -8,6 +8,7 @@ from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV
 
 if TYPE_CHECKING:
     from gpuml.model_selection.bootstrap import bootstrap_score
+    from gpuml.model_selection.choice import OneStandardError
     from gpuml.model_selection.conformal import ConformalRegressor
     from gpuml.model_selection.curves import learning_curve, validation_curve
     from gpuml.model_selection.explain import Explanation
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gpuml.model_selection.hyperband import HyperbandSearchCV
     from gpuml.model_selection.permutations import permutation_test_score
     from gpuml.model_selection.predictions import cross_val_predict
+    from gpuml.model_selection.results import compare_candidates
     from gpuml.model_selection.session import Session
     from gpuml.model_selection.validation import cross_val_score, cross_validate
 
@@ -25,10 +27,12 @@ __all__ = [
     "HalvingGridSearchCV",
     "HalvingRandomSearchCV",
     "HyperbandSearchCV",
+    "OneStandardError",
     "Plan",
     "RandomizedSearchCV",
     "Session",
     "bootstrap_score",
+    "compare_candidates",
     "cross_val_predict",
     "cross_val_score",
     "cross_validate",
@@ -46,6 +50,8 @@ _LATER = {
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
     "Session": "gpuml.model_selection.session",
     "bootstrap_score": "gpuml.model_selection.bootstrap",
+    "OneStandardError": "gpuml.model_selection.choice",
+    "compare_candidates": "gpuml.model_selection.results",
     "cross_val_predict": "gpuml.model_selection.predictions",
     "cross_val_score": "gpuml.model_selection.validation",
     "cross_validate": "gpuml.model_selection.validation",

@@ -357,10 +357,11 @@ def measured(*, sees_moves: bool) -> Iterator[Callable[[Plan], Plan]]:
 
 
 def _equal(first, second):
-    return first.keys() == second.keys() and all(_same(first[k], second[k]) for k in first)
+    return first.keys() == second.keys() and all(same_value(first[k], second[k]) for k in first)
 
 
-def _same(a, b):
+def same_value(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are of one type and equal."""
     if a is b:
         return True
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):

@@ -9,6 +9,7 @@ from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import clone, is_classifier
@@ -27,6 +28,7 @@ from gpuml._sklearn import (
 from gpuml.data import AnySplit
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
+from gpuml.model_selection.choice import OneStandardError
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import (
     Task,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from gpuml.model_selection.explain import Explanation, Outlook
 
 logger = logging.getLogger("gpuml")
+# What `refit` calls the rule of `OneStandardError`.
+ONE_ERROR = "1se"
 
 
 class OnePassSearch(Travels, BaseSearchCV):
@@ -63,7 +67,9 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
         """The splits of a round."""
-        return split_rows(cv, X, y, _num_samples(X), **params)
+        splits = split_rows(cv, X, y, _num_samples(X), **params)
+        self.split_sizes_ = np.array([(split.n_train, split.n_test) for split in splits])
+        return splits
 
     def _get_scorers(self):
         if callable(self.scoring):
@@ -131,6 +137,20 @@ class OnePassSearch(Travels, BaseSearchCV):
         """Whether this process does the work of `fit`; a subclass may send it elsewhere."""
         return True
 
+    @property
+    def results_(self) -> Any:
+        """A DataFrame with a row for each candidate, the best one first.
+
+        Of pandas, else of polars: the number of the candidate in `cv_results_`, a column for each
+        parameter, rank, mean and standard deviation of the scores of each metric, mean seconds, and
+        the scores of each split.
+        """
+        if not hasattr(self, "cv_results_"):
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet: no results_.")
+        from gpuml.model_selection.results import results_frame
+
+        return results_frame(self)
+
     def _html_repr(self):
         from gpuml.model_selection._html import search_html
 
@@ -193,6 +213,11 @@ class OnePassSearch(Travels, BaseSearchCV):
         """Scorers, rows and what belongs to them, checked; splitter and their number are set."""
         scorers, refit_metric = self._get_scorers()
         check_workers(self.n_jobs, self.pre_dispatch)
+        if self.refit == ONE_ERROR and not self._has_one_round():
+            raise ValueError(
+                f"refit='{ONE_ERROR}' needs all candidates on the same splits, which those of "
+                f"{type(self).__name__} are not; use GridSearchCV or RandomizedSearchCV."
+            )
         X, y, params = self._checked(X, y, params)
         routed = self._get_routed_params_for_fit(params)
         cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
@@ -219,7 +244,7 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _one_round_obstacle(self) -> str | None:
         """Why all candidates are not known before the first is fitted, or not fitted here."""
         kind = type(self)
-        if kind._run_search not in (sk.GridSearchCV._run_search, sk.RandomizedSearchCV._run_search):
+        if not self._has_one_round():
             return f"{kind.__name__} decides by scores which candidates to fit next"
         if kind.fit is not OnePassSearch.fit or not self._works_here():
             return f"{kind.__name__} has its own fit"
@@ -231,6 +256,10 @@ class OnePassSearch(Travels, BaseSearchCV):
                 "set random_state"
             )
         return None
+
+    def _has_one_round(self) -> bool:
+        own = type(self)._run_search
+        return own in (sk.GridSearchCV._run_search, sk.RandomizedSearchCV._run_search)
 
     def _candidates(self) -> list[Mapping[str, Any]]:
         """The candidates of the first round; the search is changed, so it should be a clone."""
@@ -275,7 +304,8 @@ class OnePassSearch(Travels, BaseSearchCV):
             self._check_refit_for_multimetric(first_scores)
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
-            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            rule = OneStandardError() if self.refit == ONE_ERROR else self.refit
+            self.best_index_ = self._select_best_index(rule, refit_metric, results)
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]

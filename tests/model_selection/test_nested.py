@@ -82,7 +82,7 @@ def assert_same(found, expected, **close):
         for name, values in other.cv_results_.items():
             if "score" in name and "time" not in name and "rank" not in name:
                 np.testing.assert_allclose(own.cv_results_[name], values, **close)
-        assert vars(own).keys() - vars(other).keys() == {"plan_"}
+        assert vars(own).keys() - vars(other).keys() == {"plan_", "split_sizes_"}
 
 
 def both(own, other, X, y, **options):
@@ -271,13 +271,19 @@ def test_predictions_and_curves_of_searches(numbers, n_fits):
     X, y = numbers
     own, other = ours.GridSearchCV(Ridge(), ALPHAS), sk.GridSearchCV(sk_linear.Ridge(), ALPHAS)
     np.testing.assert_allclose(ours.cross_val_predict(own, X, y), sk.cross_val_predict(other, X, y))
+    iris = load_iris(return_X_y=True)
+    found, expected = (
+        module.cross_val_predict(module.GridSearchCV(model, CS), *iris, method="predict_proba")
+        for module, model in ((ours, logistic()), (sk, their_logistic()))
+    )
+    np.testing.assert_allclose(found, expected, **CLOSE)
     sizes = {"train_sizes": [0.3, 1.0]}
     found, expected = (
         ours.learning_curve(own, X, y, **sizes),
         sk.learning_curve(other, X, y, **sizes),
     )
     np.testing.assert_allclose(found[1:], expected[1:])
-    assert len(n_fits) == 2
+    assert len(n_fits) == 3
 
 
 def test_a_search_of_searches(numbers, n_fits):
