@@ -98,6 +98,8 @@ SEARCHES = {
     "_search_estimator_has": "sklearn.model_selection._search",
     "_translate_train_sizes": "sklearn.model_selection._validation",
     "_warn_or_raise_about_fit_failures": "sklearn.model_selection._validation",
+    "_validate_score_name": "sklearn.utils._plotting",
+    "check_matplotlib_support": "sklearn.utils._optional_dependencies",
     "_yield_masked_array_for_each_param": "sklearn.model_selection._search",
 }
 

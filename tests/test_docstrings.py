@@ -62,11 +62,13 @@ EXCEPTIONS = {
     "gpuml.model_selection.Explanation": (("PR01", "EX01"), RESULT),
     "gpuml.testing.ArrayLibrary": (("PR01", "EX01"), RESULT),
     "gpuml.testing.TransferCounter": (("PR01", "EX01"), RESULT),
+    "gpuml.model_selection.LearningCurveDisplay": (("PR01",), THEIRS),
+    "gpuml.model_selection.ValidationCurveDisplay": (("PR01",), THEIRS),
     **{
         f"gpuml.inspection.{name}": (("PR01",), THEIRS)
         for name in (
             *("ConfusionMatrixDisplay", "DetCurveDisplay", "PrecisionRecallDisplay"),
-            *("PredictionErrorDisplay", "RocCurveDisplay"),
+            *("CalibrationDisplay", "PredictionErrorDisplay", "RocCurveDisplay"),
         )
     },
 }

@@ -10,15 +10,17 @@ import pytest
 import sklearn.metrics as skm
 from scipy.stats import loguniform
 from sklearn import model_selection as sk
+from sklearn.calibration import calibration_curve
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.decomposition import PCA as HostPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression as HostLogisticRegression
+from sklearn.linear_model import Ridge as HostRidge
 from sklearn.linear_model import SGDClassifier
 
 import gpuml_dask
-from gpuml import inspection
+from gpuml import inspection, model_selection
 from gpuml.decomposition import PCA
 from gpuml.inspection import ScreeDisplay, SearchDisplay
 from gpuml.inspection._best import best_at
@@ -29,6 +31,7 @@ from gpuml.model_selection import (
     HalvingGridSearchCV,
     HyperbandSearchCV,
     RandomizedSearchCV,
+    cross_val_predict,
     cross_validate,
 )
 from gpuml.testing import count_transfers
@@ -511,3 +514,68 @@ def test_the_blocks_of_the_page_run(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "alpha.png").stat().st_size > 0
     # What the page says is printed.
     assert f"\n    {capsys.readouterr().out.strip()}\n" in page
+
+
+# ------------------------------------------------------- curves of several fits
+
+
+@pytest.mark.parametrize("style", ["errorbar", "fill_between", None])
+def test_curves_are_those_of_scikit_learn(style, rows):
+    options = {"cv": 3, "scoring": "neg_mean_squared_error", "negate_score": True}
+    options["std_display_style"] = style
+    for name, more in (
+        ("LearningCurveDisplay", {"train_sizes": [0.3, 1.0], "score_type": "both"}),
+        ("ValidationCurveDisplay", {"param_name": "alpha", "param_range": ALPHAS}),
+    ):
+        ours = getattr(model_selection, name).from_estimator(Ridge(), *rows, **options, **more)
+        theirs = getattr(sk, name).from_estimator(HostRidge(), *rows, **options, **more)
+        np.testing.assert_allclose(ours.test_scores, theirs.test_scores, rtol=1e-8)
+        assert ours.ax_.get_ylabel() == theirs.ax_.get_ylabel()
+        assert ours.ax_.get_xscale() == theirs.ax_.get_xscale()
+        assert isinstance(ours, getattr(sk, name))
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            getattr(model_selection, name).from_estimator(Ridge(), *rows, widths=3, **more)
+
+
+def test_bands_are_over_the_curves_of_folds(classes_and_folds):
+    X, y, folds = classes_and_folds
+    display = drawn(inspection.RocBandDisplay.from_cv_results(folds, X, y, name="l", folds=True))
+    expected = [
+        skm.roc_auc_score(y[test], model.decision_function(X[test]))
+        for model, test in zip(folds["estimator"], folds["indices"]["test"], strict=True)
+    ]
+    np.testing.assert_allclose(display.areas, expected)
+    np.testing.assert_allclose(display.line_.get_ydata(), display.curves.mean(axis=0))
+    assert len(display.fold_lines_) == 5
+    spread = f"{np.mean(expected):.2f} ± {np.std(expected):.2f}"
+    assert display.line_.get_label() == f"l: mean (AUC = {spread})"
+    # The area under what is drawn is near that under the steps.
+    np.testing.assert_allclose(
+        np.trapezoid(display.curves, display.grid, axis=1), expected, atol=0.01
+    )
+    assert (np.diff(display.curves, axis=1) >= 0).all()
+    precision = drawn(inspection.PrecisionRecallBandDisplay.from_cv_results(folds, X, y))
+    expected = [
+        skm.average_precision_score(y[test], model.decision_function(X[test]))
+        for model, test in zip(folds["estimator"], folds["indices"]["test"], strict=True)
+    ]
+    np.testing.assert_allclose(precision.areas, expected)
+    shares = [(y[test]).mean() for test in folds["indices"]["test"]]
+    assert (precision.curves[:, -1] >= shares).all()
+    np.testing.assert_allclose(precision.curves.mean(axis=1), expected, atol=0.02)
+
+
+@pytest.fixture(scope="module")
+def classes_and_folds():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, :4] / X[:, :4].max(axis=0)
+    options = {"return_estimator": True, "return_indices": True}
+    return X, y, cross_validate(LogisticRegression(), X, y, **options)
+
+
+def test_calibration_of_held_out_rows(classes_and_folds):
+    X, y, _ = classes_and_folds
+    said = cross_val_predict(LogisticRegression(), X, y, method="predict_proba")[:, 1]
+    display = drawn(inspection.CalibrationDisplay.from_predictions(y, said, n_bins=4))
+    expected = calibration_curve(y, said, n_bins=4)
+    np.testing.assert_allclose((display.prob_true, display.prob_pred), expected)

@@ -41,7 +41,8 @@ MODULES = {
     },
     "inspection": {"test_permutation_importance": None},
     "model_selection": {
-        "test_validation": "cross_val_predict cross_val_score cross_validate curve permutation"
+        "test_validation": "cross_val_predict cross_val_score cross_validate curve permutation",
+        "test_plot": None,
     },
     "svm": {"test_svm": "linear_svm linearsv liblinear lsvc"},
 }
@@ -74,6 +75,15 @@ LEFT_OUT = {
     # Errors of some ten thousands to 6 decimals: models of sparse rows agree to 1e-9 of them.
     "test_cross_validate": ("use_sparse", True),
 }
+
+
+@pytest.fixture
+def pyplot():
+    """What their tests of pictures ask for."""
+    module = pytest.importorskip("matplotlib.pyplot")
+    module.switch_backend("agg")
+    yield module
+    module.close("all")
 
 
 def with_ours(package, name):

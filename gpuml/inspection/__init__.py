@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 from gpuml._settings.first_use import at_first_use
+from gpuml.inspection.bands import PrecisionRecallBandDisplay, RocBandDisplay
 from gpuml.inspection.responses import (
+    CalibrationDisplay,
     ConfusionMatrixDisplay,
     DetCurveDisplay,
     PrecisionRecallDisplay,
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
     from gpuml.inspection.inference import summarize
 
 __all__ = [
+    "CalibrationDisplay",
     "ConfusionMatrixDisplay",
     "DetCurveDisplay",
+    "PrecisionRecallBandDisplay",
     "PrecisionRecallDisplay",
     "PredictionErrorDisplay",
+    "RocBandDisplay",
     "RocCurveDisplay",
     "ScreeDisplay",
     "SearchDisplay",

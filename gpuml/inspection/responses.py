@@ -4,6 +4,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+import sklearn.calibration as sk_calibration
 import sklearn.metrics as sk
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -201,6 +202,20 @@ class DetCurveDisplay(_FromDevice, sk.DetCurveDisplay):
     >>> from gpuml.inspection import DetCurveDisplay
     >>> DetCurveDisplay.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.6, 0.7]).fnr.round(3)
     array([0. , 0.5, 0.5])
+    """
+
+
+class CalibrationDisplay(_FromDevice, sk_calibration.CalibrationDisplay):
+    """scikit-learn's reliability diagrams, of models and data on devices too.
+
+    See `sklearn.calibration.CalibrationDisplay`: parameters, attributes and pictures are the same.
+    Of held-out rows, draw what `cross_val_predict` gives with ``method="predict_proba"``.
+
+    Examples
+    --------
+    >>> from gpuml.inspection import CalibrationDisplay
+    >>> CalibrationDisplay.from_predictions([0, 1, 1, 0], [0.1, 0.8, 0.6, 0.7], n_bins=2).prob_true
+    array([0.        , 0.66666667])
     """
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gpuml.model_selection.choice import OneStandardError
     from gpuml.model_selection.conformal import ConformalRegressor
     from gpuml.model_selection.curves import learning_curve, validation_curve
+    from gpuml.model_selection.displays import LearningCurveDisplay, ValidationCurveDisplay
     from gpuml.model_selection.explain import Explanation
     from gpuml.model_selection.halving import HalvingGridSearchCV, HalvingRandomSearchCV
     from gpuml.model_selection.hyperband import HyperbandSearchCV
@@ -27,10 +28,12 @@ __all__ = [
     "HalvingGridSearchCV",
     "HalvingRandomSearchCV",
     "HyperbandSearchCV",
+    "LearningCurveDisplay",
     "OneStandardError",
     "Plan",
     "RandomizedSearchCV",
     "Session",
+    "ValidationCurveDisplay",
     "bootstrap_score",
     "compare_candidates",
     "cross_val_predict",
@@ -50,7 +53,9 @@ _LATER = {
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
     "Session": "gpuml.model_selection.session",
     "bootstrap_score": "gpuml.model_selection.bootstrap",
+    "LearningCurveDisplay": "gpuml.model_selection.displays",
     "OneStandardError": "gpuml.model_selection.choice",
+    "ValidationCurveDisplay": "gpuml.model_selection.displays",
     "compare_candidates": "gpuml.model_selection.results",
     "cross_val_predict": "gpuml.model_selection.predictions",
     "cross_val_score": "gpuml.model_selection.validation",
