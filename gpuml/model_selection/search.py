@@ -360,7 +360,8 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
         on a device are given to no other process: fits run here, or in threads under joblib's
         threading backend.
     refit : bool, str or callable, default=True
-        Whether, or by which metric, the best candidate is fitted on all rows.
+        Whether, or by which metric, the best candidate is fitted on all rows. "1se" takes the
+        simplest within one standard error of the best (`OneStandardError`).
     cv : int, splitter or iterable of index pairs, default=None
         None is 5 folds.
     verbose : int, default=0
@@ -380,10 +381,15 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
         As scikit-learn's.
     plan_ : Plan
         How many fits were done in how many passes, and where.
+    results_ : DataFrame
+        A row for each candidate, the best one first.
+    split_sizes_ : int ndarray of shape (n_splits, 2)
+        Numbers of training and held-out rows.
 
     See Also
     --------
     RandomizedSearchCV : A number of candidates drawn from distributions.
+    compare_candidates : Whether candidates differ.
 
     References
     ----------
