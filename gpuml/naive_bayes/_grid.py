@@ -229,7 +229,8 @@ class GridStack(ClassStack):
             if sum(count_rows(atom) for atom in part.atoms) == batch.n_rows:
                 return self._estimator._joined(sums, np.ones(len(sums), dtype=int))
         rows = _all_rows(batch)
-        return self._estimator._sums(rows, self._estimator._known(rows.X))
+        sums = self._estimator._sums(rows, self._estimator._known(rows.X))
+        return self._estimator._small([sums])[0]
 
 
 def normalised(joint: Array, dtype: Any) -> Array:

@@ -27,6 +27,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import along_rows
 from gpuml._inputs.csr import in_float64
 from gpuml._settings.config import current_settings
 from gpuml.data import cut
@@ -40,6 +41,8 @@ SMALLEST_BLOCK_ROWS = 256
 MOST_NUMBERS_HERE = 2**22
 # Libraries with `bincount`.
 COUNTERS = ("numpy", "cupy", "torch")
+# Classes up to which codes are compared with each of them.
+MOST_COMPARED = 64
 
 
 def work_place(X: Array) -> Place:
@@ -146,10 +149,14 @@ def indicators(codes: Array, weight: Array | None, n_classes: int) -> Array:
 
 def rows_of_classes(rows: ClassRows) -> Array:
     """Number of rows (k,) of each class, whatever they weigh."""
-    xp = namespace(rows.codes)
-    if place_of(rows.codes).kind in COUNTERS:
-        return xp.bincount(rows.codes, minlength=rows.n_classes)
-    return xp.sum(indicators(rows.codes, None, rows.n_classes), axis=0)
+    place, k = place_of(rows.codes), rows.n_classes
+    xp = place.xp
+    if place.kind == "numpy" or (place.kind in COUNTERS and k > MOST_COMPARED):
+        return xp.bincount(rows.codes, minlength=k)
+    # `bincount` waits for a device, which has to tell it the largest code.
+    every = xp.arange(k, dtype=rows.codes.dtype, device=place.device)
+    own = xp.astype(rows.codes[None, :] == every[:, None], xp.int64)
+    return along_rows(xp.sum, own, xp)
 
 
 def class_sums(rows: ClassRows, values: Callable[[Any], Any] = lambda X: X) -> tuple[Array, Array]:
