@@ -4,13 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, move, to_host
+from gpuml._arrays import Array, device_of, is_numpy, move, to_host
 from gpuml.data import Folds, split_weights
 from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._losses import Family, row_weights
 from gpuml.linear_model._models import Models, at_home
 from gpuml.losses import BINOMIAL, MULTINOMIAL, Loss
 from gpuml.resampling.stand_ins import no_weight, refuse
+
+# Indicators of classes of all rows, up to which one product has the sums of each class.
+MOST_INDICATORS = 2**26
 
 
 def class_family(class_weight: Any, folds: Folds) -> Family:
@@ -84,6 +87,10 @@ def _per_class(weights, batch):
     if weights is None:
         weights = xp.ones((1, batch.n_rows), dtype=xp.uint8, device=device_of(codes))
     exact = xp.int64 if xp.isdtype(weights.dtype, "integral") else xp.float64
+    if not is_numpy(codes) and batch.n_rows * batch.n_classes <= MOST_INDICATORS:
+        every = xp.arange(batch.n_classes, dtype=codes.dtype, device=device_of(codes))
+        own = xp.astype(codes[:, None] == every[None, :], xp.float64)
+        return xp.astype(xp.astype(weights, xp.float64) @ own, exact, copy=False)
     zero = xp.zeros_like(weights[:1, :1])
     sums = [
         xp.sum(xp.where(codes == c, weights, zero), axis=-1, dtype=exact)
