@@ -203,6 +203,13 @@ def _mean(models: Models, candidate: int, strength: Strength) -> Array:
         maps = models.folds.frame.of(None).beside(coef)
         p = maps.matrix.shape[1]
         own = _nearest(coef[:, :p], maps, xp)
+        left = coef[:, :p] - own @ maps.matrix[0, ...].T
+        lost = float(xp.sum(left**2)) > float(xp.sum(coef[:, :p] ** 2)) / 2
+        if lost and models.coef.shape[-1] == own.shape[1]:
+            # Splits have columns of their own, such as means of targets: those in the same place.
+            own, intercept = (a[candidate, ...] for a in (models.coef, models.intercept))
+            means = xp.mean(own, axis=0), xp.mean(intercept, axis=0)[:, None]
+            return xp.concat(means, axis=-1)[None, None, ...]
         coef = xp.concat([own, coef[:, p:]], axis=1)
         intercept = intercept - xp.sum(own * maps.offset[0, :], axis=-1, keepdims=True)
         if not strength.fit_intercept:

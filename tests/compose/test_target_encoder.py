@@ -143,3 +143,14 @@ def test_categories_that_are_given_and_a_shuffle_of_old(frame):
                 TargetEncoder(**params), SMOOTH, Ridge(), sk_linear.Ridge(), cv=3, refit=False
             )
             assert_same(*(search.fit(X, y) for search in both), 1e-8)
+
+
+def test_the_refit_begins_where_models_of_the_splits_ended(rng):
+    """Their columns are others than those of all rows, but in the same places."""
+    level = rng.integers(0, 20, 2000)
+    y = (np.sin(level) + rng.normal(size=2000) > 0).astype(int)
+    X = pd.DataFrame({"name": [f"n{i}" for i in level], "x": rng.normal(size=2000)})
+    entries = [("means", TargetEncoder(cv=KFold(3)), ["name"]), ("x", "passthrough", ["x"])]
+    pipe = Pipeline([("columns", ColumnTransformer(entries)), ("model", LogisticRegression())])
+    search = GridSearchCV(pipe, {"model__C": [1.0, 100.0]}, cv=3).fit(X, y)
+    assert search.best_estimator_[-1].n_iter_.max() <= 4
