@@ -248,7 +248,7 @@ class OnePassSearch(Travels, BaseSearchCV):
             return f"{kind.__name__} decides by scores which candidates to fit next"
         if kind.fit is not OnePassSearch.fit or not self._works_here():
             return f"{kind.__name__} has its own fit"
-        if getattr(self, "_skl_callbacks", None):
+        if any(getattr(part, "_skl_callbacks", None) for part in all_estimators(self)):
             return "callbacks follow every single fit"
         if getattr(self, "random_state", 0) is None:
             return (
