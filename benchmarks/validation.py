@@ -2,8 +2,9 @@
 
     python benchmarks/validation.py --json validation.json
 
-Curves, predictions of held-out rows and a permutation test of a ridge regression, 5 folds; nested
-cross-validation of it and of a logistic regression, 5 x 5 folds.
+Curves, predictions of held-out rows, permutation tests, importances, resamples, and candidates one
+after another, of a ridge regression, 5 folds; nested cross-validation of it and of a logistic
+regression, 5 x 5 folds.
 README.md beside this file says how it is measured.
 """
 
@@ -14,9 +15,11 @@ from typing import Any
 
 import _harness as harness
 import numpy as np
+import sklearn.inspection
 import sklearn.model_selection as sk
 from _beside import contenders
 from _harness import needed_cupy, scaled, to_host
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.linear_model import Ridge as SklearnRidge
 
@@ -27,6 +30,8 @@ from gpuml.linear_model import LogisticRegression, Ridge
 SEED = 0
 FOLDS = 5
 ALPHAS = np.logspace(-3, 3, 10)
+MANY_ALPHAS = np.logspace(-3, 3, 50)
+RESAMPLES = 200
 
 
 def validation(functions, model, X, y, n_jobs):
@@ -52,6 +57,59 @@ def nested(functions, model, X, y, n_jobs, grid):
     return functions.cross_val_score(search, X, y, n_jobs=n_jobs)
 
 
+def importances(functions, model, X, y, n_jobs):
+    inspection = gpuml.inspection if functions is ours else sklearn.inspection
+    model = model.fit(X, y)
+    return inspection.permutation_importance(model, X, y, n_jobs=n_jobs, random_state=0)[
+        "importances"
+    ]
+
+
+def one_by_one(functions, model, X, y, n_jobs):
+    """Scores of candidates that come up one after another."""
+    if functions is ours:
+        with ours.Session(model, X, y) as session:
+            found = [session.evaluate([{"alpha": alpha}]) for alpha in MANY_ALPHAS]
+        return np.concatenate([each["mean_test_score"] for each in found])
+    return np.asarray(
+        [
+            functions.cross_val_score(clone(model).set_params(alpha=alpha), X, y, n_jobs=n_jobs)
+            for alpha in MANY_ALPHAS
+        ]
+    ).mean(axis=1)
+
+
+def resamples(functions, model, X, y, n_jobs):
+    """The mean score of models of resamples, on the rows that these lack."""
+    if functions is ours:
+        return np.asarray(ours.bootstrap_score(model, X, y, n_resamples=RESAMPLES).mean)
+    splits = []
+    for seed in range(RESAMPLES):
+        drawn = np.random.default_rng(seed).integers(0, len(X), len(X))
+        splits.append((drawn, np.setdiff1d(np.arange(len(X)), drawn)))
+    return functions.cross_val_score(model, X, y, cv=splits, n_jobs=n_jobs).mean()
+
+
+def trials(functions, model, X, y, n_jobs):
+    """The best score that a study of Optuna finds."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED))
+    space = {"alpha": optuna.distributions.FloatDistribution(1e-3, 1e3, log=True)}
+    if functions is ours:
+        with ours.Session(model, X, y) as session:
+            gpuml.optuna.optimize(study, session, space, n_trials=len(MANY_ALPHAS))
+    else:
+
+        def objective(trial):
+            one = clone(model).set_params(alpha=trial.suggest_float("alpha", 1e-3, 1e3, log=True))
+            return functions.cross_val_score(one, X, y, n_jobs=n_jobs).mean()
+
+        study.optimize(objective, n_trials=len(MANY_ALPHAS))
+    return np.asarray(study.best_value)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """What is asked for, of rows and features; `labels` asks it of logistic models."""
@@ -70,12 +128,17 @@ SCENARIOS = {
     "permutation_test_score": Scenario(permutations),
     "nested_ridge": Scenario(partial(nested, grid={"alpha": np.logspace(-3, 3, 50)})),
     "nested_logistic": Scenario(partial(nested, grid={"C": np.logspace(-3, 3, 10)}), labels=True),
+    "permutation_importance": Scenario(importances),
+    "candidates_one_by_one": Scenario(one_by_one),
+    "bootstrap_score": Scenario(resamples),
 }
 # The same on a GPU, of which scikit-learn knows nothing.
 SCENARIOS |= {
     f"device_{name}": replace(each, n=1_000_000, p=100, on_device=True)
     for name, each in SCENARIOS.items()
 }
+# On a CPU alone: with what Optuna takes by itself.
+SCENARIOS["optuna_trials"] = Scenario(trials)
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
     "device": tuple(name for name, each in SCENARIOS.items() if each.on_device),
