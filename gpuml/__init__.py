@@ -29,12 +29,20 @@ __all__ = [
 
 # `import gpuml` loads no scikit-learn, and `gpuml.linear_model.Ridge` needs no other import.
 _PACKAGES = (
-    *("cluster", "compose", "covariance", "cross_decomposition", "datasets", "decomposition"),
-    "discriminant_analysis",
+    *("calibration", "cluster", "compose", "covariance", "cross_decomposition", "datasets"),
+    *("decomposition", "discriminant_analysis"),
     *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection", "impute"),
     *("inspection", "kernel_ridge", "linalg", "linear_model", "losses", "manifold", "metrics"),
-    *("model_selection", "naive_bayes", "neighbors", "optuna", "penalties", "persistence"),
-    *("pipeline", "preprocessing", "random_projection", "svm", "testing"),
+    *("model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors", "optuna"),
+    *(
+        "penalties",
+        "persistence",
+        "pipeline",
+        "preprocessing",
+        "random_projection",
+        "svm",
+        "testing",
+    ),
 )
 _LATER = {
     "accelerate": "gpuml._accelerate",

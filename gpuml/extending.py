@@ -171,7 +171,8 @@ class MultifitEstimator(Extension):
         of a cluster, or otherwise. If not, it is given all rows in one place.
     multifit_targets : bool
         Whether a target of several columns is several models, one for each column as if it were
-        alone, so that models of many targets are fitted at once.
+        alone, so that models of many targets are fitted at once. Of classifiers: whether
+        `multifit_columns` fits binary ones.
     """
 
     multifit_params: Sequence[str] = ()
@@ -182,7 +183,8 @@ class MultifitEstimator(Extension):
 
     _members = frozenset(
         (
-            *("computes_on_gpu", "multifit", "multifit_batch", "multifit_divided"),
+            *("computes_on_gpu", "multifit", "multifit_batch", "multifit_columns"),
+            "multifit_divided",
             *("multifit_in_frames", "multifit_joined", "multifit_levels", "multifit_model"),
             "multifit_obstacle",
             *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
@@ -266,6 +268,19 @@ class MultifitEstimator(Extension):
             With numbers of splits that cannot be fitted, and why: those are fitted one by one.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no multifit.")
+
+    def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
+        """Fitted attributes of a model of each column of Y (n, t), as if it were alone.
+
+        Of an estimator with `multifit_targets`. For classifiers columns are codes 0 and 1, in CPU
+        memory.
+
+        Raises
+        ------
+        UnfittableSplits
+            With numbers of columns that have no model.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no multifit_columns.")
 
     def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
         """A fitted copy from attributes that `Stack.pick` gave.

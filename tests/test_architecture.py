@@ -24,6 +24,10 @@ MODELS = (
     *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn"),
     *("gpuml.data", "gpuml.extending", "gpuml.metrics", "gpuml.solvers", "sklearn"),
 )
+AROUND = (
+    *(*ARRAYS, "gpuml._persistence", "gpuml._sklearn", "gpuml.linear_model"),
+    *("gpuml.model_selection", "sklearn"),
+)
 RULES = {
     "gpuml": ("gpuml._accelerate", "gpuml._persistence", "gpuml._settings", "gpuml.persistence"),
     "gpuml.__main__": ("gpuml._accelerate", "gpuml._settings"),
@@ -94,7 +98,8 @@ RULES = {
         *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
         *("gpuml.pipeline", "gpuml.resampling", "gpuml.solvers.carried", "joblib"),
         *("gpuml.solvers.resampled", "narwhals"),
-        *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.get_config"),
+        *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.frozen"),
+        "sklearn.get_config",
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),
     "gpuml.optuna": ("gpuml._sklearn", "gpuml.model_selection", "sklearn.base", "sklearn.utils"),
@@ -127,6 +132,13 @@ RULES = {
     "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition", "gpuml.exceptions"),
     "gpuml.cross_decomposition": (*MODELS, "gpuml.linear_model"),
     "gpuml.ensemble": (*ARRAYS, "gpuml.adapters", "gpuml.metrics", "sklearn.utils"),
+    # Estimators around estimators, whose parts are fitted as a search fits candidates.
+    **dict.fromkeys(
+        ("gpuml.ensemble._bagging", "gpuml.ensemble._stacking", "gpuml.ensemble._voting"), AROUND
+    ),
+    "gpuml.calibration": (*AROUND, "gpuml.svm"),
+    "gpuml.multiclass": AROUND,
+    "gpuml.multioutput": AROUND,
     "gpuml.kernel_ridge": ("gpuml.adapters",),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.neighbors": ("gpuml.adapters",),

@@ -77,6 +77,7 @@ def test_scikit_learn_has_a_ceiling_that_pages_and_messages_name():
 OF_SCIKIT_LEARN = {
     "sklearn.cross_decomposition.PLSRegression": "_predict_1d _x_mean _x_std _y_mean _y_std",
     "sklearn.discriminant_analysis.LinearDiscriminantAnalysis": "_max_components",
+    "sklearn.ensemble.VotingClassifier": "_check_voting",
     "sklearn.feature_extraction.text.CountVectorizer": (
         "_check_vocabulary _validate_ngram_range _validate_vocabulary _warn_for_unused_params"
     ),

@@ -1,5 +1,6 @@
 """scikit-learn's own tests pass with our classes in their place."""
 
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,7 @@ def test_their_tests_pass_with_our_classes(package):
     done = subprocess.run(
         [*command, "-k", f"of_{package}_ or classes_are_ours"],
         cwd=ROOT,
+        env={**os.environ, "THEIR_PACKAGE": package},
         capture_output=True,
         text=True,
         check=False,

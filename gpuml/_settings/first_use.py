@@ -37,7 +37,7 @@ def at_first_use(
             return import_module(f"{package}.{name}")
         if mirrors is not None and not name.startswith("_"):
             theirs = import_module(mirrors)
-            if name in theirs.__all__:
+            if name in _public(theirs):
                 return getattr(theirs, name)
             if hasattr(theirs, "__getattr__"):
                 # An ImportError says how to get what is experimental.
@@ -47,7 +47,19 @@ def at_first_use(
 
     def names():
         own = getattr(sys.modules[package], "__all__", ())
-        theirs = import_module(mirrors).__all__ if mirrors is not None else ()
+        theirs = _public(import_module(mirrors)) if mirrors is not None else ()
         return sorted({*own, *modules, *packages, *theirs})
 
     return get, names
+
+
+def _public(module: Any) -> Collection[str]:
+    """Public names of a module of scikit-learn: what it lists, or else what it defines."""
+    if hasattr(module, "__all__"):
+        return module.__all__
+    own = vars(module).items()
+    return [
+        name
+        for name, value in own
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]

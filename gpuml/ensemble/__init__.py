@@ -3,6 +3,9 @@
 from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import ensemble as _rows
+from gpuml.ensemble._bagging import BaggingClassifier, BaggingRegressor
+from gpuml.ensemble._stacking import StackingClassifier, StackingRegressor
+from gpuml.ensemble._voting import VotingClassifier, VotingRegressor
 from gpuml.ensemble.selection import EnsembleSelection, select_ensemble
 
 IsolationForest = build(_rows.ISOLATION_FOREST, __name__)
@@ -10,10 +13,16 @@ RandomForestClassifier = build(_rows.RANDOM_FOREST_CLASSIFIER, __name__)
 RandomForestRegressor = build(_rows.RANDOM_FOREST_REGRESSOR, __name__)
 
 __all__ = [
+    "BaggingClassifier",
+    "BaggingRegressor",
     "EnsembleSelection",
     "IsolationForest",
     "RandomForestClassifier",
     "RandomForestRegressor",
+    "StackingClassifier",
+    "StackingRegressor",
+    "VotingClassifier",
+    "VotingRegressor",
     "select_ensemble",
 ]
 

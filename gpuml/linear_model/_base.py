@@ -19,6 +19,8 @@ from gpuml.linear_model._models import Models
 from gpuml.metrics.regression import r2_score
 from gpuml.solvers.described import Described, describe
 
+# Fitted attributes that have a value for each target.
+BY_TARGET = ("intercept_", "n_iter_", "dual_gap_")
 Advance = Callable[[int], None]
 
 
@@ -171,6 +173,18 @@ class LinearEstimator(Travels, MultifitEstimator):
         """
         raise NotImplementedError
 
+    def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
+        """Fitted attributes of a model of each column of Y (n, t), from one reading of the rows."""
+        return self._of_columns(self.multifit_batch(X, Y, sample_weight))
+
+    def _of_columns(self, batch: Batch) -> list[dict[str, Any]]:
+        """Fitted attributes of a model of each column of a batch's targets."""
+        found = self.multifit(whole(batch), [{}]).pick(0, 0)
+        return [
+            {name: _of_column(name, value, column) for name, value in found.items()}
+            for column in range(batch.y.shape[1])
+        ]
+
     def _values(self, candidates, name):
         """A parameter of each candidate."""
         return [candidate.get(name, getattr(self, name)) for candidate in candidates]
@@ -179,6 +193,16 @@ class LinearEstimator(Travels, MultifitEstimator):
         tags = super().__sklearn_tags__()
         tags.array_api_support = self._is_ours and self._needs_sklearn(None) is None
         return tags
+
+
+def _of_column(name, value, column):
+    """What one target has of a fitted attribute; others are of all targets."""
+    each = isinstance(value, list) or getattr(value, "ndim", 0) > 0
+    return (
+        value[column, ...]
+        if name == "coef_"
+        else (value[column] if name in BY_TARGET and each else value)
+    )
 
 
 class OnePass(LinearEstimator):

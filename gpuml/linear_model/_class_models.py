@@ -1,11 +1,12 @@
 """Classes as targets of linear models: their counts, their weights, and models of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, to_host
-from gpuml.data import Folds, split_weights
+from gpuml.data import Folds, split_weights, whole
 from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._losses import Family, row_weights
 from gpuml.linear_model._models import Models, at_home
@@ -14,6 +15,9 @@ from gpuml.resampling.stand_ins import no_weight, refuse
 
 # Indicators of classes of all rows, up to which one product has the sums of each class.
 MOST_INDICATORS = 2**26
+# Memory of targets and weights of binary models that are fitted side by side.
+COLUMN_BYTES = 2**28
+BYTES_OF_TARGET = 16
 
 
 def class_family(class_weight: Any, folds: Folds) -> Family:
@@ -33,6 +37,32 @@ def class_family(class_weight: Any, folds: Folds) -> Family:
 def class_loss(n_classes: int) -> tuple[Loss, int]:
     """The loss of so many classes, and vectors of one model."""
     return (BINOMIAL, 1) if n_classes <= 2 else (MULTINOMIAL, n_classes)
+
+
+def columns_together(
+    estimator: Any, X: Any, Y: np.ndarray, sample_weight: Any
+) -> list[dict[str, Any]]:
+    """Fitted attributes of a binary model of each column of codes Y (n, t), 0 and 1.
+
+    To the solver they are candidates that have targets of their own: as many at once as memory
+    allows.
+
+    Raises
+    ------
+    UnfittableSplits
+        With numbers of columns of one code.
+    """
+    n_rows, n_columns = Y.shape
+    batch = estimator.multifit_batch(X, np.arange(n_rows) % 2, sample_weight)
+    size = max(1, COLUMN_BYTES // (BYTES_OF_TARGET * n_rows))
+    found = []
+    for first in range(0, n_columns, size):
+        some = np.ascontiguousarray(Y[:, first : first + size].T)
+        codes = batch.work.xp.astype(move(some, batch.work), batch.codes.dtype, copy=False)
+        own = replace(batch, codes=codes)
+        models = estimator.multifit(whole(own), [{}] * len(some))
+        found += [models.pick(c, 0) for c in range(len(some))]
+    return found
 
 
 def class_attributes(models: Models, candidate: int, split: int) -> dict[str, Any]:

@@ -292,6 +292,8 @@ def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
         target = batch.codes if batch.codes is not None else move(batch.y[:, 0], batch.work)
         target = target if family.member is None else target == family.member
         target = xp.astype(target, xp.int64 if family.loss.coupled else _dtype(batch))
+        if target.ndim > 1:  # candidates have their own
+            target = target[:, None, :] if target.shape[0] > 1 else target[0, :]
         weights = row_weights(bare, family.factors)
     design = design if maps is None else Mapped(design, maps)
     apart: Any = folds.batch.apart if isinstance(folds.batch, NumberedBatch) else None

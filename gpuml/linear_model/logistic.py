@@ -10,7 +10,12 @@ from sklearn import linear_model as sk
 from gpuml._arrays import is_array, is_sparse, to_host
 from gpuml._sklearn import StrOptions, _check_solver
 from gpuml.data import Batch, Folds
-from gpuml.linear_model._class_models import class_attributes, class_family, class_loss
+from gpuml.linear_model._class_models import (
+    class_attributes,
+    class_family,
+    class_loss,
+    columns_together,
+)
 from gpuml.linear_model._classifier import ProbabilityClassifier
 from gpuml.linear_model._engines import fit_cuml_logistic
 from gpuml.linear_model._glm import LossEstimator
@@ -144,6 +149,15 @@ class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegres
                 f"contains only one class: {to_host(batch.classes)[0]!r}"
             )
         return batch
+
+    @property
+    def multifit_targets(self) -> bool:  # type: ignore[override]
+        """Whether binary models of many targets are fitted at once: if classes weigh alike."""
+        return self.class_weight is None
+
+    def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
+        """Fitted attributes of a binary model of each column of codes (n, t), 0 and 1."""
+        return columns_together(self, X, Y, sample_weight)
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
         if getattr(self, "_skl_callbacks", None):

@@ -157,6 +157,23 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         weighted = with_class_weights(folds, self.class_weight)
         return super().multifit(weighted, candidates, advance)
 
+    @property
+    def multifit_targets(self) -> bool:  # type: ignore[override]
+        """Whether models of many targets are fitted at once: if classes weigh alike."""
+        return self.class_weight is None
+
+    def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
+        """Fitted attributes of a binary model of each column of codes (n, t), 0 and 1."""
+        batch = self.multifit_batch(X, np.arange(len(Y)) % 2, sample_weight)
+        xp = namespace(batch.y)
+        y = 2 * xp.astype(move(np.asarray(Y), place_of(batch.y)), batch.y.dtype) - 1
+        found = self._of_columns(replace(batch, y=y))
+        if self.fit_intercept:
+            home = batch.home
+            for each in found:  # of two classes it has one axis
+                each["intercept_"] = home.xp.reshape(home.xp.asarray(each["intercept_"]), (1,))
+        return found
+
     def _fitted_by_cuml(self, X, y, sample_weight):
         folds = whole(self.multifit_batch(X, y, sample_weight))
         batch = with_class_weights(folds, self.class_weight).batch

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from gpuml.model_selection.predictions import cross_val_predict
     from gpuml.model_selection.results import compare_candidates
     from gpuml.model_selection.session import Session
+    from gpuml.model_selection.thresholds import (
+        FixedThresholdClassifier,
+        TunedThresholdClassifierCV,
+    )
     from gpuml.model_selection.validation import cross_val_score, cross_validate
 
 __all__ = [
     "ConformalRegressor",
     "Explanation",
+    "FixedThresholdClassifier",
     "GridSearchCV",
     "HalvingGridSearchCV",
     "HalvingRandomSearchCV",
@@ -33,6 +38,7 @@ __all__ = [
     "Plan",
     "RandomizedSearchCV",
     "Session",
+    "TunedThresholdClassifierCV",
     "ValidationCurveDisplay",
     "bootstrap_score",
     "compare_candidates",
@@ -48,6 +54,7 @@ __all__ = [
 _LATER = {
     "ConformalRegressor": "gpuml.model_selection.conformal",
     "Explanation": "gpuml.model_selection.explain",
+    "FixedThresholdClassifier": "gpuml.model_selection.thresholds",
     "HalvingGridSearchCV": "gpuml.model_selection.halving",
     "HalvingRandomSearchCV": "gpuml.model_selection.halving",
     "HyperbandSearchCV": "gpuml.model_selection.hyperband",
@@ -57,6 +64,7 @@ _LATER = {
     "OneStandardError": "gpuml.model_selection.choice",
     "ValidationCurveDisplay": "gpuml.model_selection.displays",
     "compare_candidates": "gpuml.model_selection.results",
+    "TunedThresholdClassifierCV": "gpuml.model_selection.thresholds",
     "cross_val_predict": "gpuml.model_selection.predictions",
     "cross_val_score": "gpuml.model_selection.validation",
     "cross_validate": "gpuml.model_selection.validation",

@@ -31,7 +31,7 @@ def hessians(data: Any, W: Array) -> Array:
     def of_block(rows):
         X = data.design.sample(rows)
         z = xp.matrix_transpose(X.matvec(A[:, :-1])) + A[:, -1:]
-        c = loss.curvature(xp.reshape(z, (k, *grid, X.shape[0])), data.target[rows], xp)
+        c = loss.curvature(xp.reshape(z, (k, *grid, X.shape[0])), data.target[..., rows], xp)
         w = 1.0 if data.weights is None else xp.astype(data.weights[:, rows], xp.float64)
         if loss.coupled:
             each = [w * (_same(i, j, c) - c[i, ...] * c[j, ...]) for i, j in pairs]

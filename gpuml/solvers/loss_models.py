@@ -183,7 +183,7 @@ def _solve_in_parts(data, penalty, start, options, *, has_l1, rarest):
         for first in range(0, start.shape[0], size):
             some = slice(first, min(first + size, start.shape[0]))
             own = Penalty(*(a[some, ...] for a in (penalty.l1, penalty.l2, penalty.used)))
-            parts.append(method(data, own, start[some, ...], options, rarest))
+            parts.append(method(data.of(some), own, start[some, ...], options, rarest))
     return joined(parts, axis=0)
 
 

@@ -41,8 +41,9 @@ class LossRows(Aligned):
     design : Design
         The rows. Those of a `Divided` one are elsewhere: `target` and `weights` are `Absent` then,
         and its shards are `LossRows`.
-    target : array (n,)
-        As the loss wants it, at the place of the design.
+    target : array (n,) or (C, 1, n)
+        As the loss wants it, at the place of the design; (C, 1, n) where candidates have targets of
+        their own.
     weights : array (S, n) or None
         Of the dtype of X or of small integers, at that place; None weighs every row 1 in one split.
     loss : Loss
@@ -110,7 +111,7 @@ class LossRows(Aligned):
         return replace(
             self,
             design=self.design.sample(rows),
-            target=self.target[rows],
+            target=self.target[..., rows],
             weights=None if self.weights is None else self.weights[:, rows],
             advance=None,
             first=len(range(step // 2, self.first, step)),
@@ -127,6 +128,15 @@ class LossRows(Aligned):
         weights = replace(self.weights, shape=(self.n_splits, n_rows))
         sample = replace(design, shards=shards, X=X)
         return replace(self, design=_read_from(self.design, sample), weights=weights)
+
+    def of(self, candidates: Any) -> "LossRows":
+        """The rows with the targets of some candidates, by a slice or their numbers."""
+        if self.target.ndim == 1:
+            return self
+        if isinstance(candidates, slice):
+            return replace(self, target=self.target[candidates, ...])
+        index = move(candidates, place_of(self.target))
+        return replace(self, target=self.place.xp.take(self.target, index, axis=0))
 
     def total_weights(self) -> Array:
         """Sum of the weights of each split, (S,) float64."""
@@ -195,7 +205,7 @@ def _joined(columns, like):
     if isinstance(design, Mapped):
         design = replace(design, maps=move(design.maps, place))
     weights = xp.concat(weights, axis=1)
-    return replace(like, design=design, target=xp.concat(target), weights=weights)
+    return replace(like, design=design, target=xp.concat(target, axis=-1), weights=weights)
 
 
 def _columns_of(data):
@@ -244,7 +254,7 @@ def _weighted_slope(data, block, coef, offset, shape, xp):
     """Weight x slope (M, b) of a block, all models as rows."""
     rows = block.rows
     weights = None if data.weights is None else data.weights[:, rows]
-    z, target = block.margins(coef), data.target[rows]
+    z, target = block.margins(coef), data.target[..., rows]
     if data.place.kind == "cupy" and has_kernel(data.loss):
         return weighted_slope(data.loss, z, offset, target, weights, shape)
     if is_numpy(z):
@@ -282,7 +292,7 @@ def _sums_of_losses(data, W):
     for block in data.design.stored.blocks(A.shape[0]):
         z = block.in_float64().margins(A[:, :-1]) + A[:, -1:]
         z = xp.reshape(z, (k, n_candidates, n_splits, z.shape[-1]))
-        losses = data.loss.value(z, data.target[block.rows], xp)
+        losses = data.loss.value(z, data.target[..., block.rows], xp)
         if data.weights is not None:
             losses = losses * xp.astype(data.weights[:, block.rows], xp.float64)
         total = total + xp.sum(losses, axis=-1)

@@ -53,7 +53,7 @@ class Objective:
     def gradient(self, W: Array) -> Array:
         """Gradients (C, S, k, q) of all but the l1 part at models W, where these are."""
         # Where models begin, those of all candidates are the same.
-        own = W[:1, ...] if are_alike(W) else W
+        own = W[:1, ...] if self.data.target.ndim == 1 and are_alike(W) else W
         sums = move(gradients(self.data, own), place_of(W))
         return (sums / self.total[:, None, None] + self.penalty.l2 * W) * self.penalty.used
 
@@ -61,7 +61,12 @@ class Objective:
         """The problem of some candidates."""
         xp = namespace(self.total)
         index = xp.asarray(candidates, device=device_of(self.total))
-        return replace(self, penalty=self.penalty.select(index, xp), **self._selected(index, xp))
+        return replace(
+            self,
+            data=self.data.of(index),
+            penalty=self.penalty.select(index, xp),
+            **self._selected(index, xp),
+        )
 
     def _selected(self, index, xp):
         """What else there is of each candidate, of some of them."""
@@ -205,7 +210,8 @@ def inverse_curvature(
     if shared:
         l2 = namespace(penalty.l2).mean(penalty.l2, axis=1, keepdims=True)
         penalty = replace(penalty, l2=l2)
-    H = mean_second_derivatives(data, W[:1, ...] if are_alike(W) else W, total, shared=shared)
+    alike = data.target.ndim == 1 and are_alike(W)
+    H = mean_second_derivatives(data, W[:1, ...] if alike else W, total, shared=shared)
     k, q = W.shape[-2:]
     return Inverse(inverted(H, penalty, k, q, data))
 
@@ -266,7 +272,7 @@ def second_derivatives(data: LossRows, W: Array) -> Array:
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
         X = xp.concat([X, ones], axis=1)
         z = xp.reshape(A @ X.T, (k, *grid, X.shape[0]))
-        c = data.loss.curvature(z, data.target[rows], xp)  # (k, C, S, b)
+        c = data.loss.curvature(z, data.target[..., rows], xp)  # (k, C, S, b)
         if data.weights is None:
             w = xp.ones_like(c[0, ...])
         else:

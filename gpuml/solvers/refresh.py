@@ -142,7 +142,7 @@ class Refresh:
         n_rows, alone = chosen
         self.earned, self.passes, self.times = 0.0, 0, self.times + 1
         step = self.data.n_rows // n_rows
-        rows = self.data if step == 1 else self.data.every(step)
+        rows = problem.data if step == 1 else problem.data.every(step)
         return problem.at(rows, W, shared=not alone)
 
     def _choose(self, n_candidates, alike):

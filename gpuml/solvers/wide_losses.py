@@ -43,7 +43,7 @@ def is_wide(data: LossRows, penalty: Penalty) -> bool:
     """Whether rows are here, dense, on a CPU and fewer than their features, all with an l1 part."""
     design = data.design
     is_here = isinstance(design, Dense) and data.place.is_host and is_numpy(data.target)
-    one_vector = data.n_vectors == 1 and not data.loss.coupled
+    one_vector = data.n_vectors == 1 and not data.loss.coupled and data.target.ndim == 1
     if not is_here or not one_vector or data.n_features <= max(FEW_FEATURES, data.n_rows):
         return False
     return bool((np.asarray(penalty.l1)[..., :-1] > 0).all())

@@ -9,7 +9,7 @@ from sklearn import svm as sk
 from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._by_split import TrainingRows
-from gpuml.linear_model._class_models import class_counts, class_factors
+from gpuml.linear_model._class_models import class_counts, class_factors, columns_together
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model._losses import Family
@@ -141,6 +141,15 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
                 f"contains only one class: {to_host(batch.classes)[0]!r}"
             )
         return batch
+
+    @property
+    def multifit_targets(self) -> bool:  # type: ignore[override]
+        """Whether binary models of many targets are fitted at once."""
+        return self._is_smooth and self.class_weight is None
+
+    def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
+        """Fitted attributes of a binary model of each column of codes (n, t), 0 and 1."""
+        return columns_together(self, X, Y, sample_weight)
 
     @property
     def _instead(self) -> str:  # type: ignore[override]

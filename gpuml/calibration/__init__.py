@@ -1,0 +1,8 @@
+"""Calibrated probabilities; the rest as in scikit-learn."""
+
+from gpuml._settings.first_use import at_first_use
+from gpuml.calibration._cross_validated import CalibratedClassifierCV
+
+__all__ = ["CalibratedClassifierCV"]
+
+__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.calibration")

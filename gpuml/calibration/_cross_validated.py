@@ -1,0 +1,181 @@
+"""Probabilities calibrated on held-out rows, whose models are fitted together."""
+
+from copy import copy
+from typing import Any
+
+from sklearn import calibration as sk
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import LeaveOneOut
+from sklearn.preprocessing import LabelEncoder
+
+from gpuml._arrays import as_array, is_foreign
+from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _num_samples, _routing_enabled
+from gpuml.model_selection.numbered import (
+    Numbered,
+    Rehearsed,
+    at_rows,
+    numbers_of,
+)
+from gpuml.model_selection.parts import fit_params_of, host_target, run_around
+from gpuml.svm import LinearSVC
+
+
+class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
+    r"""Probabilities of a classifier, calibrated on rows that its models were not fitted to.
+
+    A calibrator maps a decision value f of a class to a probability: "sigmoid" is Platt's
+    :math:`1 / (1 + \exp(a f + b))` [1]_, "isotonic" a non-decreasing step function [2]_, and
+    "temperature" makes one softmax of all values over one number. It is fitted to the held-out rows
+    of each split, or of all splits.
+
+    The models of all splits, and that of all rows, are fitted together where the classifier can be,
+    as in `cross_validate`. Rows on a device stay there; their decision values, one for each row and
+    class, are calibrated in CPU memory, and probabilities go back to where the rows are.
+
+    Parameters
+    ----------
+    estimator : estimator or None, default=None
+        None is a `gpuml.svm.LinearSVC`. A `FrozenEstimator` is not fitted: all rows calibrate it.
+    method : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
+    cv : int, splitter or iterable of index pairs, default=None
+        None is 5 stratified folds.
+    n_jobs : int or None, default=None
+        Workers for classifiers that are fitted one by one.
+    ensemble : bool or "auto", default="auto"
+        True: a calibrated model for each split, whose probabilities are averaged. False: one model
+        of all rows, with a calibrator for the held-out values of all splits. "auto" is True but for
+        a `FrozenEstimator`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        In CPU memory.
+    calibrated_classifiers_ : list
+        As of scikit-learn's class: one for each split, or one in all.
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    gpuml.model_selection.TunedThresholdClassifierCV : Where to cut the probabilities.
+
+    References
+    ----------
+    .. [1] J. Platt, "Probabilistic outputs for support vector machines", Advances in Large Margin
+       Classifiers (1999).
+    .. [2] B. Zadrozny, C. Elkan, "Transforming classifier scores into accurate multiclass
+       probability estimates", KDD (2002).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.calibration import CalibratedClassifierCV
+    >>> from gpuml.linear_model import RidgeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CalibratedClassifierCV(RidgeClassifier()).fit(X, y)
+    >>> model.predict_proba(X[:2]).round(2)
+    array([[1.  , 0.  ],
+           [0.97, 0.03]])
+    """
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit models of the training parts, and calibrators of what those say of held-out rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of rows for calibrators, and for models that take them.
+        **fit_params : dict
+            Passed to `fit` of the classifier (or routed, with scikit-learn's metadata routing).
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            If a class has fewer rows than there are folds, or for what scikit-learn's class
+            rejects.
+        """
+        estimator = self._get_estimator()
+        X, y, sample_weight = as_array(X), host_target(y), host_target(sample_weight)
+        if isinstance(self.cv, LeaveOneOut):
+            return super().fit(X, y)  # which is an error
+        frozen = isinstance(estimator, FrozenEstimator)
+        names = self.method == "temperature" and _num_samples(y) and isinstance(y[0], str)
+        rehearsed = Rehearsed(
+            estimator,
+            X,
+            LabelEncoder().fit_transform(y) if names else y,
+            self.cv,
+            fit_params_of(self, estimator, sample_weight, fit_params),
+            self.n_jobs,
+        )
+        changes = {
+            "estimator": Numbered(estimator, X, rehearsed),
+            "cv": rehearsed,
+            "ensemble": not frozen if self.ensemble == "auto" else self.ensemble,
+            "n_jobs": None,
+        }
+        weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+        fit = sk.CalibratedClassifierCV.fit
+        run_around(self, fit, changes, numbers_of(X), y, **weighted, **fit_params)
+        for each in self.calibrated_classifiers_:
+            each.estimator = each.estimator.model
+        self.plan_ = rehearsed.plan
+        return self
+
+    def predict_proba(self, X):
+        """Calibrated probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().predict_proba(X)
+        other = copy(self)
+        other.calibrated_classifiers_ = [copy(each) for each in self.calibrated_classifiers_]
+        for each in other.calibrated_classifiers_:
+            each.estimator = Numbered(each.estimator, X)
+        return at_rows(sk.CalibratedClassifierCV.predict_proba(other, numbers_of(X)), X)
+
+    def predict(self, X):
+        """The class of largest calibrated probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().predict(X)
+        host = host_target(self.predict_proba(X))
+        return at_rows(self.classes_[host.argmax(axis=1)], X)
+
+    def _get_estimator(self) -> Any:
+        """The classifier, or what None stands for."""
+        if self.estimator is not None:
+            return self.estimator
+        estimator = LinearSVC(random_state=0)
+        if _routing_enabled():
+            estimator.set_fit_request(sample_weight=True)
+        return estimator

@@ -1,0 +1,373 @@
+"""Models of resamples of the rows: those of linear models are fitted in the same passes."""
+
+from typing import Any
+
+import numpy as np
+from sklearn import ensemble as sk
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _check_n_features, _routing_enabled
+from gpuml.model_selection.numbered import InCpuMemory, at_rows, in_cpu_memory
+from gpuml.model_selection.parts import (
+    Features,
+    Resampled,
+    columns_of,
+    host_target,
+    resampled,
+    run_around,
+)
+
+
+class _Bagging(Travels):
+    """What both share: scikit-learn's draws, and fits that are made once all are drawn."""
+
+    # scikit-learn's class.
+    _theirs: Any
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit a model to each resample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            What resamples are drawn in proportion to.
+        **fit_params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For what scikit-learn's class rejects.
+        """
+        X, y, sample_weight = as_array(X), host_target(y), host_target(sample_weight)
+        if not is_foreign(X):
+            return super().fit(X, y, sample_weight, **fit_params)
+        self._validate_params()
+        _check_n_features(self, X, reset=True)
+        y = np.asarray(y)
+        return self._fit(X, y, self.max_samples, sample_weight=sample_weight, **fit_params)
+
+    def _fit(self, X, y, max_samples=None, **others):
+        estimator = self._get_estimator()
+        changes = {"estimator": Resampled(estimator), "n_jobs": None, "_rows": X}
+        weighs = _takes_weights(estimator)
+        rows = Features(X) if weighs else X
+        run_around(self, self._theirs._fit, changes, rows, y, max_samples, **others)
+        vars(self).pop("_rows", None)
+        self.estimator_ = clone(estimator)
+        self._fit_resamples()
+        return self
+
+    def _fit_resamples(self):
+        if any(isinstance(each, Resampled) for each in self.estimators_):
+            self.estimators_, self.plan_ = resampled(self.estimators_, self.n_jobs)
+
+    def _set_oob_score(self, X, y):
+        self._fit_resamples()
+        if not is_foreign(self._rows):
+            super()._set_oob_score(self._rows, y)
+            return
+        models = self.estimators_
+        self.estimators_ = [InCpuMemory(model) for model in models]
+        super()._set_oob_score(Features(self._rows), y)
+        self.estimators_ = models
+
+    def _on_device(self, X):
+        """Rows that scikit-learn's predictions do not read; None for others."""
+        X = as_array(X)
+        if not is_foreign(X):
+            return None
+        check_is_fitted(self)
+        _check_n_features(self, X, reset=False)
+        return X
+
+    def _members(self, X):
+        """Each model, and the rows with the features that it knows."""
+        every = np.arange(X.shape[1])
+        for model, features in zip(self.estimators_, self.estimators_features_, strict=True):
+            yield model, X if np.array_equal(features, every) else columns_of(X, features)
+
+
+class BaggingClassifier(_Bagging, sk.BaggingClassifier):
+    """The mean of classifiers that are fitted to resamples of the rows.
+
+    Draws are scikit-learn's for the same `random_state`. A resample is how often each row was
+    drawn, as its weight: models of all resamples, such as those of `LogisticRegression` or
+    `RidgeClassifier`, are fitted in the same passes over the rows. Where resamples have features of
+    their own, or the classifier shares no passes, they are fitted one by one: see `plan_`.
+
+    Parameters
+    ----------
+    estimator : estimator or None, default=None
+        None is scikit-learn's decision tree.
+    n_estimators : int, default=10
+    max_samples : int, float or None, default=None
+        Rows to draw: how many, which share of them, or, for None, as many as there are.
+    max_features : int or float, default=1.0
+        Features to draw for each model: how many, or which share.
+    bootstrap : bool, default=True
+        Whether rows are drawn with replacement.
+    bootstrap_features : bool, default=False
+        Whether features are.
+    oob_score : bool, default=False
+        Whether rows are predicted by the models that were fitted without them.
+    warm_start : bool, default=False
+        Whether to add models to those of the last fit.
+    n_jobs : int or None, default=None
+        Workers for models that are fitted one by one.
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Unfitted.
+    estimators_ : list of estimators
+    estimators_samples_, estimators_features_ : list of ndarrays
+        What was drawn for each.
+    classes_ : ndarray of shape (n_classes,)
+        In CPU memory.
+    n_classes_ : int
+    oob_score_ : float
+        Accuracy of out-of-bag predictions; only with ``oob_score=True``.
+    oob_decision_function_ : ndarray of shape (n_samples, n_classes)
+        In CPU memory; only with ``oob_score=True``.
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    BaggingRegressor : The same for numbers.
+
+    References
+    ----------
+    L. Breiman, "Bagging predictors", Machine Learning 24 (1996).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.ensemble import BaggingClassifier
+    >>> from gpuml.linear_model import RidgeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BaggingClassifier(RidgeClassifier(), 20, oob_score=True, random_state=0).fit(X, y)
+    >>> print(model.plan_)
+    20 fits in 10 passes on numpy:cpu (all candidates together)
+    """
+
+    _theirs = sk.BaggingClassifier
+
+    def predict_proba(self, X, **params):
+        """Means of the probabilities of the models, or shares of their votes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        rows = self._on_device(X)
+        if rows is None:
+            return super().predict_proba(X, **params)
+        xp = namespace(rows)
+        own = xp.arange(self.n_classes_, device=place_of(rows).device)
+        total: Any = 0.0
+        for model, known in self._members(rows):
+            has = hasattr(model, "predict_proba")
+            if not has:
+                votes = move(as_array(model.predict(known)), place_of(rows))
+                said = xp.astype(votes[:, None] == own[None, :], xp.float64)
+            else:
+                said = _of_all_classes(model.predict_proba(known), model.classes_, self.n_classes_)
+            total = total + said
+        return total / len(self.estimators_)
+
+    def predict(self, X, **params):
+        """The class of largest mean probability.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        rows = self._on_device(X)
+        if rows is None:
+            return super().predict(X, **params)
+        said = in_cpu_memory(self.predict_proba(rows, **params))
+        return at_rows(self.classes_.take(said.argmax(axis=1)), rows)
+
+    def predict_log_proba(self, X, **params):
+        """Logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        log_probability : array of shape (n_samples, n_classes)
+        """
+        rows = self._on_device(X)
+        if rows is None:
+            return super().predict_log_proba(X, **params)
+        return namespace(rows).log(self.predict_proba(rows, **params))
+
+    @available_if(lambda bagging: bagging._decides())
+    def decision_function(self, X, **params):
+        """Means of the decision values of the models.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        rows = self._on_device(X)
+        if rows is None:
+            return super().decision_function(X, **params)
+        said = sum(model.decision_function(known) for model, known in self._members(rows))
+        return said / len(self.estimators_)
+
+    def _decides(self):
+        models = getattr(self, "estimators_", None) or [self.estimator]
+        return callable(models[0].decision_function)  # and the error
+
+
+def _of_all_classes(said, classes, n_classes):
+    """Probabilities with columns of the classes too that a model has not seen."""
+    if said.shape[1] == n_classes:
+        return said
+    xp = namespace(said)
+    spread = np.zeros((said.shape[1], n_classes))
+    spread[np.arange(len(classes)), host_target(classes)] = 1.0
+    return said @ xp.astype(move(spread, place_of(said)), said.dtype)
+
+
+class BaggingRegressor(_Bagging, sk.BaggingRegressor):
+    """The mean of regressors that are fitted to resamples of the rows.
+
+    Draws are scikit-learn's for the same `random_state`. A resample is how often each row was
+    drawn, as its weight: models of all resamples, such as those of `Ridge`, are fitted in the same
+    passes over the rows. Where resamples have features of their own, or the regressor shares no
+    passes, they are fitted one by one: see `plan_`.
+
+    Parameters
+    ----------
+    estimator : estimator or None, default=None
+        None is scikit-learn's decision tree.
+    n_estimators : int, default=10
+    max_samples : int, float or None, default=None
+        Rows to draw: how many, which share of them, or, for None, as many as there are.
+    max_features : int or float, default=1.0
+        Features to draw for each model: how many, or which share.
+    bootstrap : bool, default=True
+        Whether rows are drawn with replacement.
+    bootstrap_features : bool, default=False
+        Whether features are.
+    oob_score : bool, default=False
+        Whether rows are predicted by the models that were fitted without them.
+    warm_start : bool, default=False
+        Whether to add models to those of the last fit.
+    n_jobs : int or None, default=None
+        Workers for models that are fitted one by one.
+    random_state : int, RandomState instance or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        Unfitted.
+    estimators_ : list of estimators
+    estimators_samples_, estimators_features_ : list of ndarrays
+        What was drawn for each.
+    oob_score_ : float
+        R^2 of out-of-bag predictions; only with ``oob_score=True``.
+    oob_prediction_ : ndarray of shape (n_samples,)
+        In CPU memory; only with ``oob_score=True``.
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    BaggingClassifier : The same for labels.
+
+    References
+    ----------
+    L. Breiman, "Bagging predictors", Machine Learning 24 (1996).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.ensemble import BaggingRegressor
+    >>> from gpuml.linear_model import Ridge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BaggingRegressor(Ridge(0.01), 20, oob_score=True, random_state=0).fit(X, y)
+    >>> round(model.oob_score_, 2)
+    0.49
+    >>> print(model.plan_)
+    20 fits in 10 passes on numpy:cpu (all candidates together)
+    """
+
+    _theirs = sk.BaggingRegressor
+
+    def predict(self, X, **params):
+        """Means of what the models predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        **params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+            In the library and on the device of X.
+        """
+        rows = self._on_device(X)
+        if rows is None:
+            return super().predict(X, **params)
+        return sum(model.predict(known) for model, known in self._members(rows)) / len(
+            self.estimators_
+        )
+
+
+def _takes_weights(estimator):
+    """Whether resamples may be sample weights, as scikit-learn asks."""
+    if _routing_enabled():
+        return get_routing_for_object(estimator).consumes("fit", ("sample_weight",))
+    return has_fit_parameter(estimator, "sample_weight")

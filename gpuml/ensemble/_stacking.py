@@ -1,0 +1,324 @@
+"""Models of what other models say: out-of-fold responses from models that are fitted together."""
+
+from typing import Any
+
+import numpy as np
+from sklearn import ensemble as sk
+from sklearn.base import is_classifier
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metaestimators import available_if
+
+from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _routing_enabled
+from gpuml.linear_model import LogisticRegression, RidgeCV
+from gpuml.model_selection.candidates import Plan
+from gpuml.model_selection.numbered import InCpuMemory, Numbered, Rehearsed, ask_parts, numbers_of
+from gpuml.model_selection.parts import host_target, run_around
+
+
+def final_has(method: str) -> Any:
+    """Whether the final estimator has a method; for `available_if`."""
+
+    def check(stacking):
+        final = getattr(stacking, "final_estimator_", stacking.final_estimator)
+        getattr(stacking._default_final() if final is None else final, method)  # and the error
+        return True
+
+    return check
+
+
+class _Stacking(Travels):
+    """What both share: scikit-learn's own `fit` over numbers of rows, whose models are known."""
+
+    # scikit-learn's class.
+    _theirs: Any
+    _rows: Any = None
+
+    def _default_final(self) -> Any:
+        """What None stands for."""
+        raise NotImplementedError
+
+    def _targets(self, y: Any) -> Any:
+        """Targets as models are fitted to them."""
+        return y
+
+    def fit(self, X, y, **fit_params):
+        """Fit all models, and the final one to what they say of rows that are held out.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            `sample_weight`, for all models, or what is routed to them, with scikit-learn's
+            metadata routing.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For what scikit-learn's class rejects.
+        """
+        X, y = as_array(X), host_target(y)
+        fit_params = {name: host_target(value) for name, value in fit_params.items()}
+        rehearsed: list[Rehearsed] = []
+        stand_ins = []
+        for entry in self.estimators:
+            if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[1], "fit")):
+                stand_ins.append(entry)  # "drop", or an error
+                continue
+            name, estimator = entry
+            each = None
+            if not isinstance(self.cv, str):
+                params = self._fit_params(name, fit_params)
+                # All have the splits of the first.
+                cv = rehearsed[0] if rehearsed else self.cv
+                targets = self._targets(y)
+                options = {"classifier": is_classifier(self)}
+                each = Rehearsed(estimator, X, targets, cv, params, self.n_jobs, **options)
+                rehearsed.append(each)
+            stand_ins.append((name, Numbered(estimator, X, each)))
+        final = self._default_final() if self.final_estimator is None else self.final_estimator
+        changes = {"estimators": stand_ins, "n_jobs": None, "final_estimator": final, "_rows": X}
+        if rehearsed:
+            changes["cv"] = rehearsed[0]
+        run_around(self, self._theirs.fit, changes, numbers_of(X), y, **fit_params)
+        vars(self).pop("_rows", None)
+        self.estimators_ = [each.model for each in self.estimators_]
+        for name, each in self.named_estimators_.items():
+            if isinstance(each, Numbered):
+                self.named_estimators_[name] = each.model
+        named = [e.feature_names_in_ for e in self.estimators_ if hasattr(e, "feature_names_in_")]
+        if named:
+            self.feature_names_in_ = named[-1]
+        self.plan_ = Plan(tuple(step for each in rehearsed for step in each.plan.steps))
+        return self
+
+    def _fit_params(self, name, fit_params):
+        if _routing_enabled():
+            return dict(process_routing(self, "fit", **fit_params)[name]["fit"])
+        return {n: value for n, value in fit_params.items() if n == "sample_weight"}
+
+    def _concatenate_predictions(self, X, predictions):
+        rows = self._rows
+        if rows is None:
+            return super()._concatenate_predictions(X, predictions)
+        if not is_foreign(rows) or not self.passthrough:
+            return super()._concatenate_predictions(rows, predictions)
+        # With the rows, where those are.
+        self.passthrough = False
+        said = super()._concatenate_predictions(X, predictions)
+        self.passthrough = True
+        xp = namespace(rows)
+        said = xp.astype(move(np.ascontiguousarray(said), place_of(rows)), rows.dtype)
+        return xp.concat([said, rows], axis=1)
+
+    def _asked(self, method, X, **params):
+        """What scikit-learn's method makes of what the models say."""
+        X = as_array(X)
+        if not is_foreign(X):
+            return getattr(self._theirs, method).__get__(self)(X, **params)
+        parts = [Numbered(each, X) for each in getattr(self, "estimators_", [])]
+        known: dict[str, Any] = {"estimators_": parts, "_rows": X} if parts else {}
+        if parts:
+            known["final_estimator_"] = InCpuMemory(self.final_estimator_)
+        return ask_parts(self, method, X, known, **params)
+
+    def transform(self, X):
+        """What the models say of rows, side by side.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        said : array of shape (n_samples, n_columns)
+            In the library and on the device of X.
+        """
+        return self._asked("transform", X)
+
+    @available_if(final_has("predict"))
+    def predict(self, X, **predict_params):
+        """What the final estimator predicts.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        **predict_params : dict
+            For `predict` of the final estimator.
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        return self._asked("predict", X, **predict_params)
+
+
+class StackingClassifier(_Stacking, sk.StackingClassifier):
+    """A classifier of what other models say of rows that they were not fitted to.
+
+    The models of all splits and that of all rows are fitted together where an estimator can be, as
+    in `cross_val_predict`. Rows on a device stay there; what models say of them goes to CPU memory,
+    where the final estimator is fitted, but with ``passthrough=True``, where both stand side by
+    side on the device.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator)
+        "drop" leaves one out.
+    final_estimator : estimator or None, default=None
+        None is `gpuml.linear_model.LogisticRegression`.
+    cv : int, splitter, iterable of index pairs, "prefit" or None, default=None
+        None is 5 stratified folds. "prefit": the models are fitted already, and X is theirs no
+        more.
+    stack_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
+        What models are asked for; "auto" is the first of them that they have.
+    n_jobs : int or None, default=None
+        Workers for models that are fitted one by one.
+    passthrough : bool, default=False
+        Whether the final estimator gets X too.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+    named_estimators_ : Bunch
+    final_estimator_ : estimator
+    stack_method_ : list of str
+    classes_ : ndarray of shape (n_classes,)
+        In CPU memory.
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    StackingRegressor : The same for numbers.
+    select_ensemble : Which models to average.
+
+    References
+    ----------
+    D. H. Wolpert, "Stacked generalization", Neural Networks 5 (1992).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.ensemble import StackingClassifier
+    >>> from gpuml.linear_model import RidgeClassifier
+    >>> from gpuml.naive_bayes import GaussianNB
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> models = [("ridge", RidgeClassifier()), ("bayes", GaussianNB())]
+    >>> round(StackingClassifier(models).fit(X, y).score(X, y), 2)
+    0.96
+    """
+
+    _theirs = sk.StackingClassifier
+
+    def _default_final(self):
+        return LogisticRegression()
+
+    def _targets(self, y):
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] > 1:
+            columns = [np.unique(column, return_inverse=True)[1] for column in labels.T]
+            return np.stack(columns, axis=1)
+        return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+    @available_if(final_has("predict_proba"))
+    def predict_proba(self, X):
+        """Probabilities by the final estimator.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        return self._asked("predict_proba", X)
+
+    @available_if(final_has("decision_function"))
+    def decision_function(self, X):
+        """Decision values by the final estimator.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        return self._asked("decision_function", X)
+
+
+class StackingRegressor(_Stacking, sk.StackingRegressor):
+    """A regressor of what other models predict for rows that they were not fitted to.
+
+    The models of all splits and that of all rows are fitted together where an estimator can be, as
+    in `cross_val_predict`. Rows on a device stay there; what models say of them goes to CPU memory,
+    where the final estimator is fitted, but with ``passthrough=True``, where both stand side by
+    side on the device.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator)
+        "drop" leaves one out.
+    final_estimator : estimator or None, default=None
+        None is `gpuml.linear_model.RidgeCV`.
+    cv : int, splitter, iterable of index pairs, "prefit" or None, default=None
+        None is 5 folds. "prefit": the models are fitted already, and X is theirs no more.
+    n_jobs : int or None, default=None
+        Workers for models that are fitted one by one.
+    passthrough : bool, default=False
+        Whether the final estimator gets X too.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+    named_estimators_ : Bunch
+    final_estimator_ : estimator
+    stack_method_ : list of str
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    StackingClassifier : The same for labels.
+
+    References
+    ----------
+    D. H. Wolpert, "Stacked generalization", Neural Networks 5 (1992).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.ensemble import StackingRegressor
+    >>> from gpuml.linear_model import Lasso, Ridge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = StackingRegressor([("ridge", Ridge(0.1)), ("lasso", Lasso(0.1))]).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.51
+    >>> [step.n_fits for step in model.plan_.steps]
+    [5, 5]
+    """
+
+    _theirs = sk.StackingRegressor
+
+    def _default_final(self):
+        return RidgeCV()

@@ -1,0 +1,178 @@
+"""The mean, or the vote, of several models: for rows on a device too."""
+
+from typing import Any
+
+from sklearn import ensemble as sk
+from sklearn.utils.metaestimators import available_if
+
+from gpuml._arrays import as_array, is_foreign
+from gpuml._persistence.travel import Travels
+from gpuml.model_selection.numbered import Numbered, ask_parts
+from gpuml.model_selection.parts import host_target
+
+
+class _Voting(Travels):
+    """What both share: rows on a device stay there, what models say of them goes to CPU memory."""
+
+    # scikit-learn's class.
+    _theirs: Any
+
+    def fit(self, X, y, **fit_params):
+        """Fit all models.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            `sample_weight`, for all models, or what is routed to them, with scikit-learn's
+            metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        given = {name: host_target(value) for name, value in fit_params.items()}
+        return super().fit(as_array(X), host_target(y), **given)
+
+    def _asked(self, method, X):
+        """What scikit-learn's method makes of what the models say."""
+        X = as_array(X)
+        if not is_foreign(X):
+            return getattr(self._theirs, method).__get__(self)(X)
+        parts = [Numbered(each, X) for each in getattr(self, "estimators_", [])]
+        return ask_parts(self, method, X, {"estimators_": parts} if parts else {})
+
+    def predict(self, X):
+        """The mean of what the models predict, or the class that most of them vote for.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        return self._asked("predict", X)
+
+    def transform(self, X):
+        """What the models say of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        said : array of shape (n_samples, n_models), or as scikit-learn's class has it
+            In the library and on the device of X.
+        """
+        return self._asked("transform", X)
+
+
+class VotingClassifier(_Voting, sk.VotingClassifier):
+    """The vote of several classifiers, or the mean of their probabilities.
+
+    Models are fitted one by one, as they differ. Rows on a device stay there; what models say of
+    them goes to CPU memory, where votes are counted.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator)
+        "drop" leaves one out.
+    voting : {"hard", "soft"}, default="hard"
+        Whether labels are counted or probabilities averaged.
+    weights : array-like of shape (n_models,), default=None
+    n_jobs : int or None, default=None
+        Workers for the fits.
+    flatten_transform : bool, default=True
+        Whether `transform` puts probabilities side by side.
+    verbose : bool, default=False
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+    named_estimators_ : Bunch
+    le_ : LabelEncoder
+    classes_ : ndarray of shape (n_classes,)
+        In CPU memory.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    StackingClassifier : With a model of what they say.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.ensemble import VotingClassifier
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> models = [("logistic", LogisticRegression()), ("bayes", GaussianNB())]
+    >>> VotingClassifier(models, voting="soft").fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    _theirs = sk.VotingClassifier
+
+    @available_if(lambda voting: voting._check_voting())
+    def predict_proba(self, X):
+        """Weighted means of probabilities; with ``voting="soft"``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        return self._asked("predict_proba", X)
+
+
+class VotingRegressor(_Voting, sk.VotingRegressor):
+    """The mean of several regressors.
+
+    Models are fitted one by one, as they differ. Rows on a device stay there; what models say of
+    them goes to CPU memory and the mean back.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator)
+        "drop" leaves one out.
+    weights : array-like of shape (n_models,), default=None
+    n_jobs : int or None, default=None
+        Workers for the fits.
+    verbose : bool, default=False
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+    named_estimators_ : Bunch
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    StackingRegressor : With a model of what they say.
+    select_ensemble : Which models to average.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuml.ensemble import VotingRegressor
+    >>> from gpuml.linear_model import Lasso, Ridge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = VotingRegressor([("ridge", Ridge(0.1)), ("lasso", Lasso(0.1))]).fit(X, y)
+    >>> model.predict(X[:2]).round(1)
+    array([201.3,  73.6])
+    """
+
+    _theirs = sk.VotingRegressor

@@ -1,0 +1,52 @@
+"""What estimators share that fit a model to each column of a target."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gpuml._arrays import as_array, is_foreign
+from gpuml.model_selection.numbered import Numbered, ask_parts
+from gpuml.model_selection.parts import Later, fitted_later, host_target, run_around
+
+
+def answers(method: str) -> Callable[[Any], bool]:
+    """Whether the models of an estimator around one have a method; for `available_if`."""
+
+    def check(around):
+        for each in getattr(around, "estimators_", [around.estimator]):
+            getattr(each, method)  # and the error
+        return True
+
+    return check
+
+
+class ByColumn:
+    """Fits models of the columns of a target together, by scikit-learn's own `fit`.
+
+    Rows on a device stay there. A subclass has scikit-learn's class behind it.
+    """
+
+    # scikit-learn's class.
+    _theirs: Any
+    estimator: Any
+    n_jobs: int | None
+
+    def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:
+        X = as_array(X)
+        given = [host_target(value) for value in (y, *args)]
+        changes = {"estimator": Later(self.estimator), "n_jobs": None}
+        run_around(self, self._theirs.fit, changes, X, *given, **params)
+        self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
+        seen = vars(self.estimators_[0])
+        vars(self).update(
+            {n: seen[n] for n in ("n_features_in_", "feature_names_in_") if n in seen}
+        )
+        return self
+
+    def _asked(self, method: str, X: Any) -> Any:
+        """What scikit-learn's method makes of what the models say."""
+        X = as_array(X)
+        if not is_foreign(X):
+            return getattr(self._theirs, method).__get__(self)(X)
+        parts = [Numbered(each, X) for each in getattr(self, "estimators_", [])]
+        known = {"estimators_": parts} if parts else {}
+        return ask_parts(self, method, X, known)

@@ -1,0 +1,224 @@
+"""Estimators over numbers of rows: their models are known, and are asked of the rows themselves.
+
+See `gpuml.model_selection.parts`.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from gpuml._arrays import is_array, is_foreign, move, place_of, to_host
+from gpuml._sklearn import _num_samples
+from gpuml.data import Split, row_indices
+from gpuml.model_selection.candidates import Plan
+from gpuml.model_selection.one_by_one import rows_of
+from gpuml.model_selection.parts import RESPONSES, Features, Parts, StandIn, parts_of
+from gpuml.resampling.split import as_rows, check_splitter, split_rows
+
+
+class Rehearsed:
+    """The models of all training parts, fitted together when one of them is asked for.
+
+    It is a splitter too, whose splits are made once, of the rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        If it is a `FrozenEstimator`, it is the model of all parts.
+    X, y : array-like
+    cv : int, splitter, iterable or None
+    params : dict
+        What fits are given.
+    n_jobs : int or None
+    classifier : bool
+        Whether folds of labels are stratified.
+
+    Attributes
+    ----------
+    plan : Plan
+        How the models were fitted.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        cv: Any,
+        params: Mapping[str, Any],
+        n_jobs: int | None = None,
+        *,
+        classifier: bool = True,
+    ):
+        self.estimator, self.X, self.y = estimator, X, y
+        self.cv, self.params, self.n_jobs = cv, params, n_jobs
+        self.classifier = classifier
+        self.plan = Plan(())
+        self._splits: list[tuple[np.ndarray, np.ndarray]] | None = None
+        self._parts: Parts | None = None
+        self._models: dict[bytes, Any] = {}
+        # scikit-learn looks whether classes have rows for so many folds, if it is told how many.
+        n_splits = cv if isinstance(cv, Integral) else getattr(cv, "n_splits", None)
+        if n_splits is not None:
+            self.n_splits = int(n_splits)
+
+    @cached_property
+    def _splitter(self):
+        return check_splitter(self.cv, self.y, classifier=self.classifier)
+
+    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+        """Numbers of the training and held-out rows of each split."""
+        if self._splits is None:
+            known = {} if groups is None else {"groups": groups}
+            made = split_rows(self._splitter, self.X, self.y, _num_samples(self.X), **known)
+            self._splits = [(row_indices(each.train), row_indices(each.test)) for each in made]
+        return iter(self._splits)
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """How many there are."""
+        return int(self._splitter.get_n_splits(self.X, self.y, groups))
+
+    def __deepcopy__(self, memo: Any) -> "Rehearsed":
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """What the splitter asks for, if it can."""
+        if hasattr(self.cv, "get_metadata_routing"):
+            return self.cv.get_metadata_routing()
+        return MetadataRequest(owner=type(self).__name__)
+
+    def model(self, numbers: np.ndarray) -> Any:
+        """The model of the training rows with some numbers."""
+        if isinstance(self.estimator, FrozenEstimator):
+            return self.estimator
+        key, n_rows = _key(numbers), _num_samples(self.X)
+        if self._parts is None:
+            pairs = list(self.split())
+            rows = [Split(*(as_rows(part, n_rows) for part in pair)) for pair in pairs]
+            self._parts = parts_of(self.estimator, self.X, self.y, rows, self.params, self.n_jobs)
+            for (train, _), model in zip(pairs, self._parts.models(), strict=True):
+                self._models[_key(train)] = model
+            self.plan = self._parts.plan
+        if key not in self._models:
+            if len(numbers) != n_rows:
+                raise ValueError("Rows were to be fitted that are the training part of no split.")
+            self._models[key] = self._parts.model_of_all()
+        return self._models[key]
+
+
+class Numbered(StandIn):
+    """Takes the place of an estimator where X are numbers of rows, (n, 1).
+
+    Its `fit` looks up the model of those training rows. Responses are in CPU memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, if there are no others.
+    X : array-like
+        The rows.
+    rehearsed : Rehearsed, optional
+        Who has the models of training rows.
+    """
+
+    def __init__(self, estimator: Any, X: Any, rehearsed: Rehearsed | None = None):
+        super().__init__(estimator)
+        self.X, self.rehearsed = X, rehearsed
+        self.known = estimator
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("estimator", "known"):
+            raise AttributeError(name)
+        found = getattr(self.known, name)
+        if name not in RESPONSES:
+            return found
+
+        def respond(numbers, *args, **params):
+            n_rows = _num_samples(self.X)
+            rows = as_rows(np.asarray(numbers)[:, 0], n_rows)
+            everything = isinstance(rows, slice) and rows == slice(0, n_rows)
+            X = self.X if everything else rows_of(self.X, rows)
+            return in_cpu_memory(found(X, *args, **params))
+
+        respond.__name__ = name  # by which scikit-learn knows what it was that it has asked
+        return respond
+
+    @property
+    def model(self) -> Any:
+        """Who answers."""
+        return self.known
+
+    def __sklearn_clone__(self) -> "Numbered":
+        return Numbered(self.estimator, self.X, self.rehearsed)
+
+    def noted(self, X: Any, y: Any = None, **params: Any) -> "Numbered":
+        """Take the model of some training rows."""
+        if self.rehearsed is not None:
+            self.known = self.rehearsed.model(X)
+        return self
+
+
+class InCpuMemory(StandIn):
+    """Takes the place of a fitted estimator; its responses are in CPU memory."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name not in RESPONSES:
+            return found
+
+        def respond(X, *args, **params):
+            X = X.taken() if isinstance(X, Features) else X
+            return in_cpu_memory(found(X, *args, **params))
+
+        return respond
+
+
+def in_cpu_memory(said: Any) -> Any:
+    """What models say of rows; of several outputs it may be a list."""
+    if isinstance(said, list):
+        return [in_cpu_memory(each) for each in said]
+    return to_host(said) if is_foreign(said) else said
+
+
+def numbers_of(X: Any) -> np.ndarray:
+    """Numbers of the rows of X, (n, 1)."""
+    return np.arange(_num_samples(X))[:, None]
+
+
+def _key(numbers):
+    return np.ascontiguousarray(numbers).tobytes()
+
+
+def ask_parts(around: Any, method: str, X: Any, parts: Mapping[str, Any], **params: Any) -> Any:
+    """What scikit-learn's method says of rows X on a device, which stay there.
+
+    What parts say of them, a number or one for each class, is put together in CPU memory.
+
+    Parameters
+    ----------
+    around : estimator
+    method : str
+    X : array
+    parts : dict
+        Attributes of `around` with parts, which `Numbered` take the places of.
+    """
+    other = copy(around)
+    vars(other).update(parts)
+    theirs = next(c for c in type(around).__mro__ if c.__module__.startswith("sklearn."))
+    said = getattr(theirs, method).__get__(other)(numbers_of(X), **params)
+    return at_rows(said, X)
+
+
+def at_rows(said: Any, X: Any) -> Any:
+    """Numbers in CPU memory at the place of rows X; strings stay."""
+    if isinstance(said, list):
+        return [at_rows(each, X) for each in said]
+    if is_foreign(said):
+        return said
+    return move(said, place_of(X)) if is_array(said) and said.dtype.kind in "fiub" else said

@@ -1,0 +1,373 @@
+"""Parts of estimators around estimators: fits that scikit-learn makes in a loop, made together.
+
+Two stand-ins let scikit-learn's own `fit` of such an estimator run, with its checks, routing and
+attributes, while its loop of fits is ours. A `Later` notes what each of its copies is to be fitted
+to, and all are fitted once the loop is over. Where models are asked before that, a `Numbered` runs
+over numbers of rows instead of rows: it knows the models of all training parts beforehand, and asks
+them of the rows with these numbers, wherever those are.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._sklearn import _routing_enabled
+from gpuml.data import AnySplit, Split, UnfittableSplits, whole
+from gpuml.model_selection.candidates import (
+    ALONE,
+    TOGETHER,
+    Group,
+    Plan,
+    Refusal,
+    Step,
+    raised_words,
+)
+from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job
+from gpuml.model_selection.one_by_one import Task, rows_of
+from gpuml.model_selection.residence import place_name
+from gpuml.model_selection.route import AtOnce, kind_of, route
+from gpuml.resampling.multifit import data_obstacle, model_words
+
+# Ways of fits of a plan.
+COLUMNS = "all targets together"
+RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+
+
+def nothing(model: Any, X: Any, y: Any = None) -> float:
+    """The score of models that are asked for something else."""
+    return 0.0
+
+
+class Parts(Evaluator):
+    """Models of some training parts, which nobody scores.
+
+    Attributes
+    ----------
+    alone : callable or None
+        Fits the model of a split by itself; None fits a copy to the rows of its training part.
+    """
+
+    alone: Callable[[int], Any] | None = None
+
+    def models(self) -> list[Any]:
+        """A fitted copy of the estimator for each split, all together where it can."""
+        job = self.job
+        (each,) = route(job.estimator, [{}], job.X, job.task)
+        if isinstance(each, AtOnce):
+            try:
+                return self._models_at_once(each)
+            except Exception as error:
+                if not self._may_refuse(error):
+                    raise
+                self.refused = {0: self._told(error)}
+        else:
+            self.refused = {0: Refusal(each.reason)}
+        if self.alone is None:
+            return [result["estimator"] for result in self._fit_one_by_one([0], [{}])[0]]
+        self.steps += one_by_one(job.X, len(job.splits), self.refused[0].reason)
+        splits = range(len(job.splits))
+        return Parallel(n_jobs=job.n_jobs)(delayed(self.alone)(s) for s in splits)
+
+    def _models_at_once(self, each):
+        fits, group = each.fits, Group([0], {}, [{}])
+        stack, folds, refused = self._fit_together(fits, each.group)
+        n_splits = len(self.job.splits)
+        words = ", ".join(filter(None, [TOGETHER, stack.words]))
+        self.steps.append(
+            Step(n_splits - len(refused), stack.n_passes, str(folds.batch.work), words)
+        )
+        self._of_all = lambda: self._on_all_rows(fits, stack, folds)
+        alone = self.alone or (lambda s: self._fit_refused(s, refused[s], group)[0]["estimator"])
+        return [
+            alone(s) if s in refused else fits.multifit_model({}, stack.pick(0, s))
+            for s in range(n_splits)
+        ]
+
+    def _on_all_rows(self, fits, stack, folds):
+        """The model of all rows, from what is known of them where that is all it depends on.
+
+        Others, whose steps begin somewhere, are what `fit` gives, whatever the splits are.
+        """
+        if fits.multifit_rows(folds) is None:
+            return self.fit_all({})
+        known = self._known[kind_of(fits)].batch
+        if folds.batch.n_rows == known.n_rows:
+            return fits.multifit_model({}, stack.pick(0, None))
+        return fits.multifit_model({}, fits.multifit(whole(known), [{}]).pick(0, 0))
+
+    def model_of_all(self) -> Any:
+        """A copy fitted to all rows, once `models` has been asked."""
+        of_all = getattr(self, "_of_all", None)
+        return self.fit_all({}) if of_all is None else of_all()
+
+
+def parts_of(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    splits: Sequence[AnySplit],
+    params: Mapping[str, Any],
+    n_jobs: int | None = None,
+) -> Parts:
+    """What fits copies of an estimator to the training parts of splits."""
+    given = {name: value for name, value in params.items() if value is not None}
+    task = Task(nothing, given, {}, False, "raise", 0, return_estimator=True)
+    return Parts(Job(clone(estimator), X, y, splits, task, n_jobs))
+
+
+def fit_params_of(
+    around: Any, estimator: Any, sample_weight: Any, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What an estimator around one hands on to the fits of that."""
+    weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if _routing_enabled():
+        return dict(process_routing(around, "fit", **weighted, **params).estimator.fit)
+    takes = weighted and has_fit_parameter(estimator, "sample_weight")
+    return {**params, **(weighted if takes else {})}
+
+
+def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any], *args, **params):
+    """Run scikit-learn's `fit` of an estimator with other parameters; its attributes are set.
+
+    The parameters that it has stay.
+    """
+    other = copy(around)
+    vars(other).update(changes)
+    fit(other, *args, **params)
+    own = around.get_params(deep=False)
+    for name in vars(around).keys() - vars(other).keys() - own.keys():
+        delattr(around, name)
+    vars(around).update({name: v for name, v in vars(other).items() if name not in own})
+    return around
+
+
+def host_target(y: Any) -> Any:
+    """Targets in CPU memory, where scikit-learn's checks read them."""
+    y = as_array(y)
+    return to_host(y) if is_foreign(y) else y
+
+
+# ---------------------------------------------------------------- fitted later
+
+
+class StandIn:
+    """Takes the place of an estimator, as which it answers but for fits."""
+
+    def __init__(self, estimator: Any):
+        self.estimator = estimator
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "estimator":
+            raise AttributeError(name)
+        return getattr(self.estimator, name)
+
+    def __repr__(self) -> str:
+        return repr(self.estimator)
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+    @property
+    def model(self) -> Any:
+        """Who answers."""
+        return self.estimator
+
+    def __sklearn_is_fitted__(self) -> bool:
+        try:
+            check_is_fitted(self.model)
+        except NotFittedError:
+            return False
+        return True
+
+    @property
+    def fit(self) -> Callable[..., Any]:
+        """What notes a fit, with the parameters of the estimator's own."""
+        asked = signature(self.estimator.fit)
+
+        def fit(*args, **params):
+            asked.bind(*args, **params)  # and the error
+            return self.noted(*args, **params)
+
+        fit.__signature__ = asked  # type: ignore[attr-defined]
+        return fit
+
+    def noted(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Note a fit."""
+        raise NotImplementedError
+
+
+class Later(StandIn):
+    """Its copies note what they are to be fitted to; `fitted` fits all of them."""
+
+    def __sklearn_clone__(self) -> "Later":
+        return Later(clone(self.estimator))
+
+    def noted(self, X: Any, y: Any = None, **params: Any) -> "Later":
+        """Note a fit."""
+        self.X, self.y, self.params = X, y, params
+        return self
+
+    @property
+    def classes_(self) -> Any:
+        """The labels that it is to be fitted to."""
+        return np.unique(self.y)
+
+    def fitted(self) -> Any:
+        """The estimator, fitted by itself."""
+        self.estimator.fit(self.X, self.y, **self.params)
+        return self.estimator
+
+
+def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any], Plan]:
+    """Models of what copies of a `Later` have noted, in their order, and how they were fitted.
+
+    Targets of the same rows are columns of one target where the estimator can fit those at once.
+    What is no `Later` is left as it is.
+    """
+    waiting = [each for each in noted if isinstance(each, Later)]
+    models: dict[int, Any] = {}
+    steps: list[Step] = []
+    why = _apart(waiting)
+    if why is None:
+        try:
+            models, steps = _columns(waiting)
+        except UnfittableSplits as error:
+            why = str(error)
+        except REFUSALS as error:
+            why = raised_words(error)  # a single fit raises it once more, if it is one's
+    if why is not None:
+        alone = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
+        models = {id(each): model for each, model in zip(waiting, alone, strict=True)}
+        steps = one_by_one(waiting[0].X, len(waiting), why) if waiting else []
+    return [models.get(id(each), each) for each in noted], Plan(tuple(steps))
+
+
+def one_by_one(X: Any, n_fits: int, why: str) -> list[Step]:
+    """What a plan says of fits that are made one by one."""
+    return [Step(n_fits, n_fits, place_name(X), ALONE, (why,))]
+
+
+def _apart(waiting):
+    """Why copies of a `Later` are not fitted as columns of one target; None where they are."""
+    if len(waiting) < 2:
+        return "there is one target"
+    first = waiting[0]
+    estimator = first.estimator
+    why = model_words(estimator) or data_obstacle(estimator, first.X)
+    if why is not None:
+        return why
+    if not estimator.multifit_targets:
+        return f"{type(estimator).__name__} with these parameters fits one target at a time"
+    if set(first.params) - {"sample_weight"}:
+        return f"fit is given {', '.join(sorted(first.params))}"
+    if is_classifier(estimator) and any(len(each.classes_) != 2 for each in waiting):
+        return "targets have more than two classes"
+    return None
+
+
+def _columns(waiting):
+    """Models of targets of the same rows."""
+    first = waiting[0]
+    estimator, weight = first.estimator, first.params.get("sample_weight")
+    targets = [each.y for each in waiting]
+    if is_classifier(estimator):
+        labels = [each.classes_ for each in waiting]
+        pairs = zip(targets, labels, strict=True)
+        codes = [(np.asarray(y) == own[1]).astype(np.int8) for y, own in pairs]
+        found = estimator.multifit_columns(first.X, np.stack(codes, axis=1), weight)
+        for attributes, own in zip(found, labels, strict=True):
+            attributes["classes_"] = own
+    else:
+        xp = namespace(targets[0]) if is_array(targets[0]) else np
+        found = estimator.multifit_columns(first.X, xp.stack(targets, axis=1), weight)
+    models = {
+        id(each): estimator.multifit_model({}, attributes)
+        for each, attributes in zip(waiting, found, strict=True)
+    }
+    return models, [Step(len(waiting), None, place_name(first.X), COLUMNS)]
+
+
+# ---------------------------------------------------------------- resamples
+
+
+class Features:
+    """Some rows and columns of X, which are taken out when somebody reads them."""
+
+    def __init__(self, X: Any, rows: np.ndarray | None = None, columns: np.ndarray | None = None):
+        self.X, self.rows, self.columns = X, rows, columns
+        self.shape = X.shape
+
+    def __getitem__(self, key: tuple[Any, Any]) -> "Features":
+        rows, columns = (None if isinstance(each, slice) else each for each in key)
+        if rows is not None:
+            return Features(self.X, np.flatnonzero(rows), self.columns)
+        return Features(self.X, self.rows, columns)
+
+    def taken(self) -> Any:
+        """The rows with these columns."""
+        X = self.X if self.rows is None else rows_of(self.X, self.rows)
+        return X if self.columns is None else columns_of(X, self.columns)
+
+
+def columns_of(X: Any, columns: np.ndarray) -> Any:
+    """Some columns of rows of any library."""
+    if is_foreign(X):
+        return namespace(X).take(X, move(np.asarray(columns), place_of(X)), axis=1)
+    return X[:, columns]
+
+
+class Resampled(Later):
+    """A `Later` of one of many resamples of the same rows, which are its sample weights."""
+
+    def __sklearn_clone__(self) -> "Resampled":
+        return Resampled(clone(self.estimator))
+
+    def fitted(self) -> Any:
+        """The estimator, fitted by itself."""
+        X = self.X.taken() if isinstance(self.X, Features) else self.X
+        self.estimator.fit(X, self.y, **self.params)
+        return self.estimator
+
+
+def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any], Plan]:
+    """Models of what copies of a `Resampled` have noted; all in the same passes where they can be.
+
+    What is none is left as it is.
+    """
+    waiting = [each for each in noted if isinstance(each, Resampled)]
+    if not waiting:
+        return list(noted), Plan(())
+    first = waiting[0]
+    why = None
+    if not isinstance(first.X, Features):
+        why = f"{type(first.estimator).__name__} takes no sample weights"
+    elif first.X.columns is not None:
+        why = "each has features of its own; leave max_features at the default"
+    elif set(first.params) != {"sample_weight"}:
+        why = f"fit is given {', '.join(sorted(first.params))}"
+    if why is not None:
+        models = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
+        plan = Plan(tuple(one_by_one(first.y, len(waiting), why)))
+    else:
+        n_rows = first.X.shape[0]
+        times = [np.asarray(each.params["sample_weight"]) for each in waiting]
+        one = slice(0, 1)  # held out, as far as anybody asks
+        splits = [Split(np.repeat(np.arange(n_rows), own), one) for own in times]
+        parts = parts_of(first.estimator, first.X.X, first.y, splits, {}, n_jobs)
+        parts.alone = lambda s: waiting[s].fitted()
+        models, plan = parts.models(), parts.plan
+        for each, model in zip(waiting, models, strict=True):
+            drawn = {n: v for n, v in each.estimator.get_params().items() if "random_state" in n}
+            model.set_params(**drawn)
+    of = {id(each): model for each, model in zip(waiting, models, strict=True)}
+    return [of.get(id(each), each) for each in noted], plan

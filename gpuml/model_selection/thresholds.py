@@ -1,0 +1,198 @@
+"""Where decision values become labels: at a threshold that is given, or tuned on held-out rows."""
+
+from numbers import Real
+from typing import Any
+
+from sklearn import model_selection as sk
+
+from gpuml._arrays import as_array, is_foreign
+from gpuml._persistence.travel import Travels
+from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, numbers_of
+from gpuml.model_selection.parts import fit_params_of, host_target, run_around
+
+
+class _Threshold(Travels):
+    """What both share: rows on a device stay there, decision values go to CPU memory."""
+
+    # scikit-learn's class.
+    _theirs: Any
+
+    def predict(self, X):
+        """The second class, or `pos_label`, where the decision value is above the threshold.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        X = as_array(X)
+        if not is_foreign(X):
+            return super().predict(X)
+        own = getattr(self, "estimator_", self.estimator)
+        return ask_parts(self, "predict", X, {"estimator_": Numbered(own, X)})
+
+
+class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
+    """A binary classifier whose labels are cut at a given threshold.
+
+    Rows on a device stay there; decision values are compared in CPU memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted or not.
+    threshold : "auto" or float, default="auto"
+        "auto" is 0.5 for probabilities and 0 for decision values.
+    pos_label : int, float, bool, str or None, default=None
+        The class above the threshold; None is the second.
+    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
+        What is compared; "auto" is probabilities where there are some.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+    classes_ : array of shape (2,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    TunedThresholdClassifierCV : With a threshold that scores best.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.linear_model import RidgeClassifier
+    >>> from gpuml.model_selection import FixedThresholdClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = FixedThresholdClassifier(RidgeClassifier(), threshold=-0.2).fit(X, y)
+    >>> int(model.predict(X).sum())
+    393
+    """
+
+    _theirs = sk.FixedThresholdClassifier
+
+    def fit(self, X, y, **params):
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **params : dict
+            Routed to the classifier, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        return super().fit(as_array(X), host_target(y), **params)
+
+
+class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
+    """A binary classifier whose labels are cut where a metric of held-out rows is best.
+
+    The models of all splits, and that of all rows, are fitted together where the classifier can be,
+    as in `cross_validate`. Rows on a device stay there; decision values of held-out rows are scored
+    in CPU memory.
+
+    Parameters
+    ----------
+    estimator : estimator
+    scoring : str or callable, default="balanced_accuracy"
+    response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
+        What is compared; "auto" is probabilities where there are some.
+    thresholds : int or array-like, default=100
+        How many are tried between the smallest and the largest value, or which.
+    cv : int, float, splitter, iterable of index pairs, "prefit" or None, default=None
+        None is 5 stratified folds; a float the share of the rows that one split holds out;
+        "prefit" takes the classifier as it is, with ``refit=False``.
+    refit : bool, default=True
+        Whether the classifier is fitted to all rows in the end.
+    n_jobs : int or None, default=None
+        Workers for classifiers that are fitted one by one.
+    random_state : int, RandomState instance or None, default=None
+        Of the split that a float asks for.
+    store_cv_results : bool, default=False
+        Whether scores of all thresholds are kept.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+    best_threshold_, best_score_ : float
+    cv_results_ : dict of ndarrays
+        "thresholds" and "scores", in CPU memory; with ``store_cv_results=True``.
+    classes_ : array of shape (2,)
+    plan_ : Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    FixedThresholdClassifier : With a threshold of your own.
+    gpuml.calibration.CalibratedClassifierCV : Probabilities that are right on average.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuml.linear_model import RidgeClassifier
+    >>> from gpuml.model_selection import TunedThresholdClassifierCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = TunedThresholdClassifierCV(RidgeClassifier()).fit(X, y)
+    >>> print(round(model.best_score_, 2))
+    0.96
+    >>> print(model.plan_)
+    5 fits in 1 pass on numpy:cpu (all candidates together)
+    """
+
+    _theirs = sk.TunedThresholdClassifierCV
+
+    def fit(self, X, y, **params):
+        """Fit models of the training parts, and find the threshold.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **params : dict
+            Routed to the classifier, the splitter and the scorer, with scikit-learn's metadata
+            routing.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            If there are not two classes, if the classifier says the same of all rows, or for what
+            scikit-learn's class rejects.
+        """
+        X, y = as_array(X), host_target(y)
+        params = {name: host_target(value) for name, value in params.items()}
+        if isinstance(self.cv, str):
+            changes = {"estimator": Numbered(self.estimator, X), "n_jobs": None}
+            run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)
+            self.estimator_ = self.estimator_.model
+            return self
+        cv: Any = self.cv
+        if isinstance(cv, Real) and 0 < cv < 1:
+            cv = sk.StratifiedShuffleSplit(1, test_size=cv, random_state=self.random_state)
+        given = fit_params_of(self, self.estimator, None, params)
+        rehearsed = Rehearsed(self.estimator, X, y, cv, given, self.n_jobs)
+        changes = {
+            "estimator": Numbered(self.estimator, X, rehearsed),
+            "cv": rehearsed,
+            "n_jobs": None,
+        }
+        run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)
+        self.estimator_ = self.estimator_.model
+        self.plan_ = rehearsed.plan
+        return self

@@ -1,0 +1,203 @@
+"""Classes as columns of a target, whose models are fitted together."""
+
+from typing import Any
+
+from sklearn import multiclass as sk
+from sklearn.utils.metaestimators import available_if
+
+from gpuml._persistence.travel import Travels
+from gpuml.model_selection.columns import ByColumn, answers
+
+
+class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
+    """A binary classifier for each class, against all others, or for each label of several.
+
+    Classifiers that share passes over the rows, such as `LogisticRegression`, `LinearSVC` and
+    `RidgeClassifier`, are fitted together: the classes are columns of one target. Others are fitted
+    one by one: see `plan_`. Rows on a device stay there; decision values go to CPU memory, where
+    classes are chosen by them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier, or a regressor, whose predictions are decision values then.
+    n_jobs : int or None, default=None
+        Workers for classifiers that are fitted one by one.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    estimators_ : list of n_classes estimators
+        One for the second of two classes. A constant predictor of scikit-learn's where all rows, or
+        none, have a label.
+    classes_ : ndarray of shape (n_classes,)
+        In CPU memory.
+    label_binarizer_ : LabelBinarizer
+    n_classes_ : int
+    multilabel_ : bool
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    OutputCodeClassifier : A classifier for each bit of a code.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml.multiclass import OneVsRestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = OneVsRestClassifier(LogisticRegression()).fit(X, y)
+    >>> model.predict(X[:2])
+    array([0, 0])
+    >>> model.plan_.steps[0].n_fits
+    3
+    """
+
+    _theirs = sk.OneVsRestClassifier
+
+    def fit(self, X, y, **fit_params):
+        """Fit a model for each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or indicators of labels (n_samples, n_classes)
+        **fit_params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        return self._fit_columns(X, y, **fit_params)
+
+    def predict(self, X):
+        """The class of the largest decision value, or all labels with values above the threshold.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,) or (n_samples, n_classes)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        return self._asked("predict", X)
+
+    @available_if(answers("predict_proba"))
+    def predict_proba(self, X):
+        """Probabilities of the classes; of one class for each row they sum to 1.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        return self._asked("predict_proba", X)
+
+    @available_if(answers("decision_function"))
+    def decision_function(self, X):
+        """Decision values of the classes.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples, n_classes), or (n_samples,) for two classes
+            In the library and on the device of X.
+        """
+        return self._asked("decision_function", X)
+
+
+class OutputCodeClassifier(ByColumn, Travels, sk.OutputCodeClassifier):
+    """A binary classifier for each bit of a code of the classes; the nearest code wins.
+
+    Codes are scikit-learn's for the same `random_state`. Classifiers that share passes over the
+    rows, such as `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted together: the
+    bits are columns of one target. Others are fitted one by one: see `plan_`. Rows on a device stay
+    there; decision values go to CPU memory, where codes are compared.
+
+    Parameters
+    ----------
+    estimator : estimator
+    code_size : float > 0, default=1.5
+        Bits for each class.
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int or None, default=None
+        Workers for classifiers that are fitted one by one.
+
+    Attributes
+    ----------
+    estimators_ : list of int(n_classes * code_size) estimators
+    classes_ : ndarray of shape (n_classes,)
+        In CPU memory.
+    code_book_ : ndarray of shape (n_classes, len(estimators_))
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    OneVsRestClassifier : A classifier for each class.
+
+    References
+    ----------
+    T. G. Dietterich, G. Bakiri, "Solving multiclass learning problems via error-correcting output
+    codes", Journal of Artificial Intelligence Research 2 (1995).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.multiclass import OutputCodeClassifier
+    >>> from gpuml.svm import LinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = OutputCodeClassifier(LinearSVC(), code_size=3, random_state=0).fit(X, y)
+    >>> model.predict(X[:2])
+    array([0, 0])
+    """
+
+    _theirs: Any = sk.OutputCodeClassifier
+
+    def fit(self, X, y, **fit_params):
+        """Fit a model for each bit.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        return self._fit_columns(X, y, **fit_params)
+
+    def predict(self, X):
+        """The class of the nearest code.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        return self._asked("predict", X)

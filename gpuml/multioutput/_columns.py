@@ -1,0 +1,170 @@
+"""Columns of a target as models of their own, which are fitted together."""
+
+from sklearn import multioutput as sk
+from sklearn.utils.metaestimators import available_if
+
+from gpuml._persistence.travel import Travels
+from gpuml.model_selection.columns import ByColumn, answers
+
+
+class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
+    """A regressor for each column of the target.
+
+    Regressors that share passes over the rows, such as `Ridge` and `Lasso`, are fitted together;
+    others one by one: see `plan_`. Rows on a device stay there.
+
+    Parameters
+    ----------
+    estimator : estimator
+    n_jobs : int or None, default=None
+        Workers for regressors that are fitted one by one.
+
+    Attributes
+    ----------
+    estimators_ : list of n_targets estimators
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    MultiOutputClassifier : The same for labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from gpuml.linear_model import Ridge
+    >>> from gpuml.multioutput import MultiOutputRegressor
+    >>> X, y = load_linnerud(return_X_y=True)
+    >>> model = MultiOutputRegressor(Ridge()).fit(X, y)
+    >>> model.predict(X[:1]).round(1)
+    array([[176.2,  35.1,  57.1]])
+    >>> model.plan_.steps[0].n_fits
+    3
+    """
+
+    _theirs = sk.MultiOutputRegressor
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit a model to each column.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+        **fit_params : dict
+            Passed to `fit` of each model.
+
+        Returns
+        -------
+        self : estimator
+        """
+        return self._fit_columns(X, y, sample_weight, **fit_params)
+
+    def predict(self, X):
+        """Predict all columns.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples, n_targets)
+            In the library and on the device of X.
+        """
+        return self._asked("predict", X)
+
+
+class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
+    """A classifier for each column of the target.
+
+    Where all columns have two classes, classifiers that share passes over the rows, such as
+    `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted together; others one by one:
+    see `plan_`. Rows on a device stay there.
+
+    Parameters
+    ----------
+    estimator : estimator
+    n_jobs : int or None, default=None
+        Workers for classifiers that are fitted one by one.
+
+    Attributes
+    ----------
+    estimators_ : list of n_outputs estimators
+    classes_ : list of n_outputs ndarrays
+        In CPU memory.
+    plan_ : gpuml.model_selection.Plan
+        How the models were fitted.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    MultiOutputRegressor : The same for numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.linear_model import LogisticRegression
+    >>> from gpuml.multioutput import MultiOutputClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> labels = np.stack([y == 0, X[:, 0] > 6], axis=1).astype(int)
+    >>> model = MultiOutputClassifier(LogisticRegression()).fit(X[:, 1:], labels)
+    >>> model.predict(X[:2, 1:])
+    array([[1, 0],
+           [1, 0]])
+    """
+
+    _theirs = sk.MultiOutputClassifier
+
+    def fit(self, X, Y, sample_weight=None, **fit_params):
+        """Fit a model to each column.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        Y : array-like of shape (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), default=None
+        **fit_params : dict
+            Passed to `fit` of each model.
+
+        Returns
+        -------
+        self : estimator
+        """
+        return self._fit_columns(X, Y, sample_weight, **fit_params)
+
+    def predict(self, X):
+        """Predict all columns.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples, n_outputs)
+            In the library and on the device of X; strings are in NumPy arrays.
+        """
+        return self._asked("predict", X)
+
+    @available_if(answers("predict_proba"))
+    def predict_proba(self, X):
+        """Probabilities of the classes of each column.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : list of n_outputs arrays of shape (n_samples, n_classes)
+            In the library and on the device of X.
+        """
+        return self._asked("predict_proba", X)

@@ -1,0 +1,316 @@
+"""Estimators around estimators: those of scikit-learn around scikit-learn's, wherever the rows are."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn import calibration, ensemble, multiclass, multioutput
+from sklearn import linear_model as sk
+from sklearn import model_selection as selection
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from gpuml.calibration import CalibratedClassifierCV
+from gpuml.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    StackingClassifier,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from gpuml.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+    RidgeClassifier,
+)
+from gpuml.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
+from gpuml.multiclass import OneVsRestClassifier, OutputCodeClassifier
+from gpuml.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import StandardScaler
+from gpuml.svm import LinearSVC
+from gpuml.testing import array_libraries
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(240, 5))
+Y = X @ RANDOM.normal(size=(5, 4)) + RANDOM.normal(size=(240, 4))
+NUMBERS, CLASSES, LABELS, TWO = Y[:, 0], Y.argmax(axis=1), (Y > 0).astype(int), (Y[:, 1] > 0) * 1
+WEIGHT = RANDOM.uniform(0.5, 2.0, size=240)
+RESPONSES = ("predict", "predict_proba", "decision_function")
+# Models at their optimum, so that rounding is all they differ by.
+LOGISTIC, THEIRS = LogisticRegression(tol=1e-10), sk.LogisticRegression(tol=1e-10, max_iter=1000)
+RIDGE = [("one", Ridge(1.0)), ("many", Ridge(100.0)), ("none", "drop")]
+THEIR_RIDGE = [("one", sk.Ridge(1.0)), ("many", sk.Ridge(100.0)), ("none", "drop")]
+TWO_MODELS = [("logistic", LOGISTIC), ("ridge", RidgeClassifier())]
+THEIR_TWO = [("logistic", THEIRS), ("ridge", sk.RidgeClassifier())]
+
+# Torch's own arrays take as long as all others together.
+LIBRARIES = [
+    pytest.param(*each.values, id=each.id, marks=[*each.marks, pytest.mark.exhaustive])
+    if each.id == "torch"
+    else each
+    for each in array_libraries()[2:]
+]
+
+# Ours, scikit-learn's around its own, and the target.
+CASES = {
+    "sigmoid": (CalibratedClassifierCV(LOGISTIC), calibration.CalibratedClassifierCV(THEIRS), TWO),
+    "temperature": (
+        CalibratedClassifierCV(LOGISTIC, method="temperature", ensemble=False),
+        calibration.CalibratedClassifierCV(THEIRS, method="temperature", ensemble=False),
+        CLASSES,
+    ),
+    "stacked numbers": (
+        StackingRegressor(RIDGE, sk.Ridge()),
+        ensemble.StackingRegressor(THEIR_RIDGE, sk.Ridge()),
+        NUMBERS,
+    ),
+    "stacked with rows": (
+        StackingRegressor(RIDGE, Ridge(), passthrough=True, cv=KFold(3)),
+        ensemble.StackingRegressor(THEIR_RIDGE, sk.Ridge(), passthrough=True, cv=KFold(3)),
+        NUMBERS,
+    ),
+    "stacked classes": (
+        StackingClassifier(TWO_MODELS, LOGISTIC),
+        ensemble.StackingClassifier(THEIR_TWO, THEIRS),
+        CLASSES,
+    ),
+    "voting numbers": (
+        VotingRegressor(RIDGE, weights=[1, 2, 1]),
+        ensemble.VotingRegressor(THEIR_RIDGE, weights=[1, 2, 1]),
+        NUMBERS,
+    ),
+    "voting classes": (VotingClassifier(TWO_MODELS), ensemble.VotingClassifier(THEIR_TWO), CLASSES),
+    "bagged numbers": (
+        BaggingRegressor(Ridge(), 40, oob_score=True, random_state=0),
+        ensemble.BaggingRegressor(sk.Ridge(), 40, oob_score=True, random_state=0),
+        NUMBERS,
+    ),
+    "bagged classes": (
+        BaggingClassifier(LOGISTIC, 40, oob_score=True, random_state=0),
+        ensemble.BaggingClassifier(THEIRS, 40, oob_score=True, random_state=0),
+        CLASSES,
+    ),
+    "bagged features": (
+        BaggingClassifier(RidgeClassifier(), max_features=0.6, random_state=0),
+        ensemble.BaggingClassifier(sk.RidgeClassifier(), max_features=0.6, random_state=0),
+        TWO,
+    ),
+    "one against rest": (
+        OneVsRestClassifier(LOGISTIC),
+        multiclass.OneVsRestClassifier(THEIRS),
+        CLASSES,
+    ),
+    "several labels": (
+        OneVsRestClassifier(RidgeClassifier()),
+        multiclass.OneVsRestClassifier(sk.RidgeClassifier()),
+        LABELS,
+    ),
+    "codes": (
+        OutputCodeClassifier(LOGISTIC, random_state=2),
+        multiclass.OutputCodeClassifier(THEIRS, random_state=2),
+        CLASSES,
+    ),
+    "several numbers": (
+        MultiOutputRegressor(Ridge()),
+        multioutput.MultiOutputRegressor(sk.Ridge()),
+        Y,
+    ),
+    "several classes": (
+        MultiOutputClassifier(LOGISTIC),
+        multioutput.MultiOutputClassifier(THEIRS),
+        LABELS,
+    ),
+    "tuned": (
+        TunedThresholdClassifierCV(LOGISTIC, scoring="f1", thresholds=20),
+        selection.TunedThresholdClassifierCV(THEIRS, scoring="f1", thresholds=20),
+        TWO,
+    ),
+    "fixed": (
+        FixedThresholdClassifier(LOGISTIC, threshold=0.3),
+        selection.FixedThresholdClassifier(THEIRS, threshold=0.3),
+        TWO,
+    ),
+}
+AT_ONCE = {name for name in CASES if name not in ("bagged features", "fixed")}
+AT_ONCE -= {"voting numbers", "voting classes"}
+
+
+def host(said):
+    return np.asarray([host(each) for each in said]) if isinstance(said, list) else _numpy(said)
+
+
+def _numpy(said):
+    return next(iter(array_libraries())).values[0].to_numpy(said)
+
+
+def assert_same(ours, theirs, rows, their_rows=X):
+    for method in RESPONSES:
+        assert hasattr(ours, method) == hasattr(theirs, method), method
+        if hasattr(theirs, method):
+            said, expected = (
+                host(getattr(model, method)(some))
+                for model, some in ((ours, rows), (theirs, their_rows))
+            )
+            np.testing.assert_allclose(said, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_as_of_scikit_learn(name):
+    ours, theirs, y = CASES[name]
+    ours, theirs = clone(ours).fit(X, y), clone(theirs).fit(X, y)
+    assert_same(ours, theirs, X)
+    assert_same(pickle.loads(pickle.dumps(ours)), theirs, X)
+    assert ours.n_features_in_ == theirs.n_features_in_
+    their_names = {n for n in vars(theirs) if not n.startswith("_")}
+    assert their_names <= set(vars(ours))
+    assert set(vars(ours)) - set(vars(theirs)) <= {"plan_"}
+    if name in AT_ONCE:
+        assert "together" in str(ours.plan_)
+        assert not ours.plan_.reasons
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", CASES)
+def test_rows_stay_where_they_are(name, library):
+    ours, _, y = CASES[name]
+    there, labels = library.asarray(X), library.asarray(y)
+    fitted = clone(ours).fit(there, labels)
+    assert_same(fitted, clone(ours).fit(X, y), there)
+    said = fitted.predict(there)
+    assert type(said) is type(there)
+
+
+@pytest.mark.parametrize(
+    "name", ["sigmoid", "stacked numbers", "several numbers", "voting numbers"]
+)
+def test_weights_go_to_all_fits(name):
+    ours, theirs, y = CASES[name]
+    assert_same(
+        clone(ours).fit(X, y, sample_weight=WEIGHT),
+        clone(theirs).fit(X, y, sample_weight=WEIGHT),
+        X,
+    )
+
+
+def test_weights_of_bags_are_what_rows_are_drawn_by():
+    ours, theirs, y = CASES["bagged numbers"]
+    ours, theirs = clone(ours).fit(X, y, WEIGHT), clone(theirs).fit(X, y, WEIGHT)
+    assert_same(ours, theirs, X)
+    np.testing.assert_allclose(ours.oob_prediction_, theirs.oob_prediction_)
+    for mine, their in zip(ours.estimators_samples_, theirs.estimators_samples_, strict=True):
+        np.testing.assert_array_equal(mine, their)
+
+
+@pytest.mark.parametrize("cv", [ShuffleSplit(3, random_state=0), KFold(4, shuffle=True)])
+def test_splits_are_made_once(cv):
+    model = StackingRegressor(RIDGE, Ridge(), cv=cv)
+    if isinstance(cv, ShuffleSplit):
+        with pytest.raises(ValueError, match="only works for partitions"):
+            model.fit(X, NUMBERS)
+    else:
+        assert model.fit(X, NUMBERS).plan_.n_fits == 8
+
+
+def test_a_bag_that_lacks_a_class_has_a_model_of_its_own():
+    y = np.where(np.arange(240) < 2, 1, 0)
+    bagged, theirs = (
+        kind(model, 8, random_state=1).fit(X, y)
+        for kind, model in (
+            (BaggingClassifier, RidgeClassifier()),
+            (ensemble.BaggingClassifier, sk.RidgeClassifier()),
+        )
+    )
+    assert_same(bagged, theirs, X)
+
+
+COLUMNS = [
+    *(Ridge(), LinearRegression(), Lasso(0.01), ElasticNet(0.01), RidgeClassifier()),
+    *(RidgeClassifier(fit_intercept=False), LogisticRegression(tol=1e-9)),
+    LogisticRegression(tol=1e-9, C=0.1, l1_ratio=0.5, solver="saga"),
+    *(LogisticRegression(solver="newton-cholesky", tol=1e-9), LinearSVC(tol=1e-9)),
+]
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@pytest.mark.parametrize("model", COLUMNS, ids=str)
+def test_columns_together_are_columns_by_themselves(model, weight):
+    targets = LABELS if hasattr(model, "decision_function") else Y
+    for column, found in enumerate(model.multifit_columns(X, targets, weight)):
+        alone = clone(model).fit(X, targets[:, column], weight)
+        for name, value in found.items():
+            own = getattr(alone, name)
+            assert np.shape(value) == np.shape(own), name
+            if name in ("coef_", "intercept_"):
+                np.testing.assert_allclose(value, own, rtol=1e-5, atol=1e-6)
+
+
+def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample():
+    rows = np.tile(X, (60, 1)) + RANDOM.normal(size=(14400, 5))
+    labels = (rows @ RANDOM.normal(size=(5, 3)) + RANDOM.normal(size=(14400, 3)) > 0).astype(int)
+    for model in (LogisticRegression(tol=1e-9), LinearSVC(tol=1e-9)):
+        for column, found in enumerate(model.multifit_columns(rows, labels)):
+            alone = clone(model).fit(rows, labels[:, column])
+            np.testing.assert_allclose(found["coef_"], alone.coef_, rtol=1e-5)
+
+
+def test_what_is_in_the_way_is_said():
+    weighed = OneVsRestClassifier(LogisticRegression(class_weight="balanced")).fit(X, CLASSES)
+    assert "fits one target at a time" in str(weighed.plan_)
+    several = MultiOutputClassifier(LOGISTIC).fit(X, np.stack([CLASSES, TWO], axis=1))
+    assert "more than two classes" in str(several.plan_)
+    features = BaggingRegressor(Ridge(), max_features=2).fit(X, NUMBERS)
+    assert "features of its own" in str(features.plan_)
+    assert "takes no sample weights" in str(
+        BaggingRegressor(make_pipeline(StandardScaler(), Ridge())).fit(X, NUMBERS).plan_
+    )
+
+
+def test_what_is_fitted_is_not_fitted_again():
+    frozen = FrozenEstimator(clone(LOGISTIC).fit(X, TWO))
+    ours, theirs = (
+        module.CalibratedClassifierCV(frozen).fit(X, TWO)
+        for module in (__import__("gpuml.calibration", fromlist=["x"]), calibration)
+    )
+    assert_same(ours, theirs, X)
+    models = [(name, clone(model).fit(X, CLASSES)) for name, model in TWO_MODELS]
+    stacked = StackingClassifier(models, LOGISTIC, cv="prefit").fit(X, CLASSES)
+    assert stacked.estimators_ == [model for _, model in models]
+    tuned = TunedThresholdClassifierCV(clone(LOGISTIC).fit(X, TWO), cv="prefit", refit=False)
+    assert tuned.fit(X, TWO).estimator_ is tuned.estimator
+
+
+def test_in_a_search_a_pipeline_and_of_a_frame():
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = make_pipeline(StandardScaler(), StackingClassifier(TWO_MODELS, LOGISTIC))
+    grid = {"stackingclassifier__logistic__C": [0.1, 1.0]}
+    search = GridSearchCV(model, grid, cv=3).fit(frame, CLASSES)
+    assert "StackingClassifier" in str(search.plan_)
+    assert search.best_estimator_.predict(frame).shape == (240,)
+    stacked = StackingClassifier(TWO_MODELS, LOGISTIC).fit(frame, CLASSES)
+    assert list(stacked.feature_names_in_) == list("abcde")
+    said = stacked.set_output(transform="pandas").transform(frame)
+    assert list(said.columns) == list(stacked.get_feature_names_out())
+
+
+def test_routed_weights():
+    with sklearn.config_context(enable_metadata_routing=True):
+        ours, theirs = (
+            kind(model.set_fit_request(sample_weight=True)).fit(X, CLASSES, sample_weight=WEIGHT)
+            for kind, model in (
+                (OneVsRestClassifier, clone(LOGISTIC)),
+                (multiclass.OneVsRestClassifier, clone(THEIRS)),
+            )
+        )
+    assert_same(ours, theirs, X)
