@@ -28,6 +28,7 @@ class _Bagging(Travels):
 
     # scikit-learn's class.
     _theirs: Any
+    estimators_: Any
 
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Fit a model to each resample.
@@ -64,7 +65,7 @@ class _Bagging(Travels):
         weighs = _takes_weights(estimator)
         rows = Features(X) if weighs else X
         run_around(self, self._theirs._fit, changes, rows, y, max_samples, **others)
-        vars(self).pop("_rows", None)
+        self.__dict__.pop("_rows", None)
         self.estimator_ = clone(estimator)
         self._fit_resamples()
         return self

@@ -34,6 +34,8 @@ class _Stacking(Travels):
     # scikit-learn's class.
     _theirs: Any
     _rows: Any = None
+    estimators_: Any
+    passthrough: bool
 
     def _default_final(self) -> Any:
         """What None stands for."""
@@ -87,7 +89,7 @@ class _Stacking(Travels):
         if rehearsed:
             changes["cv"] = rehearsed[0]
         run_around(self, self._theirs.fit, changes, numbers_of(X), y, **fit_params)
-        vars(self).pop("_rows", None)
+        self.__dict__.pop("_rows", None)
         self.estimators_ = [each.model for each in self.estimators_]
         for name, each in self.named_estimators_.items():
             if isinstance(each, Numbered):

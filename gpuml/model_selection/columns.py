@@ -28,6 +28,7 @@ class ByColumn:
     # scikit-learn's class.
     _theirs: Any
     estimator: Any
+    estimators_: Any
     n_jobs: int | None
 
     def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:

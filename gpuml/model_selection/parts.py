@@ -79,7 +79,7 @@ class Parts(Evaluator):
         return Parallel(n_jobs=job.n_jobs)(delayed(self.alone)(s) for s in splits)
 
     def _models_at_once(self, each):
-        fits, group = each.fits, Group([0], {}, [{}])
+        fits, group = each.fits, Group({}, [{}], [0])
         stack, folds, refused = self._fit_together(fits, each.group)
         n_splits = len(self.job.splits)
         words = ", ".join(filter(None, [TOGETHER, stack.words]))
@@ -294,7 +294,8 @@ def _columns(waiting):
         id(each): estimator.multifit_model({}, attributes)
         for each, attributes in zip(waiting, found, strict=True)
     }
-    return models, [Step(len(waiting), None, place_name(first.X), COLUMNS)]
+    passes: Any = None  # as many as it took
+    return models, [Step(len(waiting), passes, place_name(first.X), COLUMNS)]
 
 
 # ---------------------------------------------------------------- resamples

@@ -1,6 +1,5 @@
 """Where decision values become labels: at a threshold that is given, or tuned on held-out rows."""
 
-from numbers import Real
 from typing import Any
 
 from sklearn import model_selection as sk
@@ -16,6 +15,7 @@ class _Threshold(Travels):
 
     # scikit-learn's class.
     _theirs: Any
+    estimator_: Any
 
     def predict(self, X):
         """The second class, or `pos_label`, where the decision value is above the threshold.
@@ -178,12 +178,12 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         X, y = as_array(X), host_target(y)
         params = {name: host_target(value) for name, value in params.items()}
         if isinstance(self.cv, str):
-            changes = {"estimator": Numbered(self.estimator, X), "n_jobs": None}
+            changes: dict[str, Any] = {"estimator": Numbered(self.estimator, X), "n_jobs": None}
             run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)
             self.estimator_ = self.estimator_.model
             return self
         cv: Any = self.cv
-        if isinstance(cv, Real) and 0 < cv < 1:
+        if isinstance(cv, float) and 0 < cv < 1:
             cv = sk.StratifiedShuffleSplit(1, test_size=cv, random_state=self.random_state)
         given = fit_params_of(self, self.estimator, None, params)
         rehearsed = Rehearsed(self.estimator, X, y, cv, given, self.n_jobs)
