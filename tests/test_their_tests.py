@@ -22,6 +22,10 @@ PACKAGES = {
     "decomposition": 1,
     "linear_model": 60,
     "svm": 20,
+    "calibration": 60,
+    "multiclass": 60,
+    "multioutput": 60,
+    "ensemble": 250,
 }
 
 

@@ -14,7 +14,7 @@ from gpuml._sklearn import _routing_enabled
 from gpuml.linear_model import LogisticRegression, RidgeCV
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.numbered import InCpuMemory, Numbered, Rehearsed, ask_parts, numbers_of
-from gpuml.model_selection.parts import host_target, run_around
+from gpuml.model_selection.parts import host_target, run_around, taken_apart
 
 
 def final_has(method: str) -> Any:
@@ -22,7 +22,7 @@ def final_has(method: str) -> Any:
 
     def check(stacking):
         final = getattr(stacking, "final_estimator_", stacking.final_estimator)
-        getattr(stacking._default_final() if final is None else final, method)  # and the error
+        getattr(final, method)  # and the error; of None before a fit, as in scikit-learn
         return True
 
     return check
@@ -65,7 +65,7 @@ class _Stacking(Travels):
         ValueError
             For what scikit-learn's class rejects.
         """
-        X, y = as_array(X), host_target(y)
+        X, y = taken_apart(X), host_target(y)
         fit_params = {name: host_target(value) for name, value in fit_params.items()}
         rehearsed: list[Rehearsed] = []
         stand_ins = []

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml.model_selection.numbered import Numbered, ask_parts
-from gpuml.model_selection.parts import Later, fitted_later, host_target, run_around
+from gpuml.model_selection.parts import Later, fitted_later, host_target, run_around, taken_apart
 
 
 def answers(method: str) -> Callable[[Any], bool]:
@@ -32,7 +32,7 @@ class ByColumn:
     n_jobs: int | None
 
     def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:
-        X = as_array(X)
+        X = taken_apart(X)
         given = [host_target(value) for value in (y, *args)]
         changes = {"estimator": Later(self.estimator), "n_jobs": None}
         run_around(self, self._theirs.fit, changes, X, *given, **params)

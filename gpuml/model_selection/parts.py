@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import get_tags
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -153,8 +153,14 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
 
 def host_target(y: Any) -> Any:
     """Targets in CPU memory, where scikit-learn's checks read them."""
-    y = as_array(y)
+    y = taken_apart(y)
     return to_host(y) if is_foreign(y) else y
+
+
+def taken_apart(x: Any) -> Any:
+    """Rows, or one value for each, of which some can be taken; sparse ones row by row."""
+    x = as_array(x)
+    return x if is_foreign(x) else indexable(x)[0]
 
 
 # ---------------------------------------------------------------- fitted later

@@ -7,7 +7,7 @@ from sklearn import model_selection as sk
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, numbers_of
-from gpuml.model_selection.parts import fit_params_of, host_target, run_around
+from gpuml.model_selection.parts import fit_params_of, host_target, run_around, taken_apart
 
 
 class _Threshold(Travels):
@@ -175,7 +175,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
             If there are not two classes, if the classifier says the same of all rows, or for what
             scikit-learn's class rejects.
         """
-        X, y = as_array(X), host_target(y)
+        X, y = taken_apart(X), host_target(y)
         params = {name: host_target(value) for name, value in params.items()}
         if isinstance(self.cv, str):
             changes: dict[str, Any] = {"estimator": Numbered(self.estimator, X), "n_jobs": None}

@@ -12,6 +12,7 @@ from sklearn import model_selection as selection
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuml.calibration import CalibratedClassifierCV
 from gpuml.ensemble import (
@@ -314,3 +315,16 @@ def test_routed_weights():
             )
         )
     assert_same(ours, theirs, X)
+
+
+# Not those of which scikit-learn's own fail.
+CHECKED = [
+    *(ours for name, (ours, *_) in CASES.items() if "bagged" not in name and name != "tuned"),
+]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(CHECKED)
+def test_check_estimator(estimator, check):
+    check(estimator)
