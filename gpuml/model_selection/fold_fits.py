@@ -17,7 +17,7 @@ from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
 from gpuml.model_selection.candidates import NOTHING, Made, Refusal, group_candidates
-from gpuml.model_selection.ensembles import growth_key, may_grow
+from gpuml.model_selection.ensembles import growth_key, size_param
 from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
 from gpuml.model_selection.prefix_keys import value_key
@@ -76,9 +76,10 @@ def fit_growing(
 
 def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
     """Whether `fit_growing` has something to share between candidates of an estimator."""
-    if not may_grow(estimator):
+    name = size_param(estimator)
+    if name is None:
         return False
-    groups = group_candidates([each or {} for each in params], ["n_estimators"])
+    groups = group_candidates([each or {} for each in params], [name])
     return any(len(group.positions) > 1 for group in groups)
 
 
@@ -154,7 +155,7 @@ def families(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[list[i
     What is fitted together on a fold is one family, so that models are those of one machine.
     """
     order = chunk_order(estimator, params)
-    if not hasattr(estimator, "steps") and not may_grow(estimator):
+    if not hasattr(estimator, "steps") and size_param(estimator) is None:
         return [[position] for position in order]
     found: dict[Hashable, list[int]] = {}
     for position in order:
@@ -169,7 +170,7 @@ def _family(estimator, params):
         model = configured(estimator, params)
     except Exception:
         return None  # its fit will tell what is wrong
-    if may_grow(model):
+    if size_param(model) is not None:
         return growth_key(model)
     steps = getattr(model, "steps", None)
     if not steps or not offers_multifit(steps[-1][1]):

@@ -17,6 +17,8 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -45,7 +47,7 @@ import gpuml
 from gpuml.linear_model import LogisticRegression as OurLogisticRegression
 from gpuml.linear_model import Ridge as OurRidge
 from gpuml.model_selection import GridSearchCV, fold_fits, one_by_one
-from gpuml.model_selection.ensembles import growth_key
+from gpuml.model_selection.ensembles import growth_key, size_param
 from gpuml.model_selection.fold_fits import fit_growing
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prefixes import fit_pipelines, prefix_order, shares_prefixes
@@ -744,14 +746,21 @@ GROWING = [
     ExtraTreesRegressor(random_state=np.int64(1)),
     GradientBoostingClassifier(random_state=0, subsample=0.7, max_features=2),
     GradientBoostingRegressor(random_state=1, loss="huber", init="zero"),
+    HistGradientBoostingClassifier(
+        random_state=0, early_stopping=False, max_features=0.5, class_weight={0: 2.0}
+    ),
+    HistGradientBoostingRegressor(
+        random_state=1, early_stopping=False, max_bins=9, categorical_features=[0]
+    ),
 ]
 
 
 @pytest.mark.parametrize("model", GROWING, ids=lambda model: type(model).__name__)
 def test_grown_ensembles_are_those_of_single_fits(model, calls):
     X, y = labels()
-    sizes = [7, 1, 12, 12]
-    candidates = [{"n_estimators": size} for size in sizes]
+    X[:, 0] = np.abs(np.round(X[:, 0]))  # a few categories, too
+    name, sizes = size_param(model), [7, 1, 12, 12]
+    candidates = [{name: size} for size in sizes]
     task = one_by_one.Task(None, {}, {}, True, "raise", 0, return_estimator=True)
     results = run(model, X, y, candidates, task)
     assert calls == ["growing"]
@@ -759,11 +768,13 @@ def test_grown_ensembles_are_those_of_single_fits(model, calls):
         alone = clone(model).set_params(**params).fit(X[:60], y[:60])
         grown = result["estimator"]
         assert grown.get_params() == alone.get_params()
-        assert len(grown.estimators_) == params["n_estimators"]
+        n_trees = grown.n_iter_ if name == "max_iter" else len(grown.estimators_)
+        assert n_trees == params[name]
         np.testing.assert_array_equal(grown.predict(X), alone.predict(X))
         if hasattr(alone, "predict_proba"):
             np.testing.assert_array_equal(grown.predict_proba(X), alone.predict_proba(X))
-        np.testing.assert_array_equal(grown.feature_importances_, alone.feature_importances_)
+        if hasattr(alone, "feature_importances_"):
+            np.testing.assert_array_equal(grown.feature_importances_, alone.feature_importances_)
         assert result["test_scores"] == alone.score(X[60:], y[60:])
         assert result["train_scores"] == alone.score(X[:60], y[:60])
 
@@ -795,6 +806,9 @@ def test_growing_plants_each_tree_once(monkeypatch):
         RandomForestClassifier(random_state=0, n_estimators=0),
         GradientBoostingClassifier(random_state=0, n_iter_no_change=2),
         GradientBoostingRegressor(random_state=0, init=Ridge()),
+        HistGradientBoostingClassifier(random_state=0),  # the rows say whether it stops early
+        HistGradientBoostingRegressor(random_state=0, early_stopping=True),
+        HistGradientBoostingRegressor(early_stopping=False),
         DecisionTreeRegressor(random_state=0),
         type("Mine", (RandomForestClassifier,), {})(random_state=0),
     ],
