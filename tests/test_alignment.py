@@ -83,7 +83,7 @@ def test_every_estimator_gives_the_bits_of_aligned_rows(estimator, order, rng):
     np.testing.assert_array_equal(here, there)
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:n_quantiles:UserWarning")
 @pytest.mark.parametrize("estimator", dict(estimators()).values(), ids=dict(estimators()))
 def test_models_that_come_over_a_network_are_aligned(estimator, rng):
     X = rng.normal(size=(60, 6))

@@ -21,11 +21,14 @@ from gpuml.cross_decomposition import CCA, PLSSVD, PLSCanonical
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, LogisticRegressionCV, Ridge
 from gpuml.model_selection import (
+    ConformalRegressor,
+    FixedThresholdClassifier,
     GridSearchCV,
     HalvingGridSearchCV,
     HalvingRandomSearchCV,
     HyperbandSearchCV,
     RandomizedSearchCV,
+    TunedThresholdClassifierCV,
 )
 from gpuml.pipeline import FeatureUnion
 from gpuml.preprocessing import (
@@ -74,7 +77,10 @@ MODELS["LogisticRegressionCV"] = LogisticRegressionCV(
 )
 # Of one target.
 MODELS |= {"CCA": CCA(1), "PLSCanonical": PLSCanonical(1), "PLSSVD": PLSSVD(1)}
-NO_TWIN = ("BandedRidge", "BandedRidgeCV", "HyperbandSearchCV")
+MODELS["ConformalRegressor"] = ConformalRegressor(Ridge())
+for around in (FixedThresholdClassifier, TunedThresholdClassifierCV):
+    MODELS[around.__name__] = around(LogisticRegression())
+NO_TWIN = ("BandedRidge", "BandedRidgeCV", "ConformalRegressor", "HyperbandSearchCV")
 WITH_A_TWIN = [name for name in MODELS if name not in NO_TWIN]
 # Sparse results are for NumPy and CuPy only.
 ON_DEVICES = MODELS | {"OneHotEncoder": OneHotEncoder(sparse_output=False)}

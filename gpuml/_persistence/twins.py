@@ -38,8 +38,8 @@ def as_sklearn(estimator: Any) -> Any:
     ------
     TypeError
         For estimators without a counterpart: `gpuml.linear_model.BandedRidge` and `BandedRidgeCV`,
-        `gpuml.model_selection.HyperbandSearchCV` (convert its `best_estimator_`), and classes that
-        users derived from those of gpuml.
+        `gpuml.model_selection.ConformalRegressor` and `HyperbandSearchCV` (convert its
+        `best_estimator_`), and classes that users derived from those of gpuml.
 
     Examples
     --------

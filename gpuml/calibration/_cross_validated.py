@@ -1,7 +1,7 @@
 """Probabilities calibrated on held-out rows, whose models are fitted together."""
 
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 from sklearn import calibration as sk
 from sklearn.frozen import FrozenEstimator
@@ -82,7 +82,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
            [0.97, 0.03]])
     """
 
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(self, X, y, sample_weight=None, **fit_params) -> Self:
         """Fit models of the training parts, and calibrators of what those say of held-out rows.
 
         Parameters

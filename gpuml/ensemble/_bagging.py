@@ -1,6 +1,6 @@
 """Models of resamples of the rows: those of linear models are fitted in the same passes."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import ensemble as sk
@@ -30,7 +30,7 @@ class _Bagging(Travels):
     _theirs: Any
     estimators_: Any
 
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(self, X, y, sample_weight=None, **fit_params) -> Self:
         """Fit a model to each resample.
 
         Parameters

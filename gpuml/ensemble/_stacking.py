@@ -1,6 +1,6 @@
 """Models of what other models say: out-of-fold responses from models that are fitted together."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn import ensemble as sk
@@ -45,7 +45,7 @@ class _Stacking(Travels):
         """Targets as models are fitted to them."""
         return y
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, **fit_params) -> Self:
         """Fit all models, and the final one to what they say of rows that are held out.
 
         Parameters

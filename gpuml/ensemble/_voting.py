@@ -1,6 +1,6 @@
 """The mean, or the vote, of several models: for rows on a device too."""
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn import ensemble as sk
 from sklearn.utils.metaestimators import available_if
@@ -17,7 +17,7 @@ class _Voting(Travels):
     # scikit-learn's class.
     _theirs: Any
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, **fit_params) -> Self:
         """Fit all models.
 
         Parameters

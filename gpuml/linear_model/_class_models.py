@@ -117,7 +117,8 @@ def _per_class(weights, batch):
     if weights is None:
         weights = xp.ones((1, batch.n_rows), dtype=xp.uint8, device=device_of(codes))
     exact = xp.int64 if xp.isdtype(weights.dtype, "integral") else xp.float64
-    if not is_numpy(codes) and batch.n_rows * batch.n_classes <= MOST_INDICATORS:
+    few = codes.ndim == 1 and batch.n_rows * batch.n_classes <= MOST_INDICATORS
+    if few and not is_numpy(codes):
         every = xp.arange(batch.n_classes, dtype=codes.dtype, device=device_of(codes))
         own = xp.astype(codes[:, None] == every[None, :], xp.float64)
         return xp.astype(xp.astype(weights, xp.float64) @ own, exact, copy=False)

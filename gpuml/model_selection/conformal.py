@@ -10,6 +10,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of
+from gpuml._persistence.travel import Travels
 from gpuml._sklearn import HasMethods, StrOptions, _fit_context, _MultimetricScorer, _num_samples
 from gpuml.data import count_rows, row_indices
 from gpuml.model_selection.evaluate import Evaluator
@@ -20,7 +21,7 @@ from gpuml.model_selection.validation import job_of
 BLOCK_BYTES = 2**26
 
 
-class ConformalRegressor(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     r"""A regressor with prediction intervals, from the residuals of cross-validation.
 
     With models :math:`\mu_k` of the training parts, all of them fitted together where they can be,

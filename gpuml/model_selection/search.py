@@ -9,7 +9,6 @@ from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import clone, is_classifier
@@ -68,7 +67,7 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
         """The splits of a round."""
         splits = split_rows(cv, X, y, _num_samples(X), **params)
-        self.split_sizes_ = np.array([(split.n_train, split.n_test) for split in splits])
+        self.split_sizes_ = [(split.n_train, split.n_test) for split in splits]
         return splits
 
     def _get_scorers(self):
@@ -383,7 +382,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
         How many fits were done in how many passes, and where.
     results_ : DataFrame
         A row for each candidate, the best one first.
-    split_sizes_ : int ndarray of shape (n_splits, 2)
+    split_sizes_ : list of (int, int)
         Numbers of training and held-out rows.
 
     See Also

@@ -1,6 +1,6 @@
 """Where decision values become labels: at a threshold that is given, or tuned on held-out rows."""
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn import model_selection as sk
 
@@ -77,7 +77,7 @@ class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
 
     _theirs = sk.FixedThresholdClassifier
 
-    def fit(self, X, y, **params):
+    def fit(self, X, y, **params) -> Self:
         """Fit the classifier.
 
         Parameters
@@ -154,7 +154,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
 
     _theirs = sk.TunedThresholdClassifierCV
 
-    def fit(self, X, y, **params):
+    def fit(self, X, y, **params) -> Self:
         """Fit models of the training parts, and find the threshold.
 
         Parameters

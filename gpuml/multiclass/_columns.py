@@ -1,6 +1,6 @@
 """Classes as columns of a target, whose models are fitted together."""
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn import multiclass as sk
 from sklearn.utils.metaestimators import available_if
@@ -60,7 +60,7 @@ class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
 
     _theirs = sk.OneVsRestClassifier
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, **fit_params) -> Self:
         """Fit a model for each class.
 
         Parameters
@@ -172,7 +172,7 @@ class OutputCodeClassifier(ByColumn, Travels, sk.OutputCodeClassifier):
 
     _theirs: Any = sk.OutputCodeClassifier
 
-    def fit(self, X, y, **fit_params):
+    def fit(self, X, y, **fit_params) -> Self:
         """Fit a model for each bit.
 
         Parameters

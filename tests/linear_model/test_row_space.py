@@ -99,6 +99,9 @@ def test_splits_share_no_hessians_where_rows_are_no_more_than_coefficients(n_row
     shape, taken = (2, 3, 1, 31), []
 
     class Taking:
+        def __init__(self):
+            self.data = data
+
         def at(self, rows, W, *, shared):
             taken.append((rows.n_rows, shared))
 

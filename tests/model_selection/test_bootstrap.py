@@ -75,7 +75,7 @@ def test_one_product_is_for_models_from_sums(monkeypatch):
     assert asked == []
     bootstrap_score(Ridge(), X, y, n_resamples=3, scoring="neg_max_error")
     bootstrap_score(DecisionTreeRegressor(max_depth=2), X, y, n_resamples=3)
-    bootstrap_score(Ridge(), X[:9], y[:9], n_resamples=3)
+    bootstrap_score(Ridge(), X[:9], y[:9], n_resamples=3, random_state=0)
     X, y = load_breast_cancer(return_X_y=True)
     found = bootstrap_score(LogisticRegression(), X / X.max(axis=0), y, n_resamples=20)
     assert len(asked) == 4
