@@ -279,6 +279,7 @@ SPARSE_ON_GPU = {
     **dict.fromkeys(["IncrementalPCA", "QuadraticDiscriminantAnalysis"], "TypeError"),
     **dict.fromkeys(["BayesianRidge", "LinearDiscriminantAnalysis"], "ValueError"),
     **dict.fromkeys([*OF_PATHS, *MULTI_TASK], "ValueError"),
+    **dict.fromkeys(["BandedRidge", "BandedRidgeCV"], "TypeError"),
     "Pipeline": "NotImplementedError",
     "SimpleImputer": "ValueError",
 }

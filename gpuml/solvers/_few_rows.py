@@ -44,13 +44,17 @@ def _rows_of(batch, atoms):
     xp = namespace(batch.X)
     rows = _joined(atoms, xp)
 
+    def floats(a):
+        return xp.astype(a, xp.float64, copy=False)
+
     def taken(a):
-        return None if a is None else xp.astype(take(a, rows, xp), xp.float64, copy=False)
+        return None if a is None else floats(take(a, rows, xp))
 
     whose = np.repeat(np.eye(len(atoms)), [count_rows(atom) for atom in atoms], axis=1)
     whose = xp.asarray(whose, device=device_of(batch.X))
     ones = xp.ones((whose.shape[1], 1), dtype=xp.float64, device=device_of(batch.X))
-    Z = xp.concat([taken(batch.X), taken(batch.y), ones], axis=1)
+    X = floats(batch.rows(take(batch.X, rows, xp)))  # which X may only have the numbers of
+    Z = xp.concat([X, taken(batch.y), ones], axis=1)
     return Z, taken(batch.weight), whose
 
 

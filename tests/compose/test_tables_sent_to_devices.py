@@ -11,7 +11,7 @@ import gpuml
 from gpuml._arrays import place_of
 from gpuml.compose import ColumnTransformer
 from gpuml.impute import SimpleImputer
-from gpuml.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from gpuml.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import (
@@ -42,6 +42,8 @@ MODELS = {
     "ridge": (Ridge(), {"ridge__alpha": [0.1, 1.0]}),
     "logistic": (LogisticRegression(tol=1e-9, max_iter=500), {"logisticregression__C": [0.1, 1.0]}),
     "counts": (PoissonRegressor(tol=1e-9, max_iter=500), {"poissonregressor__alpha": [0.1, 1.0]}),
+    # Where columns depend on others, from the rows.
+    "least squares": (LinearRegression(), {"linearregression__fit_intercept": [True, False]}),
 }
 
 
@@ -72,7 +74,8 @@ def frame(n_names=8, seed=0):
     X.loc[::7, "x"] = X.loc[::9, "name"] = X.loc[::11, "number"] = np.nan
     y = X["x"].fillna(0) + (X["kind"] == "a") + random.normal(size=N)
     y = y.to_numpy(dtype=float)
-    return X, {"ridge": y, "logistic": (y > 0).astype(int), "counts": np.floor(np.exp(y / 2))}
+    counts = np.floor(np.exp(y / 2))
+    return X, {"ridge": y, "logistic": (y > 0).astype(int), "counts": counts, "least squares": y}
 
 
 def search_of(encoder, name, numbers=None):
