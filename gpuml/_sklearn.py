@@ -78,6 +78,7 @@ ROUTING = {
 SCORERS = {
     "_BaseScorer": "sklearn.metrics._scorer",
     "_MultimetricScorer": "sklearn.metrics._scorer",
+    "_CurveScorer": "sklearn.metrics._scorer",
     "_PassthroughScorer": "sklearn.metrics._scorer",
     "_Scorer": "sklearn.metrics._scorer",
     "_check_response_method": "sklearn.utils.validation",

@@ -225,9 +225,12 @@ def trusted_types() -> list[str]:
     >>> "gpuml.linear_model.ridge.Ridge" in gpuml.trusted_types()
     True
     """
-    from gpuml._sklearn import _PassthroughScorer, _Scorer
+    from sklearn.utils.metadata_routing import MetadataRequest
 
-    scorers = (_PassthroughScorer, _Scorer)
+    from gpuml._sklearn import _CurveScorer, _PassthroughScorer, _Scorer
+
+    scorers = (_CurveScorer, _PassthroughScorer, _Scorer)
+    asked = MetadataRequest(owner="")
     found: tuple[Any, ...] = (
         *_estimators(),
         *_metrics(),
@@ -235,6 +238,7 @@ def trusted_types() -> list[str]:
         *_losses(),
         *_splines(),
         *scorers,
+        *(type(asked), type(asked.fit)),
     )
     return sorted({*_RECORDS, *(f"{obj.__module__}.{obj.__qualname__}" for obj in found)})
 
