@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from gpuml._sklearn import BaseSearchCV, Interval
-from gpuml.model_selection.search import OnePassSearch
+from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml.model_selection.session import Session
 from gpuml.model_selection.trials import Pruning, Space, suggested
 

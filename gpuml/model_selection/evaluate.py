@@ -4,7 +4,6 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -35,7 +34,6 @@ from gpuml.model_selection.one_by_one import (
     announce_end,
     params_of,
     rows_of,
-    score_model,
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
 from gpuml.model_selection.route import (
@@ -51,7 +49,7 @@ from gpuml.model_selection.route import (
     words_of,
 )
 from gpuml.model_selection.row_subsets import used_rows
-from gpuml.model_selection.scores import Scored, score_stack, scored_as
+from gpuml.model_selection.scores import Scored, model_scores, score_stack, scored_as
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
@@ -211,7 +209,7 @@ class Evaluator:
                 return []
             stack, folds, refused = self._fit_together(estimator, group)
             fitted = time.perf_counter()
-            score_model = self._model_scores(estimator, group, stack)
+            score_model = model_scores(job, estimator, group, stack)
             task = job.task
             if group.shared:
                 task = scored_as(task, with_params(job.estimator, group.shared))
@@ -310,22 +308,6 @@ class Evaluator:
         text = f"{n_candidates} candidates x {len(self.job.splits)} splits"
         return progress_bar(total, text, enabled=current_settings().progress)
 
-    def _model_scores(self, estimator, group, stack):
-        """A function that scores one model the way scikit-learn does, for one scorer."""
-        job = self.job
-
-        def score(candidate: int, split: int, part: str, scorer: Any) -> Any:
-            params = {**group.shared, **group.varying[candidate]}
-            model = estimator.multifit_model(params, stack.pick(candidate, split))
-            rows = getattr(job.splits[split], part)
-            weight = job.task.score_params.get("sample_weight")
-            weighted = weight is not None and _takes_weights(scorer)
-            kwargs = {"sample_weight": rows_of(weight, rows)} if weighted else {}
-            X, y = rows_of(job.X, rows), rows_of(job.y, rows)
-            return score_model(model, X, y, kwargs, replace(job.task, scorer=scorer))
-
-        return score
-
     def _results(self, group, stack, estimator, scored: Scored, times, alone):
         job, rows = self.job, []
         for c, varying in enumerate(group.varying):
@@ -336,8 +318,13 @@ class Evaluator:
                     results.append(alone[s][c])
                     continue
                 result = {"fit_error": None, **scored.of(c, s), **times}
-                if job.task.return_estimator:
-                    result["estimator"] = estimator.multifit_model(params, stack.pick(c, s))
+                asks = job.task.kept is not None and "predictions" not in result
+                if job.task.return_estimator or asks:
+                    model = estimator.multifit_model(params, stack.pick(c, s))
+                    result |= {"estimator": model} if job.task.return_estimator else {}
+                if asks:
+                    held_out = rows_of(job.X, job.splits[s].test)
+                    result["predictions"] = job.task.kept.of(model, held_out)
                 if job.task.verbose > 1:
                     where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
                     announce_end(params, where, job.task, result)
@@ -444,9 +431,3 @@ class Evaluator:
 def _on(splits):
     """Splits by their numbers, in words."""
     return f"on split{'s' if len(splits) > 1 else ''} {', '.join(map(str, sorted(splits)))}"
-
-
-def _takes_weights(scorer):
-    if hasattr(scorer, "_accept_sample_weight"):
-        return scorer._accept_sample_weight()
-    return "sample_weight" in signature(scorer).parameters

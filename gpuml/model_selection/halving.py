@@ -11,8 +11,8 @@ from sklearn.base import is_classifier
 from gpuml._arrays import is_array, is_numpy, namespace, to_host
 from gpuml._sklearn import _num_samples, _SubsampleMetaSplitter
 from gpuml.data import AnySplit
+from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml.model_selection.row_subsets import subsampled
-from gpuml.model_selection.search import OnePassSearch
 
 
 class OnePassHalving(OnePassSearch):

@@ -33,9 +33,9 @@ from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Expected, Explanation
 from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.one_pass import OnePassSearch, given_params
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.row_blocks import RowBlocks, even_bounds
-from gpuml.model_selection.search import OnePassSearch, given_params
 from gpuml.model_selection.trainers import CallByCall, Lesson, MoreOfAResource, with_classes
 from gpuml.model_selection.training import Trainer, train
 

@@ -293,9 +293,11 @@ class _Work:
         started = time.perf_counter()
         test = self._score(member, fitted, "test", self.task)
         score_seconds = time.perf_counter() - started
-        scores = {"test_scores": test, "n_test_samples": self.stage.fold.n_test}
+        scores: dict[str, Any] = {"test_scores": test, "n_test_samples": self.stage.fold.n_test}
         if self.task.return_train_score:
             scores["train_scores"] = self._score(member, fitted, "train", self.task)
+        if self.task.kept is not None:
+            scores["predictions"] = self._said(member, fitted)
         return self._result(member, fitted, scores, fit_seconds, score_seconds)
 
     def _result(self, member, fitted, scores, fit_seconds, score_seconds):
@@ -312,6 +314,13 @@ class _Work:
             # Of the pipeline without its other steps, so that it answers as the pipeline would.
             return score_model(model[-member.n_last :], self.stage.seen[part], y, params, task)
         return score_model(model, X, y, params, task)
+
+    def _said(self, member, fitted):
+        """What is kept of what a model says of the held-out rows."""
+        model, rows = member.whole(fitted), self.stage.fold.X_test
+        if "test" in self.stage.seen:
+            model, rows = model[-member.n_last :], self.stage.seen["test"]
+        return self.task.kept.of(model, rows)
 
     def _refuse(self, error):
         """Note why a group is fitted one by one, which tells which of them fails, and how."""
@@ -376,8 +385,12 @@ class _Work:
             if scored is None:
                 result = self._scored(member, model_of(c), fit_seconds)
             else:
-                model = model_of(c) if self.task.return_estimator else None
-                result = self._result(member, model, scored.of(c, 0), fit_seconds, score_seconds)
+                scores = scored.of(c, 0)
+                asks = self.task.kept is not None and "predictions" not in scores
+                model = model_of(c) if self.task.return_estimator or asks else None
+                if asks:
+                    scores["predictions"] = self._said(member, model)
+                result = self._result(member, model, scores, fit_seconds, score_seconds)
             yield c, {**result, "made": Made(ON_EACH_FOLD, 0 if c else stack.n_passes)}
 
     def _rows(self, fit_params):

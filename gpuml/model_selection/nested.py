@@ -129,6 +129,9 @@ class _Inside:
             "fit_time": seconds + fitted - started,
             "score_time": time.perf_counter() - fitted,
         }
+        if task.kept is not None:
+            rows = Part(self.split.test).of(self.job.X)
+            result["predictions"] = task.kept.of(self.search, rows)
         return result | ({"estimator": self.search} if task.return_estimator else {})
 
     def _score(self, rows):

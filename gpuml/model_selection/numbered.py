@@ -17,8 +17,9 @@ from gpuml._arrays import is_array, is_foreign, move, place_of, to_host
 from gpuml._sklearn import _num_samples
 from gpuml.data import Split, row_indices
 from gpuml.model_selection.candidates import Plan
+from gpuml.model_selection.kept import RESPONSES
 from gpuml.model_selection.one_by_one import rows_of
-from gpuml.model_selection.parts import RESPONSES, Features, Parts, StandIn, parts_of
+from gpuml.model_selection.parts import Features, Parts, StandIn, parts_of
 from gpuml.resampling.split import as_rows, check_splitter, split_rows
 
 

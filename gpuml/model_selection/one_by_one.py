@@ -31,7 +31,8 @@ from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 class Task:
     """What all fits of a search have in common, besides rows and candidate.
 
-    `on_end` is called after each fit; copies of it may go to other processes.
+    `on_end` is called after each fit; copies of it may go to other processes. `kept` is what models
+    are asked of held-out rows besides scores, as "predictions" of results that did not fail.
     """
 
     scorer: Any
@@ -41,6 +42,7 @@ class Task:
     error_score: Any
     verbose: int
     return_estimator: bool = False
+    kept: Any = None
     on_end: Callable[[], None] | None = None
 
     def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":

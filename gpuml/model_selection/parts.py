@@ -40,7 +40,6 @@ from gpuml.resampling.multifit import data_obstacle, model_words
 
 # Ways of fits of a plan.
 COLUMNS = "all targets together"
-RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 def nothing(model: Any, X: Any, y: Any = None) -> float:

@@ -4,25 +4,18 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from gpuml._arrays import as_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import as_array, is_foreign, move, place_of, to_host
 from gpuml._sklearn import (
     HasMethods,
     StrOptions,
-    _check_is_permutation,
-    _enforce_prediction_order,
     _MultimetricScorer,
     _num_samples,
     validate_params,
 )
-from gpuml.data import row_indices
 from gpuml.model_selection.evaluate import Evaluator
-from gpuml.model_selection.one_by_one import rows_of
+from gpuml.model_selection.kept import BY_CLASS, RESPONSES, Kept, by_row, check_partition, is_flat
 from gpuml.model_selection.validation import job_of
-
-# Methods that give a column for each class.
-BY_CLASS = ("decision_function", "predict_proba", "predict_log_proba")
 
 
 @validate_params(
@@ -36,7 +29,7 @@ BY_CLASS = ("decision_function", "predict_proba", "predict_log_proba")
         "verbose": ["verbose"],
         "params": [dict, None],
         "pre_dispatch": [Integral, str, None],
-        "method": [StrOptions({"predict", *BY_CLASS})],
+        "method": [StrOptions(set(RESPONSES))],
     },
     prefer_skip_nested_validation=False,
 )
@@ -95,9 +88,9 @@ default="predict"
     >>> cross_val_predict(Ridge(), X, y)[:3].round(1)
     array([181.8,  92.8, 166.3])
     """
-    encoded, n_classes = y, None
+    encoded, classes = y, None
     if method in BY_CLASS and y is not None:
-        encoded, n_classes = _encoded(y)
+        encoded, classes = _encoded(y)
     job = job_of(
         estimator,
         X,
@@ -113,62 +106,22 @@ default="predict"
         return_train_score=False,
         error_score="raise",
         verbose=verbose,
-        return_estimator=True,
+        kept=Kept(method, classes, is_flat(y)),
     )
-    held_out = np.concatenate([row_indices(split.test) for split in job.splits])
-    if not _check_is_permutation(held_out, _num_samples(job.X)):
-        raise ValueError("cross_val_predict only works for partitions")
+    held_out = check_partition(job.splits, _num_samples(job.X), "cross_val_predict")
     results = Evaluator(job).evaluate([{}])
-    found = []
-    for split, result in zip(job.splits, results, strict=True):
-        model = result["estimator"]
-        said = getattr(model, method)(rows_of(job.X, split.test))
-        found.append(said if n_classes is None else _in_order(model, said, n_classes, method))
-    order = np.argsort(held_out)
-    if isinstance(found[0], list):
-        return [_joined(each, order) for each in zip(*found, strict=True)]
-    return _joined(found, order)
+    return by_row([result["predictions"] for result in results], np.argsort(held_out), job.X)
 
 
 def _encoded(y: Any) -> tuple[Any, Any]:
-    """Labels as numbers from 0 on, and how many there are, for each output."""
+    """Labels as numbers from 0 on, and all of these, for each output."""
     known = as_array(y)
     labels = np.asarray(to_host(known) if is_foreign(known) else known)
     if labels.ndim == 1:
-        classes, codes = np.unique(labels, return_inverse=True)
-        n_classes: Any = len(classes)
+        names, codes = np.unique(labels, return_inverse=True)
+        classes: Any = np.arange(len(names))
     else:
         found = [np.unique(column, return_inverse=True) for column in labels.T]
         codes = np.stack([own for _, own in found], axis=1)
-        n_classes = [len(classes) for classes, _ in found]
-    return (move(codes, place_of(known)) if is_foreign(known) else codes), n_classes
-
-
-def _in_order(model, said, n_classes, method):
-    """Columns of all classes, of those too that the model has not seen."""
-    if isinstance(said, list):
-        return [
-            _all_classes(model.classes_[k], own, n_classes[k], method) for k, own in enumerate(said)
-        ]
-    # Labels of several outputs are an indicator matrix here.
-    n_columns = n_classes if isinstance(n_classes, int) else len(n_classes)
-    return _all_classes(model.classes_, said, n_columns, method)
-
-
-def _all_classes(classes, said, n_classes, method):
-    if n_classes == classes.shape[0]:
-        return said
-    place = place_of(said) if is_foreign(said) else None
-    host = to_host(said) if place else said
-    whole = _enforce_prediction_order(to_host(classes), host, n_classes, method)
-    return move(whole, place) if place else whole
-
-
-def _joined(parts, order):
-    """Rows of all parts in the order of the rows of X."""
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format=parts[0].format)[order]
-    if not is_foreign(parts[0]):
-        return np.concatenate(parts)[order]
-    xp = namespace(*parts)
-    return xp.take(xp.concat(list(parts)), move(order, place_of(parts[0])), axis=0)
+        classes = [np.arange(len(names)) for names, _ in found]
+    return (move(codes, place_of(known)) if is_foreign(known) else codes), classes

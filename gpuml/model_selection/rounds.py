@@ -6,9 +6,14 @@ from typing import Any
 
 from sklearn.base import clone
 
-from gpuml._sklearn import _insert_error_scores, _warn_or_raise_about_fit_failures
+from gpuml._sklearn import (
+    _insert_error_scores,
+    _num_samples,
+    _warn_or_raise_about_fit_failures,
+)
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.kept import check_partition, predictions_of
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.trials import in_turn
 
@@ -26,6 +31,7 @@ class Rounds:
         self.split_params, self._given = split_params, evaluator
         self.all_params: list = []
         self.all_out: list = []
+        self.said: list = []
         self.more: dict = defaultdict(list)
         self.results: dict = {}
         # By the identity of a splitter, which is kept so that no other gets the same.
@@ -59,6 +65,7 @@ class Rounds:
                 "No fits were performed. Was the CV iterator empty? Were there no candidates?"
             )
         self._sources += [(evaluator, first + i) for i in range(len(candidates))]
+        self.said += [result.pop("predictions", None) for result in out]
         _warn_or_raise_about_fit_failures(out, search.error_score)
         if callable(search.scoring):
             _insert_error_scores(out, search.error_score)
@@ -76,6 +83,11 @@ class Rounds:
         evaluator, position = self._sources[index]
         return evaluator.refit(position)
 
+    def predictions(self) -> Any:
+        """What models of all candidates say of held-out rows, of a search of one round."""
+        job = self._sources[0][0].job
+        return predictions_of(self.said, job.splits, job.X)
+
     def _evaluator(self, cv) -> Any:
         if id(cv) not in self._evaluators:
             self._evaluators[id(cv)] = cv, self._given or self._new_evaluator(cv)
@@ -89,6 +101,8 @@ class Rounds:
                 "cv.split and cv.get_n_splits return inconsistent results. Expected "
                 f"{search.n_splits_} splits, got {len(splits)}"
             )
+        if self.task.kept is not None:
+            check_partition(splits, _num_samples(self.X), "return_predictions")
         for _, other in self._evaluators.values():
             return other.with_splits(splits)
         job = Job(

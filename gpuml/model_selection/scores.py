@@ -1,23 +1,32 @@
 """Scores of all models of a stack, as results of a search hold them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
+from gpuml._arrays import Array
 from gpuml._sklearn import _MultimetricScorer, _PassthroughScorer
 from gpuml.data import Folds
-from gpuml.extending import Stack
-from gpuml.model_selection.one_by_one import Task
+from gpuml.extending import ClassStack, RegressionStack, Stack
+from gpuml.model_selection.candidates import Group
+from gpuml.model_selection.jobs import Job
+from gpuml.model_selection.kept import Heard
+from gpuml.model_selection.one_by_one import Task, rows_of, score_model
 from gpuml.resampling.scores import ScoreModel, Tables, stack_scores
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores (C, S) by part ("test", "train") and scorer name, in CPU memory."""
+    """Scores (C, S) by part ("test", "train") and scorer name, in CPU memory.
+
+    `said` is what models say of held-out rows, by split, where all of them were asked at once.
+    """
 
     tables: Tables
     n_test: list[int]
     several: bool
+    said: Mapping[int, Array]
 
     def of(self, candidate: int, split: int) -> dict[str, Any]:
         """Scores of one model, as scikit-learn's results hold them."""
@@ -25,6 +34,8 @@ class Scored:
         for part, tables in self.tables.items():
             scores = {name: table[candidate, split] for name, table in tables.items()}
             out[f"{part}_scores"] = scores if self.several else scores["score"]
+        if split in self.said:
+            out["predictions"] = self.said[split][candidate, ...]
         return out
 
 
@@ -48,6 +59,8 @@ def score_stack(
     The scores of splits in `without` are anything: nobody is going to look at them.
     """
     several = isinstance(task.scorer, _MultimetricScorer)
+    asks = task.kept is not None and isinstance(stack, RegressionStack | ClassStack)
+    heard = Heard(task.kept) if asks else None
     tables = stack_scores(
         stack,
         folds,
@@ -57,5 +70,29 @@ def score_stack(
         weighted="sample_weight" in task.score_params,
         score_model=score_model,
         without=without,
+        hear=None if heard is None else heard.hear,
     )
-    return Scored(tables, [split.n_test for split in folds.splits], several)
+    said = {} if heard is None else heard.by_split()
+    return Scored(tables, [split.n_test for split in folds.splits], several, said)
+
+
+def model_scores(job: Job, estimator: Any, group: Group, stack: Stack) -> ScoreModel:
+    """A function that scores one model of a stack the way scikit-learn does, for one scorer."""
+
+    def score(candidate: int, split: int, part: str, scorer: Any) -> Any:
+        params = {**group.shared, **group.varying[candidate]}
+        model = estimator.multifit_model(params, stack.pick(candidate, split))
+        rows = getattr(job.splits[split], part)
+        weight = job.task.score_params.get("sample_weight")
+        weighted = weight is not None and _takes_weights(scorer)
+        kwargs = {"sample_weight": rows_of(weight, rows)} if weighted else {}
+        X, y = rows_of(job.X, rows), rows_of(job.y, rows)
+        return score_model(model, X, y, kwargs, replace(job.task, scorer=scorer))
+
+    return score
+
+
+def _takes_weights(scorer):
+    if hasattr(scorer, "_accept_sample_weight"):
+        return scorer._accept_sample_weight()
+    return "sample_weight" in signature(scorer).parameters

@@ -1,340 +1,15 @@
-"""Searches over hyper-parameters that fit and score all candidates on all folds together."""
+"""Searches over grids and draws of hyper-parameters."""
 
-import logging
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from copy import deepcopy
-from functools import cache
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar
 
-from joblib import effective_n_jobs
+import numpy as np
 from sklearn import model_selection as sk
-from sklearn.base import clone, is_classifier
-from sklearn.utils import get_tags, indexable
 
-from gpuml._arrays import as_array
-from gpuml._arrays.small_arrays import small_arrays
-from gpuml._persistence.travel import Travels
-from gpuml._sklearn import (
-    BaseSearchCV,
-    _check_method_params,
-    _fit_context,
-    _MultimetricScorer,
-    _num_samples,
-)
-from gpuml.data import AnySplit
-from gpuml.metrics.scorer import check_scoring
-from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
-from gpuml.model_selection.choice import OneStandardError
-from gpuml.model_selection.evaluate import Evaluator, Job
-from gpuml.model_selection.one_by_one import (
-    Task,
-    check_error_score,
-    check_workers,
-    is_foreign,
-)
-from gpuml.model_selection.residence import all_estimators, place_name
-from gpuml.model_selection.rounds import Rounds, given_params
-from gpuml.resampling.split import check_splitter, split_rows
+from gpuml._sklearn import StrOptions
+from gpuml.model_selection.kept import RESPONSES
+from gpuml.model_selection.one_pass import OnePassSearch
 
-if TYPE_CHECKING:
-    from gpuml.model_selection.explain import Explanation, Outlook
-
-logger = logging.getLogger("gpuml")
-# What `refit` calls the rule of `OneStandardError`.
-ONE_ERROR = "1se"
-
-
-class OnePassSearch(Travels, BaseSearchCV):
-    """`fit` of a scikit-learn search, with the evaluation of candidates replaced.
-
-    Everything else (candidates, results, ranking, prediction, routing, tags, display) is
-    scikit-learn's own.
-    """
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        # What y may be is the estimator's business.
-        tags.target_tags = deepcopy(get_tags(self.estimator).target_tags)
-        return tags
-
-    def _make_evaluator(self, job: Job) -> Any:
-        """What fits and scores candidates; a subclass may have its own."""
-        return Evaluator(job)
-
-    def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
-        """The splits of a round."""
-        splits = split_rows(cv, X, y, _num_samples(X), **params)
-        self.split_sizes_ = [(split.n_train, split.n_test) for split in splits]
-        return splits
-
-    def _get_scorers(self):
-        if callable(self.scoring):
-            return self.scoring, "score"
-        scorers = check_scoring(self.estimator, self.scoring, raise_exc=self.error_score == "raise")
-        if not isinstance(scorers, _MultimetricScorer):
-            return scorers, "score"
-        self._check_refit_for_multimetric(scorers._scorers)
-        return scorers, self.refit
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, **params) -> Self:
-        """Fit and score all candidates on all splits, and the best one on all rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Of any array library; device data stays on its device.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
-        **params : dict
-            As for scikit-learn's searches: `sample_weight`, `groups`, and what metadata routing
-            or the estimator's `fit` takes. Weights go to fits and to scores.
-
-        Returns
-        -------
-        self : object
-            With scikit-learn's attributes, and `plan_`, which says how many fits were done in how
-            many passes over the rows and where (``print(search.plan_)``).
-
-        Raises
-        ------
-        ValueError
-            If all fits fail, or for what scikit-learn's searches reject. A failed fit leaves the
-            search as it was.
-        """
-        if self._is_watched(X):
-            # scikit-learn's callbacks follow every single fit, so these have to be single.
-            super().fit(X, y, **params)
-            n_fits = len(self.cv_results_["params"]) * self.n_splits_
-            step = Step(n_fits, n_fits, place_name(X), f"{ALONE}, for callbacks to follow")
-            self.plan_ = Plan((step,))
-            return self
-        before = dict(vars(self))
-        try:
-            with small_arrays(), measured(sees_moves=self._works_here()) as with_costs:
-                self._fit(as_array(X), as_array(y), params)
-                self.plan_ = with_costs(self.plan_)
-        except BaseException:
-            self.__dict__ = before
-            raise
-        return self
-
-    def _is_watched(self, X: Any) -> bool:
-        """Whether scikit-learn's callbacks follow the search, or what it fits inside a search."""
-        if getattr(self, "_skl_callbacks", None):
-            return True
-        # Those of an estimator are told where in the search a fit is, by scikit-learn's search.
-        theirs = type(self)._run_search is not BaseSearchCV._run_search
-        if not theirs or is_foreign(X) or not self._works_here():
-            return False
-        parts = all_estimators(self.estimator)
-        return any(getattr(part, "_skl_callbacks", None) for part in parts)
-
-    def _works_here(self) -> bool:
-        """Whether this process does the work of `fit`; a subclass may send it elsewhere."""
-        return True
-
-    @property
-    def results_(self) -> Any:
-        """A DataFrame with a row for each candidate, the best one first.
-
-        Of pandas, else of polars: the number of the candidate in `cv_results_`, a column for each
-        parameter, rank, mean and standard deviation of the scores of each metric, mean seconds, and
-        the scores of each split.
-        """
-        if not hasattr(self, "cv_results_"):
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet: no results_.")
-        from gpuml.model_selection.results import results_frame
-
-        return results_frame(self)
-
-    def _html_repr(self):
-        from gpuml.model_selection._html import search_html
-
-        return search_html(self, super()._html_repr())
-
-    def explain(self, X, y=None, **params):
-        """Tell what `fit` is going to do with these rows, without fitting anything.
-
-        Parameters
-        ----------
-        X, y, **params
-            As for `fit`.
-
-        Returns
-        -------
-        explanation : Explanation
-            Which way the candidates go and why, in how many passes over the rows, the bytes that
-            are read, and seconds, which are estimates: from the operations that gpuml's models
-            need, and a rate that is measured on this machine. To be printed, or shown in a
-            notebook. Of searches that go round by round, the first round.
-
-        Raises
-        ------
-        ValueError
-            For what `fit` rejects before it fits.
-        """
-        from gpuml.model_selection.explain import explain_search
-
-        return explain_search(clone(self), X, y, params)
-
-    def _foretold(self, X: Any) -> "Explanation | None":
-        """What is going to be done where no round of candidates is evaluated."""
-        return None
-
-    def _begin(self, X: Any) -> None:
-        """What has to be noted of the rows before all else."""
-
-    def _stand_in(self, X: Any) -> Any:
-        """What X looks like to estimators, where it is elsewhere."""
-        return X
-
-    def _outlook(self, job: Job, routes: Sequence[Any]) -> "Outlook":
-        """Where the work is going to be done."""
-        from gpuml.model_selection.explain import Outlook
-
-        return Outlook(alone=effective_n_jobs(self.n_jobs))
-
-    def _checked(self, X, y, params):
-        """Rows and what goes with them, as arrays of one length."""
-        check_error_score(self.error_score)
-        if y is None and get_tags(self.estimator).target_tags.required:
-            raise ValueError(
-                f"This {type(self).__name__} requires y to be passed, but the target y is None: "
-                f"{type(self.estimator).__name__} is fitted to a target. Use fit(X, y)."
-            )
-        X, y = indexable(X, y)
-        return X, y, _check_method_params(X, {n: as_array(v) for n, v in params.items()})
-
-    def _prepared(self, X, y, params):
-        """Scorers, rows and what belongs to them, checked; splitter and their number are set."""
-        scorers, refit_metric = self._get_scorers()
-        check_workers(self.n_jobs, self.pre_dispatch)
-        if self.refit == ONE_ERROR and not self._has_one_round():
-            raise ValueError(
-                f"refit='{ONE_ERROR}' needs all candidates on the same splits, which those of "
-                f"{type(self).__name__} are not; use GridSearchCV or RandomizedSearchCV."
-            )
-        X, y, params = self._checked(X, y, params)
-        routed = self._get_routed_params_for_fit(params)
-        cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
-        self._checked_cv_orig = cv
-        self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
-        self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
-        return scorers, refit_metric, X, y, self._task(scorers, routed), routed
-
-    def _task(self, scorers, routed) -> Task:
-        """What all fits have in common."""
-        return Task(
-            scorer=scorers,
-            fit_params=given_params(routed.estimator.fit),
-            score_params=given_params(routed.scorer.score),
-            return_train_score=self.return_train_score,
-            error_score=self.error_score,
-            verbose=self.verbose,
-        )
-
-    def _routed(self, params):
-        """Who gets which of the parameters of `fit`."""
-        return self._get_routed_params_for_fit(dict(params))
-
-    def _one_round_obstacle(self) -> str | None:
-        """Why all candidates are not known before the first is fitted, or not fitted here."""
-        kind = type(self)
-        if not self._has_one_round():
-            return f"{kind.__name__} decides by scores which candidates to fit next"
-        if kind.fit is not OnePassSearch.fit or not self._works_here():
-            return f"{kind.__name__} has its own fit"
-        if any(getattr(part, "_skl_callbacks", None) for part in all_estimators(self)):
-            return "callbacks follow every single fit"
-        if getattr(self, "random_state", 0) is None:
-            return (
-                f"{kind.__name__} with random_state=None draws other candidates on each split; "
-                "set random_state"
-            )
-        return None
-
-    def _has_one_round(self) -> bool:
-        own = type(self)._run_search
-        return own in (sk.GridSearchCV._run_search, sk.RandomizedSearchCV._run_search)
-
-    def _candidates(self) -> list[Mapping[str, Any]]:
-        """The candidates of the first round; the search is changed, so it should be a clone."""
-        self.__dict__.setdefault("n_splits_", 1)  # of which scikit-learn's searches tell callbacks
-        found: list[Mapping[str, Any]] = []
-
-        def collect(some, *args, **kwargs):
-            found.extend(some)
-            raise Collected
-
-        with suppress(Collected):
-            self._run(collect)
-        return found
-
-    def _run(self, evaluate, n_subtasks=1):
-        """Let the search ask for the evaluation of candidates."""
-        root = self._init_callback_context(max_subtasks=n_subtasks)
-        if "callback_ctx" in _parameters(type(self)._run_search):
-            self._run_search(evaluate, callback_ctx=root)
-        else:
-            self._run_search(evaluate)
-
-    def _fit(self, X, y, params) -> Self:
-        scorers, refit_metric, X, y, task, routed = self._prepared(X, y, params)
-        rounds = Rounds(self, X, y, task, routed.splitter.split)
-        return self._go_through(rounds, scorers, refit_metric)
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def _fit_from(self, evaluator, prepared) -> Self:
-        """As `fit`, of rows that are prepared, with an evaluator that has their splits."""
-        scorers, refit_metric, X, y, task, routed = prepared
-        rounds = Rounds(self, X, y, task, routed.splitter.split, evaluator)
-        return self._go_through(rounds, scorers, refit_metric)
-
-    def _go_through(self, rounds, scorers, refit_metric) -> Self:
-        self._run(rounds.evaluate, 1 + (self.refit is not False))
-        results = rounds.results
-
-        first_scores = rounds.all_out[0]["test_scores"]
-        self.multimetric_ = isinstance(first_scores, dict)
-        if callable(self.scoring) and self.multimetric_:
-            self._check_refit_for_multimetric(first_scores)
-            refit_metric = self.refit
-        if self.refit or not self.multimetric_:
-            rule = OneStandardError() if self.refit == ONE_ERROR else self.refit
-            self.best_index_ = self._select_best_index(rule, refit_metric, results)
-            if not callable(self.refit):
-                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
-            self.best_params_ = results["params"][self.best_index_]
-        if self.refit:
-            self._refit(rounds)
-        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        self.cv_results_ = results
-        self.plan_ = rounds.plan
-        for reason in self.plan_.reasons:
-            logger.info("%s: %s", type(self).__name__, reason)
-        if self.verbose > 1:
-            print(self.plan_)
-        return self
-
-    def _refit(self, rounds):
-        started = time.perf_counter()
-        self.best_estimator_ = best = rounds.refit(self.best_index_)
-        self.refit_time_ = time.perf_counter() - started
-        if hasattr(best, "feature_names_in_"):
-            self.feature_names_in_ = best.feature_names_in_
-
-
-class Collected(Exception):
-    """The candidates are known, and are not to be evaluated."""
-
-
-@cache
-def _parameters(function):
-    """Names of the parameters of a function of a class."""
-    return frozenset(signature(function).parameters)
+_KEEPS: dict[str, Any] = {"return_predictions": ["boolean", StrOptions(set(RESPONSES))]}
 
 
 class GridSearchCV(OnePassSearch, sk.GridSearchCV):
@@ -371,6 +46,10 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
         Score of a candidate that fails.
     return_train_score : bool, default=False
         Whether training parts are scored too.
+    return_predictions : bool or str, default=False
+        What to keep of what each candidate's models say of the rows that they were not fitted to:
+        True or "predict", "predict_proba", "predict_log_proba" or "decision_function". Each row has
+        to be held out once.
 
     Attributes
     ----------
@@ -384,6 +63,10 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
         A row for each candidate, the best one first.
     split_sizes_ : list of (int, int)
         Numbers of training and held-out rows.
+    cv_predictions_ : array of shape (n_candidates, n_samples), and (..., n_classes or n_outputs)
+        With `return_predictions`: for each candidate what `cross_val_predict` gives, from the fits
+        that were scored; a list of arrays where that gives one. nan where a fit failed. Where X is
+        on a device it is there. For each candidate it has 8 bytes or more for each row.
 
     See Also
     --------
@@ -406,6 +89,37 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     35 fits in 1 pass on numpy:cpu (all candidates together)
     """
 
+    _parameter_constraints: ClassVar[dict] = {**sk.GridSearchCV._parameter_constraints, **_KEEPS}
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        scoring=None,
+        n_jobs=None,
+        refit=True,
+        cv=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        error_score=np.nan,
+        return_train_score=False,
+        return_predictions=False,
+    ):
+        super().__init__(
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.return_predictions = return_predictions
+
 
 class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     """Search over candidates drawn from distributions, in as few passes over the rows as can be.
@@ -421,6 +135,8 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     n_iter : int, default=10
         Number of candidates.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
+        As for `GridSearchCV`.
+    return_predictions
         As for `GridSearchCV`.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
@@ -441,3 +157,41 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     >>> print(round(search.fit(X, y).best_params_["alpha"], 3))
     0.2
     """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **sk.RandomizedSearchCV._parameter_constraints,
+        **_KEEPS,
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_distributions,
+        *,
+        n_iter=10,
+        scoring=None,
+        n_jobs=None,
+        refit=True,
+        cv=None,
+        verbose=0,
+        pre_dispatch="2*n_jobs",
+        random_state=None,
+        error_score=np.nan,
+        return_train_score=False,
+        return_predictions=False,
+    ):
+        super().__init__(
+            estimator,
+            param_distributions,
+            n_iter=n_iter,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            random_state=random_state,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.return_predictions = return_predictions

@@ -22,10 +22,12 @@ from gpuml.metrics.scorer import (
     batch_scorer,
 )
 from gpuml.resampling.divided_scores import divided_scores
-from gpuml.resampling.responses import Scorer, answers
+from gpuml.resampling.responses import Answer, Scorer, answers
 
 # (candidate, split, part, scorer) -> score, or a dict of scores
 ScoreModel = Callable[[int, int, str, Any], Any]
+# (split, what some candidates say)
+Hear = Callable[[int, Answer], None]
 # Scores (C, S) by part and name of the scorer
 Tables = dict[str, dict[str, np.ndarray]]
 # Which stacks know what scorers ask.
@@ -45,12 +47,14 @@ def stack_scores(
     weighted: bool,
     score_model: ScoreModel | None = None,
     without: Collection[int] = (),
+    hear: Hear | None = None,
 ) -> Tables:
     """Scores of all models, by part ("test", "train") and name.
 
     `weighted` says whether scores have the weights of the fits; the scores of splits in `without`
     are nan: nobody is going to look at them. `score_model` scores one model; without it, and where
-    others hold the rows, what cannot be scored at once is an error.
+    others hold the rows, what cannot be scored at once is an error. `hear` is told what the models
+    of the other splits say of their held-out rows, some candidates after others.
 
     Raises
     ------
@@ -58,6 +62,8 @@ def stack_scores(
         If rows are divided, for scores that need them in one place.
     """
     divided = folds.batch.is_divided
+    if hear is not None:
+        folds.batch.must_be_here("Predictions are kept in the order of the rows.")
     score_model = None if divided else score_model
     batched = {name: _batched(stack, scorer) for name, scorer in scorers.items()}
     keys = list(product(parts, scorers))
@@ -75,11 +81,13 @@ def stack_scores(
             left = _unknown(tables, part, splits, batched)
             summed = divided_scores(stack, folds, part, left, weighted=weighted)
             tables.update({(part, name): table for name, table in summed.items()})
-        if not any(np.isnan(table[:, splits]).any() for table in tables.values()):
+        all_known = not any(np.isnan(table[:, splits]).any() for table in tables.values())
+        if all_known and hear is None:
             return {part: {name: tables[part, name] for name in scorers} for part in parts}
         for part, split in product(parts, splits):
             left = _unknown(tables, part, [split], batched)
-            columns = _from_responses(stack, folds, split, part, left, weighted, score_model)
+            heard = hear if part == "test" else None
+            columns = _from_responses(stack, folds, split, part, left, weighted, score_model, heard)
             found.update({(part, name, split): column for name, column in columns.items()})
         found = _to_host(found)
         for part, name in keys:
@@ -139,12 +147,14 @@ def _from_sums(stack, folds, part, scorer, weighted):
     return xp.where(reliable, scores, xp.full_like(scores, np.nan))
 
 
-def _from_responses(stack, folds, split, part, scorers, weighted, score_model):
+def _from_responses(stack, folds, split, part, scorers, weighted, score_model, hear):
     """Scores (C,) by name; without those that are not defined, which are asked of single models."""
-    if not scorers:
+    if not scorers and hear is None:
         return {}
     found: dict[str, list[Array]] = {name: [] for name in scorers}
     for answer in answers(stack, folds, split, part, weighted=weighted):
+        if hear is not None:
+            hear(split, answer)
         for name in list(found):
             try:
                 answer.check_classes(scorers[name])

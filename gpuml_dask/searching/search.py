@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpuml._sklearn import _search_estimator_has
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
-from gpuml.model_selection.search import OnePassSearch
+from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml_dask import predict
 from gpuml_dask.client import client_for
 from gpuml_dask.resuming.rounds import Checkpoints

@@ -82,7 +82,10 @@ def assert_same(found, expected, **close):
         for name, values in other.cv_results_.items():
             if "score" in name and "time" not in name and "rank" not in name:
                 np.testing.assert_allclose(own.cv_results_[name], values, **close)
-        assert vars(own).keys() - vars(other).keys() == {"plan_", "split_sizes_"}
+        assert vars(own).keys() - vars(other).keys() == {
+            *("plan_", "split_sizes_"),
+            "return_predictions",
+        }
 
 
 def both(own, other, X, y, **options):
@@ -303,6 +306,7 @@ def test_a_search_of_searches(numbers, n_fits):
 
 NOT_TOGETHER = {
     "set random_state": ours.RandomizedSearchCV(Ridge(), ALPHAS, n_iter=2),
+    "leave out return_predictions": ours.GridSearchCV(Ridge(), ALPHAS, return_predictions=True),
     "decides by scores": ours.HalvingGridSearchCV(Ridge(), ALPHAS),
     "from gpuml.model_selection import GridSearchCV": sk.GridSearchCV(Ridge(), ALPHAS),
     "from gpuml.linear_model import Ridge": ours.GridSearchCV(sk_linear.Ridge(), ALPHAS),

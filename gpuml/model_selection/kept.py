@@ -1,0 +1,179 @@
+"""What models say of rows that they were not fitted to, kept beside their scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from gpuml._arrays import Array, is_foreign, move, namespace, place_of, to_host
+from gpuml._sklearn import _check_is_permutation, _enforce_prediction_order
+from gpuml.data import AnySplit, row_indices
+from gpuml.resampling.responses import Answer
+
+# Methods that give a column for each class.
+BY_CLASS = ("decision_function", "predict_proba", "predict_log_proba")
+RESPONSES = ("predict", *BY_CLASS)
+# What all models of a stack are asked for at once.
+OF_STACKS = {"predict": "labels", "predict_proba": "probability", "decision_function": "decision"}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What models are asked for.
+
+    Attributes
+    ----------
+    method : str
+        One of `RESPONSES`.
+    classes : ndarray, or list of them, or None
+        All labels of each output, in order. A model that lacks some has columns for them too.
+    flat : bool
+        Whether the target is a vector.
+    """
+
+    method: str
+    classes: Any
+    flat: bool
+
+    def of(self, model: Any, X: Any) -> Any:
+        """What a model says of rows, with columns of all classes."""
+        said = getattr(model, self.method)(X)
+        if self.classes is None or self.method not in BY_CLASS:
+            return said
+        if isinstance(said, list):
+            known = zip(model.classes_, said, self.classes, strict=True)
+            return [_in_order(own, each, every, self.method) for own, each, every in known]
+        # Labels of several outputs are an indicator matrix here.
+        every = self.classes
+        every = np.arange(len(every)) if isinstance(every, list) else every
+        return _in_order(model.classes_, said, every, self.method)
+
+    def of_all(self, answer: Answer) -> Array | None:
+        """What all models of a stack say (C, m, ...); None where each has to be asked."""
+        if answer.classes is None:
+            alike = self.method == "predict" and self.flat and answer.values.ndim == 3
+            return answer.values[..., 0] if alike else None
+        kind = OF_STACKS.get(self.method)
+        decides = getattr(answer.models, "has_decisions", True)
+        if kind is None or not self.flat or (kind == "decision" and not decides):
+            return None
+        if kind == "probability" and answer.models.probability(answer.values[:1, :1, ...]) is None:
+            return None
+        said = answer.response(kind)
+        return said if kind != "labels" else _labels(said, answer.classes)
+
+
+def kept_of(method: str | bool, y: Any) -> Kept | None:
+    """What `return_predictions` of a search asks for; None for nothing."""
+    if method is False:
+        return None
+    name = "predict" if method is True else method
+    if y is None or name not in BY_CLASS:
+        return Kept(name, None, is_flat(y))
+    labels = np.asarray(to_host(y) if is_foreign(y) else y)
+    if labels.ndim == 1:
+        return Kept(name, np.unique(labels), True)
+    return Kept(name, [np.unique(column) for column in labels.T], False)
+
+
+def is_flat(y: Any) -> bool:
+    """Whether a target is a vector."""
+    shape = getattr(y, "shape", None)
+    return y is not None and len(np.shape(y) if shape is None else shape) == 1
+
+
+class Heard:
+    """What the models of a stack say of the held-out rows of each split, as they are asked."""
+
+    def __init__(self, kept: Kept):
+        self._kept = kept
+        self._said: dict[int, list[Array | None]] = {}
+
+    def hear(self, split: int, answer: Answer) -> None:
+        """Take the answer of some more candidates."""
+        self._said.setdefault(split, []).append(self._kept.of_all(answer))
+
+    def by_split(self) -> dict[int, Array]:
+        """Of all candidates (C, m, ...), for the splits where they were asked at once."""
+        known = {s: each for s, each in self._said.items() if all(v is not None for v in each)}
+        return {
+            s: each[0] if len(each) == 1 else namespace(*each).concat(each)
+            for s, each in known.items()
+        }
+
+
+def check_partition(splits: Sequence[AnySplit], n_rows: int, owner: str) -> np.ndarray:
+    """Numbers of the held-out rows, split after split; ValueError unless each row is there once."""
+    held_out = np.concatenate([row_indices(split.test) for split in splits])
+    if not _check_is_permutation(held_out, n_rows):
+        raise ValueError(f"{owner} only works for partitions")
+    return held_out
+
+
+def by_row(parts: Sequence[Any], order: np.ndarray, X: Any) -> Any:
+    """What was said of each split as one array in the order of the rows, where X is."""
+    first = parts[0]
+    if isinstance(first, list):
+        return [by_row(each, order, X) for each in zip(*parts, strict=True)]
+    if sparse.issparse(first):
+        return sparse.vstack(parts, format=first.format)[order]
+    if any(map(is_foreign, parts)):
+        place = place_of(next(filter(is_foreign, parts)))
+        joined = place.xp.concat([move(part, place) for part in parts])
+        joined = place.xp.take(joined, move(order, place), axis=0)
+        return joined if is_foreign(X) else to_host(joined)
+    return np.concatenate(parts)[order]
+
+
+def predictions_of(said: Sequence[Any], splits: Sequence[AnySplit], X: Any) -> Any:
+    """What was said of each candidate's splits as one array (C, n, ...), or a list of those.
+
+    What is None, of a fit that failed, is nan.
+    """
+    held_out = [row_indices(split.test) for split in splits]
+    order = np.argsort(np.concatenate(held_out))
+    like = next(part for part in said if part is not None)
+    filled = [
+        _nothing(like, len(held_out[i % len(splits)])) if part is None else part
+        for i, part in enumerate(said)
+    ]
+    steps = range(0, len(filled), len(splits))
+    return _by_candidate([by_row(filled[i : i + len(splits)], order, X) for i in steps])
+
+
+def _nothing(like, n_rows):
+    """As many predictions that are nan."""
+    if isinstance(like, list):
+        return [_nothing(each, n_rows) for each in like]
+    numbers = is_foreign(like) or np.asarray(like).dtype.kind in "iufb"
+    return np.full((n_rows, *like.shape[1:]), np.nan, dtype=float if numbers else object)
+
+
+def _by_candidate(rows):
+    if isinstance(rows[0], list):
+        return [_by_candidate(each) for each in zip(*rows, strict=True)]
+    if sparse.issparse(rows[0]):
+        return list(rows)
+    return namespace(*rows).stack(rows) if is_foreign(rows[0]) else np.stack(rows)
+
+
+def _in_order(classes, said, every, method):
+    """Columns of all classes, of those too that a model has not seen."""
+    if len(every) == classes.shape[0]:
+        return said
+    place = place_of(said) if is_foreign(said) else None
+    host = to_host(said) if place else said
+    codes = np.searchsorted(every, to_host(classes))
+    whole = _enforce_prediction_order(codes, host, len(every), method)
+    return move(whole, place) if place else whole
+
+
+def _labels(codes, classes):
+    """Labels for codes: strings come to CPU memory."""
+    if classes.dtype.kind not in "iufb":
+        return classes[to_host(codes)]
+    xp = namespace(codes)
+    flat = xp.take(move(classes, place_of(codes)), xp.reshape(codes, (-1,)))
+    return xp.reshape(flat, codes.shape)
