@@ -37,6 +37,7 @@ from gpuml.data.splits import (
     AnySplit,
     FoldLabels,
     LabelledSplit,
+    Outside,
     Partition,
     Split,
     shared_labels,
@@ -56,6 +57,7 @@ __all__ = [
     "Holders",
     "LabelledSplit",
     "NeedsAllRows",
+    "Outside",
     "Partition",
     "Rows",
     "Split",
@@ -266,6 +268,8 @@ class Folds:
         Finds the atoms, which not everybody needs.
     frame : Frame or None
         Models are of the rows' images under it; None for the rows themselves.
+    outside : Outside or None
+        First steps that are fitted to training parts of other splits; None for none.
     known : dict
         What readings of the rows have found, so that the next caller need not read them again.
         Nothing in it depends on the frame.
@@ -275,6 +279,7 @@ class Folds:
     splits: tuple[AnySplit, ...]
     divide: Callable[[Batch, tuple[AnySplit, ...]], tuple[Partition, ...]]
     frame: Frame | None = None
+    outside: Outside | None = None
     known: dict = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -116,3 +116,21 @@ class Partition:
     @property
     def n_splits(self) -> int:
         return self.train.shape[0]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """First steps of pipelines that are fitted to training parts of other splits.
+
+    Of those inside which a search is: its own splits are of the rows that these steps have made.
+
+    Attributes
+    ----------
+    n_steps : int
+        How many first steps of a pipeline.
+    owners : tuple of int
+        For each split, that to whose training part they are fitted.
+    """
+
+    n_steps: int
+    owners: tuple[int, ...]

@@ -300,7 +300,8 @@ class Evaluator:
             self._known[kind] = Known(batch, seen)
         known = self._known[kind]
         if (kind, refused.key) not in self._folds:
-            self._folds[kind, refused.key] = make_folds(*used_rows(known.batch, splits))
+            folds = make_folds(*used_rows(known.batch, splits))
+            self._folds[kind, refused.key] = replace(folds, outside=job.outside)
         vars(estimator).update(known.seen)
         return self._folds[kind, refused.key]
 
@@ -335,13 +336,13 @@ class Evaluator:
     # ------------------------------------------------- searches inside
 
     def _fit_nested(self, position, candidates):
-        """Results of a candidate that is a search; none where its fits are not made together."""
+        """Results of a candidate that ends in a search; none where it is fitted by itself."""
         from gpuml.model_selection.nested import fit_nested  # which has an evaluator of its own
 
         job, params = self.job, candidates[position]
-        search = configured(job.estimator, params)
+        model = configured(job.estimator, params)
         try:
-            results, steps = fit_nested(job, search, params, position, len(candidates))
+            results, steps = fit_nested(job, model, params, position, len(candidates))
         except Exception as error:
             if not self._may_refuse(error):
                 raise

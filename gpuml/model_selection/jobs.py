@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuml.data import AnySplit, Batch, whole
+from gpuml.data import AnySplit, Batch, Outside, whole
 from gpuml.extending import Stack
 from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.one_by_one import Task
@@ -14,7 +14,8 @@ from gpuml.model_selection.one_by_one import Task
 class Job:
     """What is searched over: an unfitted estimator, the user's rows, their splits, and the rest.
 
-    Models of splits in `unscored` are fitted, and asked for by `Evaluator.model_of`.
+    Models of splits in `unscored` are fitted, and asked for by `Evaluator.model_of`. First steps of
+    pipelines may be fitted `outside`.
     """
 
     estimator: Any
@@ -25,6 +26,7 @@ class Job:
     n_jobs: int | None = None
     pre_dispatch: Any = "2*n_jobs"
     unscored: frozenset[int] = frozenset()
+    outside: Outside | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ it chooses, takes its best model from what was fitted, and is scored, as if it h
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from traceback import format_exc
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.base import clone
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._sklearn import _num_samples
 from gpuml.data import AnySplit
+from gpuml.model_selection.behind import Behind
 from gpuml.model_selection.candidates import TOGETHER, Plan, Step, number
 from gpuml.model_selection.evaluate import Evaluator, Job, Results
 from gpuml.model_selection.inside import splits_inside
@@ -33,7 +35,7 @@ from gpuml.resampling.split import is_theirs
 
 
 def fit_nested(
-    job: Job, search: Any, params: Mapping[str, Any], position: int = 0, n_candidates: int = 1
+    job: Job, estimator: Any, params: Mapping[str, Any], position: int = 0, n_candidates: int = 1
 ) -> tuple[Results, list[Step]]:
     """Fit and score a search on all splits of a job.
 
@@ -41,7 +43,7 @@ def fit_nested(
     ----------
     job : Job
         The outer one.
-    search : OnePassSearch
+    estimator : OnePassSearch, or a pipeline that ends in one
         Unfitted, of one round of candidates.
     params : dict
         What it differs in from the estimator of the job.
@@ -54,18 +56,30 @@ def fit_nested(
         As of scikit-learn's `_fit_and_score`, split after split.
     steps : list of Step
         What was done. Splits inside are counted through, an outer one behind its own.
+
+    Raises
+    ------
+    NotTogether
+        If a fit has to be made by itself, and steps before the search are fitted to other rows.
     """
-    started = time.perf_counter()
+    started, behind = time.perf_counter(), Behind(estimator)
     with small_arrays():
-        insides = [_Inside(job, search, split) for split in job.splits]
+        insides = [_Inside(job, behind, split) for split in job.splits]
         splits = [split for each in insides for split in each.splits]
-        ends = np.cumsum([len(each.splits) for each in insides]).tolist()
-        evaluator = Evaluator(_inner_job(job, search, splits, frozenset(e - 1 for e in ends)))
-        out = evaluator.evaluate(search._candidates())
+        sizes = [len(each.splits) for each in insides]
+        ends = np.cumsum(sizes).tolist()
+        outside = behind.outside(np.repeat([end - 1 for end in ends], sizes).tolist())
+        inner = _inner_job(job, behind.whole, splits, frozenset(end - 1 for end in ends))
+        evaluator = Evaluator(replace(inner, outside=outside))
+        out = evaluator.evaluate(behind.candidates())
+        if outside is not None and evaluator.plan.reasons:
+            reasons = {reason: None for step in evaluator.steps for reason in step.reasons}
+            raise NotTogether("; ".join(reasons))
         seconds = (time.perf_counter() - started) / len(insides)
         results = []
         for s, (inside, end) in enumerate(zip(insides, ends, strict=True)):
-            share = _Share(evaluator, out, slice(end - len(inside.splits), end - 1), len(insides))
+            own = slice(end - len(inside.splits), end - 1)
+            share = _Share(evaluator, out, own, len(insides), behind)
             result = inside.result(share, seconds)
             where = Progress(s, len(insides), position, n_candidates)
             announce_end(params, where, job.task, result)
@@ -93,12 +107,16 @@ def _inner_job(job, search, splits, unscored):
     )
 
 
+class NotTogether(ValueError):
+    """Not all fits inside could be made together."""
+
+
 class _Inside:
     """The search of one outer split: its own splits, made of its training rows alone."""
 
-    def __init__(self, job: Job, search: Any, split: AnySplit):
-        self.job, self.split = job, split
-        self.search = own = clone(search)
+    def __init__(self, job: Job, behind: Behind, split: AnySplit):
+        self.job, self.behind, self.split = job, behind, split
+        self.search = own = clone(behind.search)
         train = Part(split.train)
         # Splitters of scikit-learn ask of X how many rows it has.
         counted = not hasattr(own.cv, "split") or is_theirs(own.cv)
@@ -114,6 +132,7 @@ class _Inside:
         task, started = self.job.task, time.perf_counter()
         try:
             self.search._fit_from(share, self._prepared)
+            whole = self.behind.assembled(share, self.search)
         except Exception:
             if task.error_score == "raise":
                 raise
@@ -121,7 +140,7 @@ class _Inside:
             return failed_fit(format_exc(), self.split.n_test, task, seconds)
         fitted = time.perf_counter()
         parts = ("test", "train") if task.return_train_score else ("test",)
-        scores = {f"{name}_scores": self._score(getattr(self.split, name)) for name in parts}
+        scores = {f"{name}_scores": self._score(whole, getattr(self.split, name)) for name in parts}
         result = {
             "fit_error": None,
             **scores,
@@ -131,13 +150,13 @@ class _Inside:
         }
         if task.kept is not None:
             rows = Part(self.split.test).of(self.job.X)
-            result["predictions"] = task.kept.of(self.search, rows)
-        return result | ({"estimator": self.search} if task.return_estimator else {})
+            result["predictions"] = task.kept.of(whole, rows)
+        return result | ({"estimator": whole} if task.return_estimator else {})
 
-    def _score(self, rows):
+    def _score(self, model, rows):
         job, part = self.job, Part(rows)
         params = params_of(job.X, job.task.score_params, part)
-        return score_model(self.search, part.of(job.X), part.of(job.y), params, job.task)
+        return score_model(model, part.of(job.X), part.of(job.y), params, job.task)
 
 
 class _Share:
@@ -148,9 +167,12 @@ class _Share:
 
     n_done = 0
 
-    def __init__(self, evaluator: Evaluator, out: Results, splits: slice, n_searches: int):
+    def __init__(
+        self, evaluator: Evaluator, out: Results, splits: slice, n_searches: int, behind: Behind
+    ):
         self._evaluator, self._out, self._splits = evaluator, out, splits
-        self._n_searches = n_searches
+        self._n_searches, self._behind = n_searches, behind
+        self._best: int | None = None
 
     @property
     def steps(self) -> list[Step]:
@@ -172,6 +194,12 @@ class _Share:
         first, stop = self._splits.start, self._splits.stop
         return [result for c in of_each for result in self._out[c + first : c + stop]]
 
+    @cached_property
+    def whole(self) -> Any:
+        """The best candidate on the training part of the outer split, with the steps before it."""
+        return self._evaluator.model_of(self._best or 0, self._splits.stop)
+
     def refit(self, candidate: int) -> Any:
         """The model of a candidate on the training part of the outer split."""
-        return self._evaluator.model_of(candidate, self._splits.stop)
+        self._best = candidate
+        return self._behind.inner(self.whole)

@@ -14,7 +14,6 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._sklearn import (
-    BaseSearchCV,
     _MultimetricScorer,
     _PassthroughScorer,
     _routing_enabled,
@@ -22,6 +21,7 @@ from gpuml._sklearn import (
     validate_parameter_constraints,
 )
 from gpuml.extending import MultifitEstimator
+from gpuml.model_selection.behind import Behind, search_in
 from gpuml.model_selection.candidates import (
     ALONE,
     COMMON,
@@ -134,7 +134,7 @@ def route(
     TypeError
         For a class that derives from one of `gpuml.extending` and lacks what it has to define.
     """
-    if nests and isinstance(estimator, BaseSearchCV):
+    if nests and search_in(estimator) is not None:
         return _nested(estimator, candidates, X, task)
     groups, reasons = grouped(estimator, candidates, task)
     together: list[AtOnce] = []
@@ -149,34 +149,37 @@ def route(
             names = " and ".join(sorted({n for each in group.varying for n in each}))
             why = f"they differ in {names} only" if names else "there is one candidate"
             together.append(AtOnce(group.positions, why, group, fits))
-    shared = _work_in_common(estimator, [candidates[position] for position in sorted(reasons)])
-    left = [
-        OneByOne(positions, why) if shared is None else SharedSteps(positions, why, shared)
-        for why, positions in _by_reason(reasons).items()
-    ]
-    return [*together, *left]
+    return [*together, *_left(estimator, candidates, reasons)]
 
 
-def _by_reason(reasons: Mapping[int, str]) -> dict[str, list[int]]:
+def _left(estimator, candidates, reasons: Mapping[int, str]) -> list[AnyRoute]:
+    """Routes of candidates that are not fitted at once, by why that is so."""
     found: dict[str, list[int]] = {}
     for position in sorted(reasons):
         found.setdefault(reasons[position], []).append(position)
-    return found
+    shared = _work_in_common(estimator, [candidates[position] for position in sorted(reasons)])
+    return [
+        OneByOne(positions, why) if shared is None else SharedSteps(positions, why, shared)
+        for why, positions in found.items()
+    ]
 
 
 def _nested(estimator, candidates, X, task):
-    """Routes of candidates that are searches."""
+    """Routes of candidates that are searches, or pipelines that end in one."""
     words = {c: _search_words(estimator, params, X, task) for c, params in enumerate(candidates)}
     inside = [c for c, why in words.items() if why is None]
-    left = _by_reason({c: why for c, why in words.items() if why is not None})
+    left = {c: why for c, why in words.items() if why is not None}
     nested = [Nested(inside, "the searches inside share passes")] if inside else []
-    return [*nested, *(OneByOne(positions, why) for why, positions in left.items())]
+    return [*nested, *_left(estimator, candidates, left)]
 
 
 def _search_words(estimator, params, X, task):
     """Why the candidates of a search are not fitted together with those of other splits."""
     try:
-        search = configured(estimator, params)
+        whole = configured(estimator, params)
+        search = search_in(whole)
+        if search is None:
+            return f"the last step is {type(whole.steps[-1][1]).__name__}, and others are searches"
         why = SEARCHES.get(type(search).__name__)
         if why is not None and type(search).__module__.partition(".")[0] == "sklearn":
             return f"{type(search).__name__} is scikit-learn's; write {why}"
@@ -185,13 +188,22 @@ def _search_words(estimator, params, X, task):
         why = search._one_round_obstacle()
         if why is not None:
             return why
+        behind = Behind(whole)
+        search = behind.whole
         inner = search._task(search._get_scorers()[0], search._routed(task.fit_params))
-        routes = route(search.estimator, search._candidates(), X, inner)
+        why = behind.obstacle(task, inner)
+        if why is not None:
+            return why
+        routes = route(search.estimator, behind.candidates(), X, inner)
     except Exception as error:
         return raised_words(error)  # its fits tell what is wrong
     if not routes:
         return f"{type(search).__name__} has no candidates"
-    return next((each.reason for each in routes if not isinstance(each, AtOnce)), None)
+    found = (
+        behind.fits_obstacle(each.fits) if isinstance(each, AtOnce) else each.reason
+        for each in routes
+    )
+    return next(filter(None, found), None)
 
 
 def words_of(routes: Iterable[AnyRoute], n_splits: int) -> str:

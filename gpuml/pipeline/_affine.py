@@ -263,7 +263,15 @@ class AffinePipeline(MultifitEstimator):
         if folds.batch.weight is not None and not all(step.weighted for step in steps):
             plain = described_rows(self.pipeline, unweighted(bare), advance)
             rows = replace(rows, unweighted=plain)
-        return Chains(rows, steps, settings)
+        return Chains(rows, steps, settings, self._outside(folds))
+
+    def _outside(self, folds):
+        """First steps that are fitted elsewhere, without those that nothing is fitted of."""
+        if folds.outside is None:
+            return None
+        first = self.pipeline.steps[: folds.outside.n_steps]
+        n_steps = sum(not _is_left_out(step) for _, step in first) - len(self.by_row)
+        return replace(folds.outside, n_steps=n_steps) if n_steps > 0 else None
 
 
 def not_described(X: Any) -> str | None:

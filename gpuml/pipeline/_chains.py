@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Array, move, namespace
-from gpuml.data import Folds, UnfittableSplits, take
+from gpuml.data import Folds, Outside, UnfittableSplits, take
 from gpuml.extending import AffineStep
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.affine import Affine, FittedStep, Parts
@@ -128,11 +128,14 @@ class Chains:
     steps : sequence of Steps
     settings : sequence of L tuples
         Parameters of each step; all distinct.
+    outside : Outside or None
+        First of the steps that are fitted to training parts of other splits.
     """
 
     rows: Rows
     steps: Sequence[Step]
     settings: Sequence[Setting]
+    outside: Outside | None = None
     fitted: dict[Any, list[Chain]] = field(default_factory=dict)
 
     @property
@@ -150,13 +153,37 @@ class Chains:
             found: dict[int, Chain] = {}
             leaves = list(range(len(self.settings)))
             try:
-                self._grow(0, leaves, self.rows.parts(training), (), found)
+                parts = self.rows.parts(training)
+                if self.outside is None or training.splits is None:
+                    self._grow(0, leaves, parts, (), found)
+                else:
+                    self._grow_behind(self.outside, leaves, parts, found)
             except UnfittableSplits as error:
                 # Steps know the parts of one partition.
                 reasons = {(key or 0) + part: why for part, why in error.reasons.items()}
                 refuse(reasons, 1 if key is None else self.folds.n_splits)
             self.fitted[key] = [found[leaf] for leaf in range(len(self.settings))]
         return self.fitted[key]
+
+    def _grow_behind(self, outside, leaves, parts, found):
+        """Go on behind steps that are fitted to training parts of other splits, in one setting."""
+        owners = outside.owners[parts[True].splits]
+        chains = [self._of_owner(owner, outside.n_steps) for owner in owners]
+        before = tuple(_of_others(chains, level) for level in range(outside.n_steps))
+        for step in before:
+            parts = {flag: part.through(step.maps, step.widths) for flag, part in parts.items()}
+        self._grow(outside.n_steps, leaves, parts, before, found)
+
+    def _of_owner(self, owner, n_steps):
+        """The first steps, fitted to the training part of one split."""
+        key = "outside", owner
+        if key not in self.fitted:
+            first = Chains(self.rows, self.steps[:n_steps], [self.settings[0][:n_steps]])
+            every = training_parts(self.folds)
+            firsts = np.cumsum([0, *map(len, every)])
+            index = int(np.searchsorted(firsts, owner, side="right")) - 1
+            self.fitted[key] = first.of(every[index].part(owner - int(firsts[index])))
+        return self.fitted[key][0]
 
     def _grow(self, level, leaves, parts, before, found):
         """Fit the step of a level for some settings that agree up to there, and go on from each."""
@@ -204,6 +231,23 @@ def _composed(steps):
     for step in steps[1:]:
         maps = maps.then(step.maps)
     return maps
+
+
+def _of_others(chains, level):
+    """A step of several chains, of one part each, as one that is fitted to all these parts."""
+    steps = [chain.steps[level] for chain in chains]
+    xp = namespace(steps[0].maps.matrix)
+    turned = [xp.matrix_transpose(step.maps.matrix) for step in steps]
+    height = max(matrix.shape[-1] for matrix in turned)
+    maps = [
+        replace(step.maps, matrix=xp.matrix_transpose(_filled(matrix, height, xp)))
+        for step, matrix in zip(steps, turned, strict=True)
+    ]
+    own = [(step.maps.matrix.shape[-1],) if step.widths is None else step.widths for step in steps]
+    widths = tuple(width for (width,) in own)
+    joined = replace(_joined(maps), diagonal=all(each.diagonal for each in maps))
+    same = min(widths) == joined.matrix.shape[-1]
+    return FittedStep(joined, lambda s: steps[s].pick(0), None if same else widths)
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,28 @@
 """Searches inside a cross-validation or a search are scikit-learn's, all inner fits together."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sklearn
+import sklearn.decomposition as sk_decomposition
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
 import sklearn.pipeline as sk_pipeline
 import sklearn.preprocessing as sk_preprocessing
 from scipy.stats import uniform
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.metrics import get_scorer
 
 import gpuml.model_selection as ours
+import gpuml.preprocessing as our_preprocessing
 from gpuml._arrays import device_of
 from gpuml.compose import ColumnTransformer
 from gpuml.data import LabelledSplit, row_indices
+from gpuml.decomposition import PCA
+from gpuml.impute import SimpleImputer
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.model_selection.inside import splits_inside
@@ -25,6 +31,13 @@ from gpuml.preprocessing import OneHotEncoder, StandardScaler
 from gpuml.resampling.split import check_splitter, split_rows
 from gpuml.testing import array_libraries
 
+OUR_STEPS, THEIR_STEPS = (
+    SimpleNamespace(
+        **vars(sk_preprocessing) | vars(module) | {"PCA": pca, "SelectKBest": SelectKBest},
+        f_regression=f_regression,
+    )
+    for module, pca in ((our_preprocessing, PCA), (sk_preprocessing, sk_decomposition.PCA))
+)
 ALPHAS = {"alpha": [0.01, 1.0, 100.0]}
 CS = {"C": [0.01, 1.0]}
 SPLITTERS = [
@@ -320,6 +333,114 @@ def test_a_search_that_goes_by_itself_says_why(reason, numbers):
     search = ours.GridSearchCV(NOT_TOGETHER[reason], grid, cv=2)
     assert reason in search.explain(*numbers).reasons[0]
     assert reason in search.fit(*numbers).plan_.reasons[0]
+
+
+BEHIND = {
+    "scaler": (lambda m: [m.StandardScaler()], None),
+    "image": (lambda m: [m.StandardScaler(), m.PCA(0.9)], None),
+    "scaler in search": (lambda m: [m.MaxAbsScaler(), m.PCA(5)], lambda m: [m.StandardScaler()]),
+    "choice": (lambda m: [m.SelectKBest(m.f_regression, k=4)], lambda m: [m.PCA(3)]),
+    "products": (lambda m: [m.PolynomialFeatures(2), "passthrough", m.StandardScaler()], None),
+}
+
+
+def behind(parts, before, inner, module, model, grid, **options):
+    """A search behind other steps."""
+    steps = [] if inner is None else inner(parts)
+    name = type(model).__name__.lower()
+    named = {f"{name}__{n}" if steps else n: values for n, values in grid.items()}
+    inside = make_pipeline(*steps, model) if steps else model
+    return make_pipeline(*before(parts), module.GridSearchCV(inside, named, **options))
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("inner", INNER, ids=["neighbours", "shuffled", "repeated"])
+@pytest.mark.parametrize("outer", SPLITTERS[1:], ids=str)
+@pytest.mark.parametrize("steps", BEHIND)
+def test_a_search_behind_other_steps(steps, outer, inner, numbers, n_fits):
+    """The steps are of outer training parts, and inner splits of what they make of those."""
+    options = {"cv": inner, "return_train_score": True}
+    own = behind(OUR_STEPS, *BEHIND[steps], ours, Ridge(), ALPHAS, **options)
+    other = behind(THEIR_STEPS, *BEHIND[steps], sk, sk_linear.Ridge(), ALPHAS, **options)
+    found, expected = both(own, other, *numbers, cv=outer, return_train_score=True)
+    assert len(n_fits) == 1
+    for one, two in zip(found["estimator"], expected["estimator"], strict=True):
+        assert [name for name, _ in one.steps] == [name for name, _ in own.steps]
+        np.testing.assert_allclose(one[0].transform(numbers[0]), two[0].transform(numbers[0]))
+    last = [{**each, "estimator": [e[-1] for e in each["estimator"]]} for each in (found, expected)]
+    assert_same(*last, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        found["estimator"][0].predict(numbers[0]), expected["estimator"][0].predict(numbers[0])
+    )
+
+
+def test_classifiers_behind_other_steps(classes, n_fits):
+    pipes = (
+        behind(parts, *BEHIND["image"], module, model, CS, scoring="neg_log_loss", cv=3)
+        for parts, module, model in (
+            (OUR_STEPS, ours, logistic()), (THEIR_STEPS, sk, their_logistic())
+        )
+    )  # fmt: skip
+    own, other = pipes
+    found, expected = both(own, other, *classes)
+    np.testing.assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
+    assert len(n_fits) == 1
+    said = ours.cross_val_predict(own, *classes, method="predict_proba")
+    np.testing.assert_allclose(
+        said, sk.cross_val_predict(other, *classes, method="predict_proba"), rtol=1e-4, atol=1e-6
+    )
+    # A search of pipelines that end in searches.
+    grid = {"pca__n_components": [1, 3]}
+    search = ours.GridSearchCV(own, grid).fit(*classes)
+    assert not search.plan_.reasons
+    assert search.best_params_ == sk.GridSearchCV(other, grid).fit(*classes).best_params_
+
+
+ALONE_BEHIND = {
+    "none of the linear steps": [SimpleImputer(), ours.GridSearchCV(Ridge(), ALPHAS)],
+    "search over the whole pipeline": [
+        ColumnTransformer([("all", StandardScaler(), slice(0, 10))]),
+        ours.GridSearchCV(Ridge(), ALPHAS),
+    ],
+    "scoring of GridSearchCV may look": [
+        StandardScaler(),
+        ours.GridSearchCV(Ridge(), ALPHAS, scoring=lambda model, X, y: model.score(X, y)),
+    ],
+    "is no search of gpuml": [
+        StandardScaler(),
+        sk.HalvingGridSearchCV(Ridge(), ALPHAS, min_resources=100, random_state=0),
+    ],
+    "Got -1.0": [StandardScaler(), ours.GridSearchCV(Ridge(), {"alpha": [-1.0, 1.0]})],
+}
+
+
+@pytest.mark.parametrize("reason", ALONE_BEHIND)
+@pytest.mark.filterwarnings("ignore")  # of fits that fail
+def test_a_search_behind_other_steps_that_goes_by_itself_says_why(reason, numbers):
+    pipe = make_pipeline(*ALONE_BEHIND[reason])
+    grid = {f"{pipe.steps[-1][0]}__error_score": [np.nan]}
+    search = ours.GridSearchCV(pipe, grid, cv=2).fit(*numbers)
+    assert reason in str(search.plan_.reasons)
+    expected = sk.GridSearchCV(pipe, grid, cv=2).fit(*numbers)
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+    )
+
+
+def test_a_fit_inside_that_goes_by_itself_behind_other_steps(classes):
+    """Then it is none of outer steps, and each outer split is fitted by itself."""
+    X, y = classes
+    options = {"cv": sk.KFold(3)}
+    own, other = (
+        behind(parts, *BEHIND["scaler"], module, model, CS, **options)
+        for parts, module, model in (
+            (OUR_STEPS, ours, logistic()), (THEIR_STEPS, sk, their_logistic())
+        )
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, expected = both(own, other, X, y, cv=sk.KFold(5))
+    np.testing.assert_allclose(found["test_score"], expected["test_score"], **CLOSE)
 
 
 def test_a_held_out_part_leaves_no_trace(numbers):

@@ -1,0 +1,123 @@
+"""A search behind other steps of a pipeline, whose fits are inside those of other splits.
+
+The steps are fitted to an outer training part, and the search splits what they make of it. So its
+fits are those of whole pipelines whose first steps are fitted to the outer part.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from gpuml._sklearn import BaseSearchCV
+from gpuml.data import Outside
+from gpuml.model_selection.last_steps import asks_for_predictions_only
+from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.residence import all_estimators
+from gpuml.pipeline._affine import AffinePipeline
+from gpuml.resampling.split import is_theirs
+
+MODEL = "model of the search"
+
+
+def search_in(estimator: Any) -> Any:
+    """The search that an estimator is, or that a pipeline ends in; None where there is none."""
+    steps = getattr(estimator, "steps", None) if isinstance(estimator, Pipeline) else None
+    last = steps[-1][1] if steps else estimator
+    return last if isinstance(last, BaseSearchCV) else None
+
+
+class Behind:
+    """A search, or a pipeline that ends in one, with parameters of its own.
+
+    Attributes
+    ----------
+    search : BaseSearchCV
+    whole : BaseSearchCV
+        The same over whole pipelines.
+    n_steps : int
+        How many steps stand before it.
+    """
+
+    def __init__(self, estimator: Any):
+        self.estimator, self.search = estimator, search_in(estimator)
+        self.before = [] if self.search is estimator else estimator.steps[:-1]
+        self.n_steps = len(self.before)
+        self.whole = clone(self.search)
+        self._is_pipeline = isinstance(getattr(self.search, "estimator", None), Pipeline)
+        if self.n_steps:
+            inner = self.whole.estimator
+            last = inner.steps if self._is_pipeline else [(MODEL, inner)]
+            first = [(f"step {i} before it", step) for i, (_, step) in enumerate(self.before)]
+            self.whole.estimator = clone(Pipeline([*first, *last]))
+
+    def candidates(self) -> list[Mapping[str, Any]]:
+        """The candidates of the search, as of whole pipelines."""
+        found = clone(self.search)._candidates()
+        if not self.n_steps or self._is_pipeline:
+            return found
+        return [{f"{MODEL}__{name}": value for name, value in each.items()} for each in found]
+
+    def outside(self, owners: Sequence[int]) -> Outside | None:
+        """What the steps before it are fitted to."""
+        return Outside(self.n_steps, tuple(owners)) if self.n_steps else None
+
+    def inner(self, model: Any) -> Any:
+        """The model of the search, of a whole pipeline."""
+        if not self.n_steps:
+            return model
+        if not self._is_pipeline:
+            return model.steps[-1][1]
+        own = copy(model)
+        vars(own).update(vars(clone(self.search.estimator)), steps=model.steps[self.n_steps :])
+        return own
+
+    def assembled(self, share: Any, search: Any) -> Any:
+        """A fitted search behind the fitted steps of `whole` of what it has."""
+        if not self.n_steps:
+            return search
+        out = clone(self.estimator)
+        fitted = [step for _, step in share.whole.steps[: self.n_steps]]
+        names = [name for name, _ in self.estimator.steps]
+        out.steps = list(zip(names, [*fitted, search], strict=True))
+        return out
+
+    def obstacle(self, given: Task, task: Task) -> str | None:
+        """Why the fits of the search are not those of whole pipelines.
+
+        `given` is the task of the fits around, `task` that of the search.
+        """
+        if not self.n_steps:
+            return None
+        kind, inner = type(self.search).__name__, self.search.estimator
+        for each in (self.estimator, *([inner] if self._is_pipeline else [])):
+            if type(each) is not Pipeline:
+                return f"{type(each).__name__} is no Pipeline of scikit-learn"
+            if each.memory is not None:
+                return "the pipeline has memory=; leave it out: the rows are read once anyway"
+            if getattr(each, "transform_input", None) is not None:
+                return "the pipeline has transform_input="
+        if any(getattr(part, "_skl_callbacks", None) for part in all_estimators(self.estimator)):
+            return "callbacks follow every single fit"
+        if given.fit_params or given.score_params:
+            names = sorted({*given.fit_params, *given.score_params})
+            return f"{kind} stands behind other steps, and is given {', '.join(names)}"
+        cv = self.search.cv
+        if hasattr(cv, "split") and not is_theirs(cv):
+            return f"{type(cv).__name__} may look at what the steps before {kind} make of the rows"
+        if not asks_for_predictions_only(task):
+            return f"scoring of {kind} may look at what the steps before it make of the rows"
+        return None
+
+    def fits_obstacle(self, fits: Any) -> str | None:
+        """Why what fits whole pipelines does not fit their first steps to other parts."""
+        if not self.n_steps or (isinstance(fits, AffinePipeline) and fits.table is None):
+            return None
+        names = ", ".join(type(step).__name__ for _, step in self.before)
+        kind = type(self.search).__name__
+        return (
+            f"{names} before {kind} is fitted to each outer training part by itself; search over "
+            f"the whole pipeline instead: {kind}(make_pipeline({names}, ...), ...)"
+        )
