@@ -141,14 +141,14 @@ class Numbered(StandIn):
             return found
 
         def respond(numbers, *args, **params):
-            n_rows = _num_samples(self.X)
-            rows = as_rows(np.asarray(numbers)[:, 0], n_rows)
-            everything = isinstance(rows, slice) and rows == slice(0, n_rows)
-            X = self.X if everything else rows_of(self.X, rows)
-            return in_cpu_memory(found(X, *args, **params))
+            return in_cpu_memory(found(self.rows(numbers), *args, **params))
 
         respond.__name__ = name  # by which scikit-learn knows what it was that it has asked
         return respond
+
+    def rows(self, numbers: Any) -> Any:
+        """The rows with some numbers (m, 1)."""
+        return numbered_rows(self.X, np.asarray(numbers)[:, 0])
 
     @property
     def model(self) -> Any:
@@ -185,6 +185,14 @@ def in_cpu_memory(said: Any) -> Any:
     if isinstance(said, list):
         return [in_cpu_memory(each) for each in said]
     return to_host(said) if is_foreign(said) else said
+
+
+def numbered_rows(X: Any, numbers: np.ndarray) -> Any:
+    """Rows of X with some numbers; X itself for all of them in order."""
+    n_rows = _num_samples(X)
+    rows = as_rows(numbers, n_rows)
+    everything = isinstance(rows, slice) and rows == slice(0, n_rows)
+    return X if everything else rows_of(X, rows)
 
 
 def numbers_of(X: Any) -> np.ndarray:

@@ -37,6 +37,7 @@ from gpuml.model_selection.one_by_one import Task, rows_of
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.route import AtOnce, kind_of, route
 from gpuml.resampling.multifit import data_obstacle, model_words
+from gpuml.resampling.split import as_rows
 
 # Ways of fits of a plan.
 COLUMNS = "all targets together"
@@ -54,15 +55,20 @@ class Parts(Evaluator):
     ----------
     alone : callable or None
         Fits the model of a split by itself; None fits a copy to the rows of its training part.
+    few_rows : bool
+        Whether training parts are few of the rows each. Then models that are found step by step are
+        fitted by themselves in CPU memory: together each step reads all rows for all of them.
     """
 
     alone: Callable[[int], Any] | None = None
+    few_rows = False
 
     def models(self) -> list[Any]:
         """A fitted copy of the estimator for each split, all together where it can."""
         job = self.job
         (each,) = route(job.estimator, [{}], job.X, job.task)
-        if isinstance(each, AtOnce):
+        why = self._few_rows_obstacle(each) if isinstance(each, AtOnce) else each.reason
+        if isinstance(each, AtOnce) and why is None:
             try:
                 return self._models_at_once(each)
             except Exception as error:
@@ -70,12 +76,21 @@ class Parts(Evaluator):
                     raise
                 self.refused = {0: self._told(error)}
         else:
-            self.refused = {0: Refusal(each.reason)}
+            self.refused = {0: Refusal(why)}
         if self.alone is None:
             return [result["estimator"] for result in self._fit_one_by_one([0], [{}])[0]]
         self.steps += one_by_one(job.X, len(job.splits), self.refused[0].reason)
         splits = range(len(job.splits))
         return Parallel(n_jobs=job.n_jobs)(delayed(self.alone)(s) for s in splits)
+
+    def _few_rows_obstacle(self, each):
+        X = self.job.X
+        if not self.few_rows or is_foreign(X):
+            return None
+        work = each.fits.multifit_work(*X.shape, 1, 1)
+        if work is not None and work[0] is not None:
+            return None
+        return "each step would read all rows, of which each model needs few"
 
     def _models_at_once(self, each):
         fits, group = each.fits, Group({}, [{}], [0])
@@ -122,6 +137,21 @@ def parts_of(
     given = {name: value for name, value in params.items() if value is not None}
     task = Task(nothing, given, {}, False, "raise", 0, return_estimator=True)
     return Parts(Job(clone(estimator), X, y, splits, task, n_jobs))
+
+
+def parts_of_rows(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    rows: Sequence[np.ndarray],
+    params: Mapping[str, Any],
+    n_jobs: int | None = None,
+) -> Parts:
+    """What fits copies of an estimator to some rows each."""
+    splits = [Split(as_rows(own, len(y)), slice(0, 1)) for own in rows]  # nobody asks for the rest
+    parts = parts_of(estimator, X, y, splits, params, n_jobs)
+    parts.few_rows = len(rows) > 1
+    return parts
 
 
 def fit_params_of(

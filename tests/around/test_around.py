@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy import sparse
 from sklearn import calibration, ensemble, multiclass, multioutput
 from sklearn import linear_model as sk
 from sklearn import model_selection as selection
@@ -36,8 +37,13 @@ from gpuml.model_selection import (
     GridSearchCV,
     TunedThresholdClassifierCV,
 )
-from gpuml.multiclass import OneVsRestClassifier, OutputCodeClassifier
-from gpuml.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from gpuml.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
+from gpuml.multioutput import (
+    ClassifierChain,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+    RegressorChain,
+)
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
 from gpuml.svm import LinearSVC
@@ -118,6 +124,21 @@ CASES = {
         multiclass.OneVsRestClassifier(sk.RidgeClassifier()),
         LABELS,
     ),
+    "pairs": (
+        OneVsOneClassifier(RidgeClassifier()),
+        multiclass.OneVsOneClassifier(sk.RidgeClassifier()),
+        CLASSES,
+    ),
+    "pairs by themselves": (
+        OneVsOneClassifier(LOGISTIC),
+        multiclass.OneVsOneClassifier(THEIRS),
+        CLASSES,
+    ),
+    "two classes": (
+        OneVsOneClassifier(RidgeClassifier()),
+        multiclass.OneVsOneClassifier(sk.RidgeClassifier()),
+        TWO,
+    ),
     "codes": (
         OutputCodeClassifier(LOGISTIC, random_state=2),
         multiclass.OutputCodeClassifier(THEIRS, random_state=2),
@@ -133,6 +154,26 @@ CASES = {
         multioutput.MultiOutputClassifier(THEIRS),
         LABELS,
     ),
+    "chain of numbers": (
+        RegressorChain(Ridge(), order=[2, 0, 3, 1]),
+        multioutput.RegressorChain(sk.Ridge(), order=[2, 0, 3, 1]),
+        Y,
+    ),
+    "chain of folds": (
+        RegressorChain(Ridge(), cv=3),
+        multioutput.RegressorChain(sk.Ridge(), cv=3),
+        Y,
+    ),
+    "chain of labels": (
+        ClassifierChain(LOGISTIC, order="random", random_state=0),
+        multioutput.ClassifierChain(THEIRS, order="random", random_state=0),
+        LABELS,
+    ),
+    "chain of probabilities": (
+        ClassifierChain(LOGISTIC, cv=3, chain_method="predict_proba"),
+        multioutput.ClassifierChain(THEIRS, cv=3, chain_method="predict_proba"),
+        LABELS,
+    ),
     "tuned": (
         TunedThresholdClassifierCV(LOGISTIC, scoring="f1", thresholds=20),
         selection.TunedThresholdClassifierCV(THEIRS, scoring="f1", thresholds=20),
@@ -144,7 +185,10 @@ CASES = {
         TWO,
     ),
 }
-AT_ONCE = {name for name in CASES if name not in ("bagged features", "fixed")}
+AT_ONCE = {
+    *(name for name in CASES if name not in ("bagged features", "fixed", "pairs by themselves"))
+}
+AT_ONCE -= {name for name in CASES if name.startswith("chain")}
 AT_ONCE -= {"voting numbers", "voting classes"}
 
 
@@ -266,11 +310,48 @@ def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample():
             np.testing.assert_allclose(found["coef_"], alone.coef_, rtol=1e-5)
 
 
+@pytest.mark.parametrize("names", [list("zyxwvut"), list(range(7))], ids=["names", "numbers"])
+def test_pairs_of_many_classes(names):
+    """Each pair is the one that scikit-learn fits, in its order."""
+    y = np.array(names)[np.arange(240) % 7]
+    ours, theirs = (
+        kind(model).fit(X, y)
+        for kind, model in (
+            (OneVsOneClassifier, RidgeClassifier()),
+            (multiclass.OneVsOneClassifier, sk.RidgeClassifier()),
+        )
+    )
+    assert ours.plan_.n_fits == 21
+    for own, their in zip(ours.estimators_, theirs.estimators_, strict=True):
+        np.testing.assert_allclose(own.coef_, their.coef_, atol=1e-10)
+        np.testing.assert_array_equal(own.classes_, their.classes_)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_links_of_a_chain_are_fitted_with_their_folds():
+    plan = RegressorChain(Ridge(), cv=3).fit(X, Y).plan_
+    assert [step.n_fits for step in plan.steps] == [3, 3, 3, 1]
+    assert "sees other features" in plan.reasons[0]
+    weighted = RegressorChain(Ridge(), cv=KFold(3, shuffle=True)).fit(X, Y, sample_weight=WEIGHT)
+    last = Ridge().fit(np.hstack([X, np.zeros((240, 3))]), Y[:, 3], sample_weight=WEIGHT)
+    assert weighted.estimators_[3].coef_.shape == last.coef_.shape
+
+
+def test_chains_of_sparse_rows_are_those_of_dense_ones():
+    for form in (sparse.csr_array, sparse.coo_matrix):
+        for cv in (None, 3):
+            found = RegressorChain(Ridge(), cv=cv).fit(form(X), Y).predict(form(X))
+            dense = RegressorChain(Ridge(), cv=cv).fit(X, Y).predict(X)
+            np.testing.assert_allclose(found, dense, rtol=1e-6)
+
+
 def test_what_is_in_the_way_is_said():
     weighed = OneVsRestClassifier(LogisticRegression(class_weight="balanced")).fit(X, CLASSES)
     assert "fits one target at a time" in str(weighed.plan_)
     several = MultiOutputClassifier(LOGISTIC).fit(X, np.stack([CLASSES, TWO], axis=1))
     assert "more than two classes" in str(several.plan_)
+    pairs = OneVsOneClassifier(LOGISTIC).fit(X, CLASSES)
+    assert "each step would read all rows" in str(pairs.plan_)
     features = BaggingRegressor(Ridge(), max_features=2).fit(X, NUMBERS)
     assert "features of its own" in str(features.plan_)
     assert "takes no sample weights" in str(
@@ -325,6 +406,7 @@ CHECKED = [
     StackingClassifier(CLASSIFIERS, cv=3),
     StackingRegressor(REGRESSORS, cv=3),
     *(VotingClassifier(CLASSIFIERS), VotingRegressor(REGRESSORS)),
+    OneVsOneClassifier(LogisticRegression()),
     *(OneVsRestClassifier(LogisticRegression()), OutputCodeClassifier(LogisticRegression())),
     *(MultiOutputRegressor(Ridge()), FixedThresholdClassifier(LogisticRegression())),
 ]
