@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gpuml._arrays.small_arrays import small_arrays
-from gpuml._sklearn import _num_samples
+from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit
 from gpuml.model_selection.behind import Behind
 from gpuml.model_selection.candidates import TOGETHER, Plan, Step, number
@@ -140,7 +140,7 @@ class _Inside:
             return failed_fit(format_exc(), self.split.n_test, task, seconds)
         fitted = time.perf_counter()
         parts = ("test", "train") if task.return_train_score else ("test",)
-        scores = {f"{name}_scores": self._score(whole, getattr(self.split, name)) for name in parts}
+        scores = {f"{name}_scores": self._score(share, whole, name) for name in parts}
         result = {
             "fit_error": None,
             **scores,
@@ -153,10 +153,24 @@ class _Inside:
             result["predictions"] = task.kept.of(whole, rows)
         return result | ({"estimator": whole} if task.return_estimator else {})
 
-    def _score(self, model, rows):
-        job, part = self.job, Part(rows)
+    def _score(self, share, model, name):
+        """The score on a part of the outer split; that of the search may be known of its fits."""
+        job, part = self.job, Part(getattr(self.split, name))
+        known = share.score(name) if self._scores_itself() else np.nan
+        if known == known:
+            scorer = job.task.scorer
+            several = isinstance(scorer, _MultimetricScorer)
+            return dict.fromkeys(scorer._scorers, known) if several else known
         params = params_of(job.X, job.task.score_params, part)
         return score_model(model, part.of(job.X), part.of(job.y), params, job.task)
+
+    def _scores_itself(self):
+        """Whether the score is that by which the search chooses, without weights."""
+        scorer, own = self.job.task.scorer, self._prepared[4]
+        several = isinstance(scorer, _MultimetricScorer)
+        all_of_them = scorer._scorers.values() if several else [scorer]
+        weighed = self.job.task.score_params or own.score_params
+        return not weighed and all(isinstance(each, _PassthroughScorer) for each in all_of_them)
 
 
 class _Share:
@@ -193,6 +207,14 @@ class _Share:
         of_each = range(0, len(self._out), n_all)
         first, stop = self._splits.start, self._splits.stop
         return [result for c in of_each for result in self._out[c + first : c + stop]]
+
+    def score(self, part: str) -> Any:
+        """The score of the best candidate on a part of the outer split; nan if nobody knows."""
+        if self._best is None:
+            return np.nan
+        of_best = self._out[self._best * len(self._evaluator.job.splits) + self._splits.stop]
+        score = of_best.get(f"{part}_scores")
+        return score if isinstance(score, float) else np.nan
 
     @cached_property
     def whole(self) -> Any:

@@ -58,16 +58,33 @@ def solve_by_tridiagonal(
             # Reflector i begins at row i + 1, so that those of rows 1, 2, ... are of a QR.
             reflectors, tau = np.asfortranarray(reduced[1:, : p - 1]), tau[: p - 1]
             side = _rotated(reflectors, tau, B[s], "T")
-            solved = np.full((p, len(shifts), t), np.nan)
-            for u, shift in enumerate(shifts):
-                *_, found, info = lapack.dptsv(diagonal + shift, off, side)
-                if info == 0:
-                    solved[:, u, :] = found
+            solved = _solved_tridiagonal(diagonal, off, shifts, side)
             flat = _rotated(reflectors, tau, solved.reshape(p, -1), "N")
             X[:, s] = flat.reshape(p, len(shifts), t).transpose(1, 0, 2)
             extremes[:, s] = _extremes(diagonal, off)
     smallest, largest = extremes[:, None, :] + shifts[None, :, None]
     return X, smallest, largest
+
+
+def _solved_tridiagonal(diagonal, off, shifts, side):
+    """Solutions (p, U, t) of tridiagonal systems with all shifts; nan of those not definite.
+
+    Side by side they are one system with zeros between them: one call instead of many.
+    """
+    p, t = side.shape
+    shifted = diagonal + shifts[:, None]
+    between = np.zeros(len(shifts) * p)
+    between.reshape(-1, p)[:, :-1] = off
+    sides = np.tile(side, (len(shifts), 1))
+    *_, found, info = lapack.dptsv(shifted.ravel(), between[:-1], sides)
+    if info == 0:
+        return found.reshape(len(shifts), p, t).transpose(1, 0, 2)
+    solved = np.full((p, len(shifts), t), np.nan)
+    for u, own in enumerate(shifted):
+        *_, found, info = lapack.dptsv(own, off, side)
+        if info == 0:
+            solved[:, u, :] = found
+    return solved
 
 
 def _work(p):
