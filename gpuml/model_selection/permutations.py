@@ -121,10 +121,12 @@ def permutation_test_score(
     random = check_random_state(random_state)
     rows = np.arange(_num_samples(job.X))
     labels = None if groups is None else np.asarray(to_host(as_array(groups)))
-    orders = [rows, *(_shuffled(len(rows), labels, random) for _ in range(n_permutations))]
     stays = _stays_the_same(cv)
-    scores = _together(job, orders) if stays else None
+    before = random.get_state()
+    scores = _together(job, labels, random, n_permutations) if stays else None
     if scores is None:
+        random.set_state(before)
+        orders = [rows, *(_shuffled(len(rows), labels, random) for _ in range(n_permutations))]
         jobs = (
             replace(job, y=rows_of(job.y, order))
             if stays or order is rows
@@ -161,10 +163,12 @@ def _score(job: Job) -> float:
     return np.mean([result["test_scores"] for result in results])
 
 
-def _together(job: Job, orders: list[np.ndarray]) -> list[float] | None:
-    """Mean scores with targets in some orders: columns of one target. None where they cannot be.
+def _together(
+    job: Job, groups: np.ndarray | None, random: np.random.RandomState, n_permutations: int
+) -> list[float] | None:
+    """Mean scores of the targets, and of them permuted: columns of one target.
 
-    For models whose scores are known from sums of residuals, and have their digits.
+    For models whose scores are known from sums of residuals, and have their digits; else None.
     """
     y, scorer = job.y, batch_scorer(job.task.scorer, has_decisions=False)
     is_flat = is_array(y) and y.ndim == 1
@@ -175,13 +179,18 @@ def _together(job: Job, orders: list[np.ndarray]) -> list[float] | None:
     weights = [task.get("sample_weight") for task in (job.task.fit_params, job.task.score_params)]
     if not (is_regressor(job.estimator) and both) or weights[0] is not weights[1]:
         return None
-    xp, place = namespace(y), place_of(y)
+    place, host = place_of(y), np.asarray(to_host(y))
     found: list[np.ndarray] = []
-    step = max(1, TARGET_BYTES // (8 * len(orders[0])))
-    for first in range(0, len(orders), step):
-        some = orders[first : first + step]
-        columns = xp.stack([xp.take(y, move(order, place), axis=0) for order in some])
-        stack = Evaluator(replace(job, y=xp.matrix_transpose(columns))).targets_stack()
+    step = max(1, TARGET_BYTES // (8 * len(host)))
+    for first in range(0, n_permutations + 1, step):
+        columns = np.tile(host, (min(step, n_permutations + 1 - first), 1))
+        for i, column in enumerate(columns, first):
+            if i > 0 and groups is None:
+                random.shuffle(column)  # as `permutation` shuffles numbers of rows
+            elif i > 0:
+                column[:] = host[_shuffled(len(host), groups, random)]
+        targets = place.xp.matrix_transpose(move(columns, place))
+        stack = Evaluator(replace(job, y=targets)).targets_stack()
         sums = stack.residual_moments("test") if isinstance(stack, RegressionStack) else None
         if sums is None or not bool(to_host(sums[1]).all()):
             return None
