@@ -49,6 +49,11 @@ from gpuml.solvers.refresh import (
 SAMPLE_OF_CLASS = 10
 SAMPLE_NOISE = 0.2
 SAMPLE_MAX_ITER = 20
+# Of losses whose curvature jumps, models that take more steps than this are found along a path of
+# penalties: from this part of the curvature of all features, weaker by this factor each time, with
+# this part left of the gradient that each begins with.
+FEW_STEPS = 40
+STRONG, WEAKER, ROUGH = 0.1, 10.0, 1e-2
 # Coefficients of a model from which models with l1 penalties do without Hessians.
 MOST_COEFFICIENTS = 2048
 # Coefficients of all models up to which their vectors are in CPU memory: on a GPU each of dozens of
@@ -219,7 +224,49 @@ def solve_smooth(
         start = start - xp.mean(start, axis=2, keepdims=True)
     if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
         start = _near_minimum(data, penalty, start, options, rarest)
-    return _solve(data, penalty, start, options, near=rarest == 0)
+    near = rarest == 0
+    if not data.loss.jumps or options.max_iter <= FEW_STEPS:
+        return _solve(data, penalty, start, options, near=near)
+    found = _solve(data, penalty, start, replace(options, max_iter=FEW_STEPS), near=near)
+    if not ((found.n_iter >= FEW_STEPS) & ~found.stalled).any():
+        return found
+    left = replace(options, max_iter=options.max_iter - FEW_STEPS)
+    better = _along_path(data, penalty, start, left)
+    return replace(better, n_iter=better.n_iter + FEW_STEPS)
+
+
+def _along_path(data, penalty, start, options):
+    """The minima under ever weaker penalties, each from the one before.
+
+    Where curvatures jump, rows without one are many near the minimum of a weak penalty: in the
+    directions that they alone hold, Newton's steps reach all of them again, and get nowhere. From
+    one penalty to the next the rows that count change little.
+    """
+    xp = namespace(penalty.l2)
+    by_newton = replace(options, newton=True)
+    if start.shape[0] * _bytes_per_candidate(start, by_newton) <= options.memory:
+        options = by_newton
+    sample = data.every(max(1, data.n_rows // SMALLEST_SAMPLE))
+    size = move(sample.ask(_squares), place_of(penalty.l2))
+    strong, total = STRONG * data.loss.bound * float(xp.max(size)), data.total_weights()
+    W, n_iter = start, 0
+    while options.max_iter > n_iter and bool(xp.any((penalty.l2 > 0) & (penalty.l2 < strong))):
+        l2 = xp.where((penalty.l2 > 0) & (penalty.l2 < strong), strong, penalty.l2)
+        stronger = replace(penalty, l2=l2)
+        gradient = Objective(data, total, stronger).gradient(W)
+        tol = max(options.tol, ROUGH * float(xp.max(xp.abs(gradient))))
+        rough = replace(options, tol=tol, max_iter=options.max_iter - n_iter)
+        found = _solve(data, stronger, W, rough)
+        W, n_iter, strong = found.W, n_iter + int(found.n_iter.max()), strong / WEAKER
+    rest = replace(options, max_iter=max(1, options.max_iter - n_iter))
+    found = _solve(data, penalty, W, rest)
+    return replace(found, n_iter=found.n_iter + n_iter)
+
+
+def _squares(rows):
+    """Sums of the variances of all features (1 or S,)."""
+    _, variance = rows.design.spread()
+    return namespace(variance).sum(variance, axis=-1)
 
 
 def _near_minimum(data, penalty, start, options, rarest):

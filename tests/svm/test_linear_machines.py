@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn import svm as sk
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import KFold
@@ -200,6 +201,21 @@ def test_no_model_is_further_from_the_minimum_than_theirs(C, n, p, n_classes, pa
         for estimator in (model, sk.LinearSVC(C=C, random_state=0, **params))
     ]
     assert values[0] <= values[1] * (1 + SAME)
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize(("n", "p"), [(250, 100), (1500, 60)])
+def test_blobs_that_are_far_apart_take_few_steps(n, p, scale):
+    """Few rows count at the minimum, and a penalty holds the model in most directions."""
+    X, y = make_blobs(n, p, centers=3, random_state=0)
+    model = LinearSVC().fit(scale * X, y)
+    assert model.n_iter_ < 200  # they were a thousand, and not enough
+    best = theirs(model, tol=1e-8, dual=True).fit(scale * X, y)
+    assert objective(model, scale * X, y) <= objective(best, scale * X, y) * (1 + 1e-6)
+    search = GridSearchCV(LinearSVC(), {"C": [0.01, 1.0]}, cv=3).fit(scale * X, y)
+    assert not search.plan_.reasons
+    assert search.cv_results_["mean_test_score"].min() == 1.0
 
 
 @pytest.mark.parametrize("loss", ["epsilon_insensitive", SQUARED])
