@@ -27,6 +27,8 @@ from gpuml.solvers.covariances import Sample, log_likelihood
 
 # Standard deviations of the noise, and its variances, are at least this; as in scikit-learn.
 LEAST = 1e-12
+# A feature is constant whose standard deviation is so many roundings of its mean, or fewer.
+CONSTANT = 1e3
 OVERSAMPLES = 10
 MOST_TURNS, TURN_TOL = 100, 1e-6
 
@@ -113,8 +115,11 @@ def _fitted(sample, params):
     S = sample.covariance
     xp, p = namespace(S), S.shape[0]
     count = p if params["n_components"] is None else params["n_components"]
-    leading = _leading(sample.n_rows, p, count, params)
     variance, noise = xp.linalg.diagonal(S), _initial(params["noise_variance_init"], S)
+    # More factors than features vary have no variance, whose logarithm is anything.
+    varies = variance > (CONSTANT * EPS * sample.mean) ** 2
+    asked, count = count, min(count, int(xp.sum(xp.astype(varies, xp.int64))))
+    leading = _leading(sample.n_rows, p, count, params)
     steps: list[float] = []
     while True:
         root = xp.sqrt(noise) + LEAST
@@ -138,6 +143,8 @@ def _fitted(sample, params):
             noise = after
             break
         noise = after
+    nothing = xp.zeros((asked - count, p), dtype=W.dtype, device=device_of(W))
+    W = xp.concat([W, nothing]) if asked > count < sample.n_rows else W
     if params["rotation"] is not None:
         W = _rotated(W, params["rotation"])[: params["n_components"], :]
     return Factors(_turned(W), noise, sample.mean, steps)

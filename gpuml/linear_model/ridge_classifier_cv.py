@@ -2,11 +2,12 @@
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays import is_sparse
+from gpuml._arrays import is_sparse, namespace, to_host
 from gpuml._sklearn import _fit_context
-from gpuml.data import whole
+from gpuml.data import UnfittableSplits, row_indices, take, whole
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model.ridge_classifier import (
@@ -16,6 +17,8 @@ from gpuml.linear_model.ridge_classifier import (
     with_class_weights,
 )
 from gpuml.linear_model.ridge_cv import RidgeChoosing
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.stand_ins import Refused
 
 
 class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
@@ -143,5 +146,77 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
     def _model(self):
         return RidgeClassifier(fit_intercept=self.fit_intercept)
 
+    def _scores_of_splits(self, folds, alphas):
+        """As of `RidgeCV`. Splits whose training part lacks a class are fitted by themselves."""
+        batch, splits = folds.batch, folds.splits
+        lacking, refused = _lacking(batch, splits), Refused(splits, batch.n_rows)
+        if len(lacking) == len(splits):
+            return self._all_alone(folds, alphas)
+        while lacking:
+            refused.add(UnfittableSplits(lacking))
+            folds = make_folds(batch, refused.splits())
+            lacking = _lacking(batch, folds.splits)
+        scores, model_of = super()._scores_of_splits(folds, alphas)
+        for split in refused.reasons:
+            scores[:, split] = self._alone(batch, splits[split], alphas)
+        return scores, model_of
+
+    def _all_alone(self, folds, alphas):
+        batch = folds.batch
+        scores = np.stack([self._alone(batch, split, alphas) for split in folds.splits], axis=1)
+        every = whole(batch)
+        return (
+            scores,
+            lambda best: self._model().multifit(every, [{"alpha": alphas[best]}]).pick(0, 0),
+        )
+
+    def _alone(self, batch, split, alphas):
+        """Scores (A,) of models of a split, of the classes that its training part has."""
+        X, y, weighted = _part(batch, split.train)
+        scores = []
+        for alpha in alphas:
+            model = self._model().set_params(alpha=float(alpha))
+            try:
+                model.fit(X, y, **weighted)
+            except ValueError:
+                scores.append(np.nan)  # as of a fit that fails in a search
+            else:
+                scores.append(self._score_of(model, batch, split.test))
+        return np.asarray(scores)
+
+    def _scores_one(self, folds, stack):
+        def score(candidate, split, part, scorer):
+            model = self._model()
+            vars(model).update(stack.pick(candidate, split))
+            return self._score_of(model, folds.batch, getattr(folds.splits[split], part))
+
+        return score
+
+    def _score_of(self, model, batch, rows):
+        X, y, weighted = _part(batch, rows)
+        model.n_features_in_ = X.shape[1]
+        scorer = self._scorer()
+        takes = getattr(scorer, "_accept_sample_weight", bool)()
+        return float(scorer(model, X, y, **(weighted if takes else {})))
+
     def _sklearn_state(self):
         return with_binarizer(super()._sklearn_state())
+
+
+def _part(batch, rows):
+    """Some rows, their labels, and their weights for fits and scores."""
+    xp = namespace(batch.X)
+    weight = None if batch.weight is None else take(batch.weight, rows, xp)
+    labels = batch.labels[to_host(batch.codes)]
+    weighted = {} if weight is None else {"sample_weight": weight}
+    return take(batch.X, rows, xp), labels[row_indices(rows)], weighted
+
+
+def _lacking(batch, splits):
+    """Splits whose training part lacks a class, and why that is in the way."""
+    codes = to_host(batch.codes)
+    weight = np.ones(len(codes)) if batch.weight is None else to_host(batch.weight)
+    own = [row_indices(split.train) for split in splits]
+    n_classes = [len(np.unique(codes[rows][weight[rows] > 0])) for rows in own]
+    why = "it lacks a class. Use a stratified splitter, or fewer folds."
+    return {s: why for s, n in enumerate(n_classes) if n < batch.n_classes}

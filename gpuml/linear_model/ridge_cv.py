@@ -9,7 +9,7 @@ from sklearn.metrics import check_scoring
 
 from gpuml._arrays import Array, is_sparse, move, namespace, to_host
 from gpuml._sklearn import _fit_context
-from gpuml.data import Batch, whole
+from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
 from gpuml.linear_model._cross_validation import Choosing, numbers_in
 from gpuml.linear_model._models import at_home
@@ -56,9 +56,8 @@ class RidgeChoosing(Choosing):
         return classes | self._by_splits(folds, alphas)
 
     def _by_splits(self, folds, alphas):
-        stack = self._model().multifit(folds, [{"alpha": alpha} for alpha in alphas])
-        scores = stack_scores(stack, folds, {"score": self._scorer()}, weighted=True)
-        mean = scores["test"]["score"].mean(axis=1)
+        scores, model_of = self._scores_of_splits(folds, alphas)
+        mean = scores.mean(axis=1)
         if np.isnan(mean).any():
             # As a search does: such a model is worse than every other.
             warnings.warn(
@@ -66,10 +65,24 @@ class RidgeChoosing(Choosing):
             )
         best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
         return {
-            **_model_only(stack.pick(best, None)),
+            **_model_only(model_of(best)),
             "alpha_": float(alphas[best]),
             "best_score_": mean[best],
         }
+
+    def _scores_of_splits(self, folds, alphas):
+        """Scores (A, S), and what gives the model of all rows of an alpha."""
+        candidates = [{"alpha": alpha} for alpha in alphas]
+        stack = self._model().multifit(folds, candidates)
+        score = self._scores_one(folds, stack)
+        table = stack_scores(
+            stack, folds, {"score": self._scorer()}, weighted=True, score_model=score
+        )
+        return table["test"]["score"], lambda best: stack.pick(best, None)
+
+    def _scores_one(self, folds: Folds, stack: Any) -> Any:
+        """What scores one model where not all are scored at once; None where all are."""
+        return None
 
     def _by_leaving_one_out(self, batch, alphas):
         folds = whole(batch)

@@ -62,6 +62,21 @@ def test_models_are_those_of_scikit_learn(params, library, rng):
     assert model.score(given) == pytest.approx(expected.score(X), rel=1e-9)
 
 
+@pytest.mark.parametrize("method", ["lapack", "randomized"])
+@pytest.mark.parametrize("constants", [[3.0], [0.1, 0.0, 1e6]], ids=str)
+def test_constant_features_have_no_factor(constants, method, rng):
+    """scikit-learn takes logarithms of their variances, and goes on as long as it may, or stops."""
+    X = np.c_[rows(rng, p=6), np.tile(constants, (120, 1))]
+    model = FactorAnalysis(svd_method=method).fit(X)
+    expected = Theirs(n_components=6, svd_method=method).fit(X)
+    assert model.components_.shape == (X.shape[1], X.shape[1])
+    assert (model.components_[6:] == 0).all()
+    assert model.n_iter_ == expected.n_iter_
+    for name in ("noise_variance_", "loglike_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), rtol=1e-7)
+    np.testing.assert_allclose(model.score(X), expected.score(X), rtol=1e-7)
+
+
 @pytest.mark.each
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("rotation", [None, "varimax"])

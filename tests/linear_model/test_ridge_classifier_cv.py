@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import sklearn.linear_model as sk
+from sklearn.datasets import load_iris
+from sklearn.model_selection import KFold
 
 from gpuml import as_sklearn
 from gpuml._arrays import device_of
@@ -65,3 +67,25 @@ def test_models_become_scikit_learns(rng):
     twin = as_sklearn(model)
     assert type(twin) is sk.RidgeClassifierCV
     np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("names", [[0, 1, 2], ["a", "b", "c"]], ids=["numbers", "names"])
+@pytest.mark.parametrize("params", [{}, {"class_weight": "balanced"}, {"scoring": "f1_macro"}])
+@pytest.mark.parametrize("lacking", ["one", "all"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_splits_that_lack_a_class(lacking, params, names, rng):
+    """Their models are of the classes that they have, as those of a search are."""
+    X, _ = load_iris(return_X_y=True)
+    y = np.array(names)[np.repeat([0, 1, 2], 50)]
+    order = np.r_[rng.permutation(100), 100 + np.arange(50)] if lacking == "one" else np.arange(150)
+    X, y, weight = X[order], y[order], rng.uniform(0.5, 2, 150)
+    cv = KFold(3)
+    for library in array_libraries()[: 1 if names[0] == "a" else 2]:
+        library = library.values[0]
+        model = RidgeClassifierCV([0.1, 1.0, 10.0], cv=cv, **params)
+        model.fit(library.asarray(X), library.asarray(y) if names[0] == 0 else y, weight)
+        expected = sk.RidgeClassifierCV([0.1, 1.0, 10.0], cv=cv, **params).fit(X, y, weight)
+        assert model.alpha_ == expected.alpha_
+        np.testing.assert_allclose(model.best_score_, expected.best_score_)
+        np.testing.assert_allclose(library.to_numpy(model.coef_), expected.coef_, atol=1e-10)
