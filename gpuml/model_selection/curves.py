@@ -20,8 +20,8 @@ from gpuml._sklearn import (
 from gpuml.data import Split, row_indices
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.inside import rows_within
 from gpuml.model_selection.validation import job_of
-from gpuml.resampling.split import as_rows
 
 # Of a training part, as scikit-learn has them.
 SHARES = np.linspace(0.1, 1.0, 5)
@@ -225,18 +225,18 @@ def learning_curve(
         error_score=error_score,
         verbose=verbose,
     )
-    parts = [row_indices(split.train) for split in job.splits]
-    sizes = _translate_train_sizes(train_sizes, len(parts[0]))
+    sizes = _translate_train_sizes(train_sizes, job.splits[0].n_train)
     if verbose > 0:
         print(f"[learning_curve] Training set sizes: {sizes}")
+    parts: list[Any] = [split.train for split in job.splits]
     if shuffle:
         random = check_random_state(random_state)
-        parts = [random.permutation(part) for part in parts]
+        parts = [random.permutation(row_indices(part)) for part in parts]
     n_rows = _num_samples(job.X)
     splits = [
-        Split(as_rows(part[:size], n_rows), split.test)
+        Split(rows_within(part, slice(0, size), n_rows), split.test)
         for part, split in zip(parts, job.splits, strict=True)
-        for size in sizes
+        for size in map(int, sizes)
     ]
     found = _scores(replace(job, splits=splits), [{}], error_score)
     names = ["train_scores", "test_scores"]
