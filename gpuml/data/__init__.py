@@ -293,7 +293,9 @@ class Folds:
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
-        return self.divide(self.batch, self.splits)
+        if "partitions" not in self.known:  # frames make other folds of the same splits
+            self.known["partitions"] = self.divide(self.batch, self.splits)
+        return self.known["partitions"]
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
         """``function(folds, *args)``, which is a sum over rows, of these or of each shard."""

@@ -263,7 +263,8 @@ class AffinePipeline(MultifitEstimator):
         if folds.batch.weight is not None and not all(step.weighted for step in steps):
             plain = described_rows(self.pipeline, unweighted(bare), advance)
             rows = replace(rows, unweighted=plain)
-        return Chains(rows, steps, settings, self._outside(folds))
+        chains = Chains(rows, steps, settings, self._outside(folds))
+        return chains.known_to(bare)
 
     def _outside(self, folds):
         """First steps that are fitted elsewhere, without those that nothing is fitted of."""

@@ -6,10 +6,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from gpuml._arrays import HOST, Array, move, namespace
 from gpuml.data import Folds, Outside, UnfittableSplits, take
 from gpuml.extending import AffineStep
+from gpuml.resampling.multifit import is_known
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.described import (
@@ -22,6 +24,9 @@ from gpuml.solvers.described import (
 )
 from gpuml.solvers.numbered_rows import NumberedBatch
 
+# Values of parameters by which steps are known again, and bytes of what is kept of their maps.
+PLAIN = (bool, int, float, str, type(None), tuple)
+MOST_KEPT_BYTES = 2**24
 Setting = tuple[Mapping[str, Any], ...]  # parameters of each step
 
 
@@ -136,11 +141,37 @@ class Chains:
     steps: Sequence[Step]
     settings: Sequence[Setting]
     outside: Outside | None = None
-    fitted: dict[Any, list[Chain]] = field(default_factory=dict)
+    fitted: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def folds(self) -> Folds:
         return self.rows.weighted.folds
+
+    def known_to(self, folds: Folds) -> "Chains":
+        """The same with what was fitted before of the same steps in the same settings, if little.
+
+        Candidates come one after another in a session, most with other models behind these steps.
+        """
+        steps: list[Any] = [step.transformer for step in self.steps]
+        plain = [step for step in steps if is_known(step) and isinstance(step, BaseEstimator)]
+        params = [step.get_params() for step in plain]
+        comparable = all(isinstance(v, PLAIN) for each in params for v in each.values())
+        if not self._is_small or len(plain) < len(steps) or not comparable:
+            return self
+        names = [(type(step.transformer), step.name, step.weighted) for step in self.steps]
+        settings = [tuple(map(setting_key, setting)) for setting in self.settings]
+        key = repr((names, list(map(setting_key, params)), settings, self.outside))
+        before, fitted = folds.known.get("chains", ("", {}))
+        if before != key:
+            fitted = {}
+            folds.known["chains"] = key, fitted
+        return replace(self, fitted=fitted)
+
+    @property
+    def _is_small(self):
+        """Whether what is found of the parts is little enough to be kept."""
+        n_parts = self.folds.n_splits * len(self.settings)
+        return 8 * n_parts * self.folds.batch.n_features**2 <= MOST_KEPT_BYTES
 
     def frames(self) -> list["ChainFrame"]:
         """Coordinates after the steps, in each setting."""
@@ -268,6 +299,12 @@ class ChainFrame:
             return self._of_all().maps
         maps = self._of_splits
         return Affine(maps.matrix[splits, ...], maps.offset[splits, ...])
+
+    @property
+    def kept(self) -> dict[Any, Any]:
+        """What is found of the images of parts, where that is little."""
+        key = "kept", self.leaf
+        return self.chains.fitted.setdefault(key, {}) if self.chains._is_small else {}
 
     def places(self, split: int | None) -> Any:
         """Which coefficients are of columns that the training part of a split has, or all rows."""

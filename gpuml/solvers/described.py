@@ -140,9 +140,16 @@ class Described:
 
     def combined(self, parts: Training) -> Moments:
         """Moments of some parts: of the images of their rows where `folds` has a frame."""
-        moments = (self.moments or ())[parts.index].combine(parts.counts)
-        frame = self.folds.frame
-        return moments if frame is None else transformed(moments, frame.of(parts.splits))
+        atoms, frame = (self.moments or ())[parts.index], self.folds.frame
+        if frame is None:
+            return atoms.combine(parts.counts)
+        splits, kept = parts.splits, getattr(frame, "kept", {})
+        key = parts.index, None if splits is None else (splits.start, splits.stop)
+        source, found = kept.get(key, (None, None))
+        if source is not atoms:  # those of other weights, or of nothing
+            found = transformed(atoms.combine(parts.counts), frame.of(splits))
+            kept[key] = atoms, found
+        return found
 
     def stacked(self, part: Training) -> Stacked:
         """Rows that describe one part, without forming its moments."""

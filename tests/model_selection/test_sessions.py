@@ -10,7 +10,8 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 
 from gpuml._arrays import to_host
 from gpuml.data import row_indices
-from gpuml.linear_model import ElasticNet, LogisticRegression, Ridge
+from gpuml.decomposition import PCA
+from gpuml.linear_model import ElasticNet, LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import GridSearchCV, Session
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.pipeline import make_pipeline
@@ -68,6 +69,37 @@ def test_a_refit_takes_the_sums_there_are(numbers, monkeypatch):
     theirs = Session(TheirRidge(), X, y)
     theirs.evaluate(CANDIDATES)
     np.testing.assert_allclose(theirs.refit().coef_, found.coef_, rtol=1e-8)
+
+
+BEHIND_STEPS = [
+    {"standardscaler__with_mean": False},
+    {"ridgeclassifier__class_weight": "balanced"},
+    {"ridgeclassifier__class_weight": {0: 3.0}},
+    {"ridgeclassifier__alpha": 10.0, "pca__n_components": 2},
+    {"standardscaler__with_std": False, "pca": "passthrough"},
+    {"pca__n_components": 0.9, "ridgeclassifier__fit_intercept": False},
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_that_are_fitted_once_are_those_of_each_candidate(weighted):
+    """What a session keeps of steps before models is of the same steps, weights and targets only."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, :8]
+    params = {"ridgeclassifier__sample_weight": np.linspace(0.5, 2, len(y))} if weighted else {}
+    pipe = make_pipeline(StandardScaler(), PCA(3), RidgeClassifier())
+    session = Session(pipe, X, y, params=params, cv=3)
+    for candidate in [{}, *BEHIND_STEPS, {}, *BEHIND_STEPS[::-1]]:
+        found = session.evaluate([candidate])
+        alone = Session(pipe, X, y, params=params, cv=3).evaluate([candidate])
+        for split in range(3):
+            name = f"split{split}_test_score"
+            np.testing.assert_array_equal(found[name], alone[name])
+        coef, expected = (
+            each.refit(candidate)[-1].coef_
+            for each in (session, Session(pipe, X, y, params=params, cv=3))
+        )
+        np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_closed_session_says_so_and_keeps_its_tables(numbers):
