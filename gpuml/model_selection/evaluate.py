@@ -37,6 +37,7 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.residence import Residence, Residences, configured
 from gpuml.model_selection.route import (
+    AnyRoute,
     AtOnce,
     Nested,
     fit_weight,
@@ -79,6 +80,7 @@ class Evaluator:
         self._folds: dict[tuple, Folds] = {}
         self._shared: list[tuple[int, Shared]] = []
         self.n_done = 0
+        self._routed: tuple[Any, list[AnyRoute]] = (None, [])
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
         self._alone: dict[int, Mapping[str, Any]] = {}
         self._params: dict[int, Mapping[str, Any]] = {}
@@ -106,7 +108,7 @@ class Evaluator:
             return []
         job = self.job
         warn_of_unused(job.estimator, candidates)
-        routes = route(job.estimator, candidates, job.X, job.task, nests=True)
+        routes = self.routes_of(candidates)
         if job.task.verbose > 1:
             print(words_of(routes, len(job.splits)))
         self.refused = {
@@ -131,6 +133,14 @@ class Evaluator:
         self._params.update({self.n_done + i: each for i, each in enumerate(candidates)})
         self.n_done += len(candidates)
         return [result for results in table for result in results]
+
+    def routes_of(self, candidates: Sequence[Mapping[str, Any]]) -> list[AnyRoute]:
+        """Which way candidates go, and why."""
+        if self._routed[0] is not candidates:
+            job = self.job
+            routes = route(job.estimator, candidates, job.X, job.task, nests=True)
+            self._routed = candidates, routes
+        return self._routed[1]
 
     def targets_stack(self) -> Stack | None:
         """The only candidate, fitted to all columns of the target and all splits at once.

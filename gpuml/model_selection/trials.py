@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuml.model_selection.evaluate import Evaluator, Results
 from gpuml.model_selection.one_by_one import failed_scores
-from gpuml.model_selection.route import AtOnce, route
+from gpuml.model_selection.route import AtOnce
 
 if TYPE_CHECKING:
     from gpuml.model_selection.session import Session
@@ -33,9 +33,7 @@ def in_turn(
     Where all are fitted in the same passes nobody is asked, since a split less would save nothing.
     """
     job = evaluator.job
-    if goes_on is None or all(
-        isinstance(each, AtOnce) for each in route(job.estimator, candidates, job.X, job.task)
-    ):
+    if goes_on is None or all(isinstance(each, AtOnce) for each in evaluator.routes_of(candidates)):
         return evaluator.evaluate(candidates)
     table: list[Results] = [[] for _ in candidates]
     alive = list(range(len(candidates)))
