@@ -8,7 +8,7 @@ all models are two matrix products per block of rows. A row that a split holds o
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -234,13 +234,25 @@ def _row_gradients(data, W):
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
     coef, offset = (xp.astype(a, data.design.dtype) for a in (A[:, :-1], A[:, -1:]))
     shape = (k, n_candidates, n_splits)
+    some = _OfSplits(coef, offset, shape)
 
     def add(total, block):
-        slope = _weighted_slope(data, block, coef, offset, shape, xp)
-        # By views: `total[...] += x` would copy each sum to itself once more.
-        coefs, levels = total[:, :-1], total[:, -1]
-        coefs += block.products(slope)
-        levels += along_rows(xp.sum, slope, xp)
+        weights = None if data.weights is None else data.weights[:, block.rows]
+        training = _training(data, weights)
+        if training is None:
+            slope = _weighted_slope(data, block, coef, offset, shape, weights, xp)
+            # By views: `total[...] += x` would copy each sum to itself once more.
+            coefs, levels = total[:, :-1], total[:, -1]
+            coefs += block.products(slope)
+            levels += along_rows(xp.sum, slope, xp)
+        elif training.any():
+            index, own_coef, own_offset = some.of(training)
+            own = (k, n_candidates, int(training.sum()))
+            own_weights: Any = weights
+            own_weights = own_weights[training]
+            slope = _weighted_slope(data, block, own_coef, own_offset, own, own_weights, xp)
+            total[index, :-1] += block.products(slope)
+            total[index, -1] += along_rows(xp.sum, slope, xp)
         if data.advance is not None:
             data.advance(block.rows.stop - block.rows.start)
 
@@ -250,10 +262,35 @@ def _row_gradients(data, W):
     return xp.permute_dims(xp.reshape(total, (*shape, q)), (1, 2, 0, 3))
 
 
-def _weighted_slope(data, block, coef, offset, shape, xp):
+@dataclass
+class _OfSplits:
+    """Vectors of all models (k C S, p), of which those of some splits are taken out once."""
+
+    coef: np.ndarray
+    offset: np.ndarray
+    shape: tuple[int, int, int]
+    known: dict[bytes, Any] = field(default_factory=dict)
+
+    def of(self, splits):
+        """Where the models of some splits are, and their vectors and levels."""
+        key = splits.tobytes()
+        if key not in self.known:
+            index = np.flatnonzero(np.broadcast_to(splits, self.shape))
+            self.known[key] = index, self.coef[index], self.offset[index]
+        return self.known[key]
+
+
+def _training(data, weights):
+    """Which splits train on rows of a block; None for all, and where looking takes longer."""
+    if weights is None or not is_numpy(weights) or weights.shape[0] == 1 or data.target.ndim > 1:
+        return None
+    training = weights.any(axis=1)
+    return None if training.all() else training
+
+
+def _weighted_slope(data, block, coef, offset, shape, weights, xp):
     """Weight x slope (M, b) of a block, all models as rows."""
     rows = block.rows
-    weights = None if data.weights is None else data.weights[:, rows]
     z, target = block.margins(coef), data.target[..., rows]
     if data.place.kind == "cupy" and has_kernel(data.loss):
         return weighted_slope(data.loss, z, offset, target, weights, shape)
