@@ -170,7 +170,7 @@ OF_GPUML = (
     *("gpuml.model_selection.fold_fits", "gpuml.model_selection.one_by_one"),
     *("gpuml.model_selection.prefix_keys", "gpuml.model_selection.prefixes"),
     *("gpuml.model_selection.fitted_prefixes", "gpuml.model_selection.residence"),
-    *("gpuml.model_selection.one_pass",),
+    *("gpuml.model_selection.one_pass", "gpuml.model_selection.search"),
     # Adaptive searches: rounds, and models that learn call by call.
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),
     *("gpuml.model_selection.trainers", "gpuml.model_selection.row_blocks"),

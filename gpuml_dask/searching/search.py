@@ -9,12 +9,12 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from dask.base import is_dask_collection
 from distributed import Client
-from sklearn import model_selection as sk
 from sklearn.base import clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._sklearn import _search_estimator_has
+from gpuml.model_selection import search as one_device
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
 from gpuml.model_selection.one_pass import OnePassSearch
@@ -34,6 +34,10 @@ IID = (
     "sizes of folds, choose the best candidate with a function, refit=."
 )
 
+NO_PREDICTIONS = (
+    "return_predictions is for a search without a cluster: workers send scores alone. Leave it "
+    "out, or use gpuml.model_selection.GridSearchCV."
+)
 NO_CHECKPOINT = (
     "checkpoint= needs a cluster: start one with gpuml_dask.local_client(), or give client=."
 )
@@ -100,6 +104,8 @@ class ClusterSearch(OnePassSearch):
                 super().fit(*rows, **params)
                 self.dask_graph_ = graph_of(map(str, self.plan_.steps))
                 return self
+            if self.return_predictions:
+                raise ValueError(NO_PREDICTIONS)
             with Session(client, self._checkpoints()) as session:
                 X, y, params = session.take(self, X, y, params)
                 self._session = session
@@ -315,8 +321,8 @@ def _address(client):
     return None if address is None or address.startswith("inproc") else address
 
 
-@with_parameters_of(sk.GridSearchCV)
-class GridSearchCV(ClusterSearch, sk.GridSearchCV):
+@with_parameters_of(one_device.GridSearchCV)
+class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     """Exhaustive search over a grid of parameters, on the workers of a Dask cluster.
 
     Parameters, attributes and results are those of scikit-learn's class of this name; scores are
@@ -350,6 +356,9 @@ class GridSearchCV(ClusterSearch, sk.GridSearchCV):
         Score of a candidate that fails, or that ends the process that fits it.
     return_train_score : bool, default=False
         Whether training parts are scored too.
+    return_predictions : bool or str, default=False
+        As of `gpuml.model_selection.GridSearchCV`, of a search without a cluster; on one it is a
+        ValueError.
     client : distributed.Client, address, cluster or None, default=None
         None is the current client. Without any, the search runs in this process. Pickles hold the
         address of its scheduler.
@@ -403,8 +412,8 @@ class GridSearchCV(ClusterSearch, sk.GridSearchCV):
     """
 
 
-@with_parameters_of(sk.RandomizedSearchCV)
-class RandomizedSearchCV(ClusterSearch, sk.RandomizedSearchCV):
+@with_parameters_of(one_device.RandomizedSearchCV)
+class RandomizedSearchCV(ClusterSearch, one_device.RandomizedSearchCV):
     """Search over candidates drawn from distributions, on the workers of a Dask cluster.
 
     As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
@@ -421,6 +430,8 @@ class RandomizedSearchCV(ClusterSearch, sk.RandomizedSearchCV):
         As for `GridSearchCV`.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
+    return_predictions
+        As for `GridSearchCV`.
     client, checkpoint, scheduler, cache_cv, iid
         As for `GridSearchCV`.
 

@@ -16,6 +16,7 @@ from dask import delayed
 from distributed import Client
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import KFold
@@ -763,6 +764,15 @@ def test_the_longest_of_the_last_fits_begin_first(client, tmp_path):
     # Workers have queues of their own, so that the order is not exact, least of all on a busy
     # machine: 2.5 if it were, 6.7 for that of the grid.
     assert any(mean_place(tmp_path / f"order {attempt}") < 4.5 for attempt in range(3))
+
+
+def test_predictions_are_kept_without_a_cluster_only(client):
+    X, y = load_diabetes(return_X_y=True)
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, return_predictions=True)
+    with pytest.raises(ValueError, match="return_predictions is for a search without a cluster"):
+        search.set_params(client=client).fit(X, y)
+    found = search.set_params(client=None, scheduler="sync").fit(X, y)
+    assert found.cv_predictions_.shape == (2, 442)
 
 
 @pytest.mark.parametrize("name", model_selection.__all__)
