@@ -256,6 +256,7 @@ class ActedColumn:
     @property
     def cat(self):
         codes, categories = self.series.cat.codes, self.series.cat.categories
+        codes = codes.astype("Int8").mask(codes < 0)  # cuDF has nulls where pandas has -1
         return types.SimpleNamespace(codes=ActedColumn(codes), categories=categories)
 
     def astype(self, dtype):

@@ -128,7 +128,7 @@ class DeviceFrame:
         if j not in self._coded:
             column = self._frame[self._names[j]]
             if hasattr(column.dtype, "categories"):
-                codes = column.cat.codes.to_cupy()
+                codes = column.cat.codes.fillna(-1).to_cupy()  # nulls, or -1 already
                 names = column.cat.categories
             else:
                 codes, names = column.factorize()

@@ -96,7 +96,9 @@ class Problem:
         """Weighted means, or sums, of float64 values (..., m) over the rows: (...)."""
         xp = self.xp
         if self.weight is None:
-            return xp.mean(values, axis=-1) if normalize else xp.sum(values, axis=-1)
+            # Not xp.mean, which multiplies by 1 / m in torch on GPUs: equal counts tie everywhere.
+            total = xp.sum(values, axis=-1)
+            return total / values.shape[-1] if normalize else total
         total = values @ self.weight
         return total / xp.sum(self.weight) if normalize else total
 
