@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import joblib
@@ -64,7 +65,7 @@ class Branch:
     tail: tuple[Any, ...] = ()
     parts: tuple[tuple["Branch", float], ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> Any:
         """Equal for branches that do the same to the same columns."""
         steps = tuple(words_of(step) for step in (*self.head, *self.tail))
@@ -119,6 +120,14 @@ def column_of(X: Any, j: int) -> Any:
     if is_foreign(X):
         return DeviceColumn(X, j)
     return X.iloc[:, j] if hasattr(X, "iloc") else FrameColumn(X, j)
+
+
+def dtypes_of(X: Any, columns: Sequence[int]) -> list[Any]:
+    """Those of some columns."""
+    if hasattr(X, "iloc"):  # without a Series for each
+        every = X.dtypes.to_numpy()
+        return [every[j] for j in columns]
+    return [column_of(X, j).dtype for j in columns]
 
 
 def column_at(X: Any, j: int, place: Place) -> Any:
@@ -231,12 +240,12 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
         return replace(side_by_side(steps[0], X, columns), tail=steps[1:])
     n_imputers = int(bool(steps) and _fills(steps[0], "levels") and _are_alike(X, columns))
-    known = all(_has_levels(column_of(X, j), steps[: n_imputers + 1]) for j in columns)
+    known = _have_levels(X, columns, steps[: n_imputers + 1])
     if known and _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
         return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
     n_imputers = int(bool(steps) and _fills(steps[0], "numbers"))
     kinds = _kinds_to_fill(steps[0]) if n_imputers else "biuf"
-    of_numbers = all(column_of(X, j).dtype.kind in kinds for j in columns)
+    of_numbers = all(dtype.kind in kinds for dtype in dtypes_of(X, columns))
     if of_numbers and _are_affine(steps[n_imputers:]):
         return Branch("numbers", columns, steps[:n_imputers], steps[n_imputers:])
     n_made = next(n for n in range(min(1, len(steps)), len(steps) + 1) if follows(steps[n:]))
@@ -268,18 +277,19 @@ def made_where_missing(branch: Branch, layout: Layout) -> Branch:
 
 def _are_alike(X, columns):
     """Whether columns keep their values where an imputer makes one array of them."""
-    kinds = {column_of(X, j).dtype.kind for j in columns}
+    kinds = {dtype.kind for dtype in dtypes_of(X, columns)}
     return kinds <= set("iuf") or not kinds & set("biuf")
 
 
-def _has_levels(column, steps):
+def _have_levels(X, columns, steps):
     """Whether what steps take for levels, and for missing, is what the table has."""
-    if not isinstance(column, FrameColumn):
+    if X is None or is_foreign(X) or isinstance(X, np.ndarray) or hasattr(X, "iloc"):
         return True
-    if column.dtype.kind == "O" and column.has_nulls:
-        # scikit-learn's take null among text for a value of its own.
-        return all(type(step).__module__.startswith("gpuml") for step in steps)
-    return column.dtype.kind != "M"
+    frame = [column_of(X, j) for j in columns]
+    # scikit-learn's take null among text for a value of its own.
+    known = all(type(step).__module__.startswith("gpuml") for step in steps)
+    nulls = any(column.dtype.kind == "O" and column.has_nulls for column in frame)
+    return (known or not nulls) and all(column.dtype.kind != "M" for column in frame)
 
 
 def follows(steps: Sequence[Any]) -> bool:
