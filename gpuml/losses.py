@@ -176,27 +176,39 @@ def _log(mean, xp):
     return xp.log(xp.clip(mean, min=SMALLEST_RATE))
 
 
-def _exponential(c, z, xp):
-    return xp.ones_like(z) if c == 0 else _exp(z if c == 1 else c * z, xp)
+def _cut(power, c):
+    """The share of the largest exponent at which ``c z`` is cut off, c being 2 or 1 - power.
+
+    Both are cut off at the same z, as the slope of a loss would change its sign there.
+    """
+    others = [other for other in (2.0 - power, 1.0 - power) if other * c > 0]
+    return abs(c) / max(map(abs, others))
+
+
+def _exponential(power, c, z, xp):
+    if c == 0:
+        return xp.ones_like(z)
+    largest = _cut(power, c) * LARGEST_EXPONENT[str(z.dtype).rpartition(".")[2]]
+    return xp.exp(xp.clip(z if c == 1 else c * z, max=largest))
 
 
 def _log_value(power, z, target, xp):
     first, second = (
-        z if c == 0 else _exponential(c, z, xp) / c for c in (2.0 - power, 1.0 - power)
+        z if c == 0 else _exponential(power, c, z, xp) / c for c in (2.0 - power, 1.0 - power)
     )
     return (first - target * second)[0, ...]
 
 
 def _log_slope(power, z, target, xp):
-    first = _exponential(2.0 - power, z, xp)
-    return first - (target if power == 1 else target * _exponential(1.0 - power, z, xp))
+    first = _exponential(power, 2.0 - power, z, xp)
+    return first - (target if power == 1 else target * _exponential(power, 1.0 - power, z, xp))
 
 
 def _log_curvature(power, z, target, xp):
-    first = _exponential(2.0 - power, z, xp)
+    first = _exponential(power, 2.0 - power, z, xp)
     if power == 1 or not 1 <= power <= 2:
         return first
-    second = (power - 1.0) * target * _exponential(1.0 - power, z, xp)
+    second = (power - 1.0) * target * _exponential(power, 1.0 - power, z, xp)
     return second if power == 2 else (2.0 - power) * first + second
 
 
@@ -274,10 +286,11 @@ def tweedie(power: float, link: str) -> Loss:
 
 
 def _cuda_log(power):
-    first, second = (
-        "T(1)" if c == 0 else f"exp(min(T({c}) * z, sizeof(T) == 4 ? T(60) : T(600)))"
-        for c in (2.0 - power, 1.0 - power)
-    )
+    def exponential(c):
+        largest = [_cut(power, c) * LARGEST_EXPONENT[each] for each in ("float32", "float64")]
+        return "exp(min(T({}) * z, sizeof(T) == 4 ? T({}) : T({})))".format(c, *largest)
+
+    first, second = ("T(1)" if c == 0 else exponential(c) for c in (2.0 - power, 1.0 - power))
     return f"{first} - y * {second}"
 
 

@@ -28,7 +28,7 @@ from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._losses import Family, Problem, Strength, fit_loss, words_before
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.losses import Loss, tweedie
-from gpuml.metrics.regression import d2_tweedie_score
+from gpuml.metrics.regression import deviance_explained
 from gpuml.resampling.stand_ins import no_weight
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options
@@ -232,16 +232,11 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         Returns
         -------
         score : float
-            At most 1; 0 for a model that always predicts the mean of y. Evaluated on the device of
-            X; only this number comes to CPU memory.
-
-        Raises
-        ------
-        ZeroDivisionError
-            If y is constant.
+            At most 1; 0 for a model that always predicts the mean of y, and -inf, or nan for a
+            perfect prediction, if y is constant. Evaluated on the device of X; only this number
+            comes to CPU memory.
         """
-        power = self.power
-        return d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=power)
+        return deviance_explained(y, self.predict(X), sample_weight, power=self.power)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""

@@ -61,6 +61,13 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
+# Options of a metric that is what `score` of a model says, of one row and of a constant y too.
+OF_MODELS = {"of_models": True, "force_finite": False}
+
+
+def is_of_model(options: Mapping[str, Any]) -> bool:
+    """Whether options hold those of `OF_MODELS`."""
+    return bool(options.get("of_models"))
 
 
 def evaluate(
@@ -127,7 +134,7 @@ def _of_targets(metric, found, options, n_rows):
     )
     scores = average_targets(fractions, options.get("multioutput"), denominator)
     too_few = np.asarray(n_rows) < 2
-    if not (metric.needs_two_rows and too_few.any()):
+    if is_of_model(options) or not (metric.needs_two_rows and too_few.any()):
         return scores
     warnings.warn(
         f"{metric.needs_two_rows} score is not well-defined with less than two samples.",

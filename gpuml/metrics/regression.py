@@ -11,7 +11,7 @@ from typing import Any
 
 import sklearn.metrics as sk
 
-from gpuml.metrics._batched import METRICS, Metric, evaluate
+from gpuml.metrics._batched import METRICS, OF_MODELS, Metric, evaluate, is_of_model
 from gpuml.metrics._functions import options_of, public
 from gpuml.metrics._input import check_parameters, check_targets
 from gpuml.metrics._outputs import is_raw, spread
@@ -78,7 +78,7 @@ def _deviance_fraction(y, pred, weight, options, xp):
     numerator, denominator = (
         weighted_mean(_deviance(y, guess, options, xp), weight, xp) for guess in (pred, mean)
     )
-    if y.shape[0] > 1 and bool(xp.any(denominator == 0)):
+    if not is_of_model(options) and y.shape[0] > 1 and bool(xp.any(denominator == 0)):
         raise ZeroDivisionError(
             "d2_tweedie_score is not defined for a constant y_true: its deviance is zero."
         )
@@ -272,6 +272,16 @@ d2_tweedie_score = _metric(
     "At most 1",
     raises="\nZeroDivisionError\n    If y_true is constant.",
 )
+
+
+def deviance_explained(
+    y_true: Any, y_pred: Any, sample_weight: Any = None, *, power: float
+) -> float:
+    """`d2_tweedie_score` as models have it: -inf or nan where y_true is constant, or one row."""
+    y_true, y_pred, weight = check_targets(y_true, y_pred, sample_weight)
+    options = {"power": power, **OF_MODELS}
+    return float(evaluate("d2_tweedie_score", y_true, y_pred[None, ...], weight, options)[0])
+
 
 # ---------------------------------------------------------------- errors
 

@@ -22,7 +22,7 @@ from gpuml.metrics._batch_scorers import (
     class_batch,
     regression_batch,
 )
-from gpuml.metrics._batched import METRICS
+from gpuml.metrics._batched import METRICS, OF_MODELS
 from gpuml.metrics._classes import CLASS_METRICS
 from gpuml.metrics._host import is_unreadable, on_host
 
@@ -197,7 +197,7 @@ def batch_scorer(
 
 def _explained(estimator):
     # GammaRegressor has another power of the mean than PoissonRegressor.
-    return BatchScorer("d2_tweedie_score", 1.0, {"power": estimator.power})
+    return BatchScorer("d2_tweedie_score", 1.0, {"power": estimator.power, **OF_MODELS})
 
 
 # By what estimators call it, from the estimator.

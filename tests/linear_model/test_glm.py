@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold
 from gpuml._arrays import namespace, to_host
 from gpuml.decomposition import PCA
 from gpuml.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
+from gpuml.losses import tweedie
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -346,3 +347,33 @@ def test_rates_beyond_floats_do_not_end_a_fit(rng):
         X, y
     )
     close(ours.predict(X), theirs.predict(X), 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("power", "y"), [(0, 7.0), (1, 7.0), (1.5, 0.3), (2, 0.3), (3, 0.3)])
+def test_far_out_the_slope_points_back(power, y, dtype):
+    # Where exponentials are cut off: steps that come there must not be kept.
+    z, target = np.array([-1e9, 1e9], dtype).reshape(1, 2), np.full((1, 2), y, dtype)
+    slope = tweedie(power, "log").slope(z, target, np)[0]
+    assert np.isfinite(slope).all()
+    assert slope[0] <= 0 <= slope[1]
+
+
+def test_one_row_is_fitted_by_its_target():
+    X = np.array([[0.95594317, 0.7914856, 1.0, 0.20067653, 0.97930807]], "float32")
+    y = np.array([0.5533846188163133])
+    found = TweedieRegressor(power=3, tol=1e-10, max_iter=2000).fit(X, y)
+    np.testing.assert_allclose(found.predict(X), y, rtol=1e-6)
+
+
+def test_a_constant_target_has_a_score_of_minus_infinity(rng):
+    X, y, _ = counts(rng)
+    twin, ours = sk.PoissonRegressor().fit(X, y), PoissonRegressor().fit(X, y)
+    with np.errstate(divide="ignore"):
+        assert ours.score(X, np.full(len(y), 2.0)) == twin.score(X, np.full(len(y), 2.0)) == -np.inf
+        assert ours.score(X[:1], [2.0]) == twin.score(X[:1], [2.0]) == -np.inf
+    y[:60] = 2.0
+    with pytest.warns(UserWarning, match="scores are non-finite"):
+        search = GridSearchCV(PoissonRegressor(), {"alpha": [0.1, 1.0]}).fit(X, y)
+    assert (search.cv_results_["split0_test_score"] == -np.inf).all()
+    assert np.isfinite(search.cv_results_["split1_test_score"]).all()
