@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, device_of, move, namespace, place_of, to_host
+from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
 from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
 from gpuml.designs import Beside, Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
+from gpuml.linear_model._starts import mean_model, without_features
 from gpuml.losses import Loss
 from gpuml.penalties import Penalty
 from gpuml.resampling.stand_ins import refuse
@@ -25,16 +26,16 @@ from gpuml.solvers.described import frame_maps
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options, passes_by_rows, solve
 from gpuml.solvers.loss_rows import LossRows, mean_losses
-from gpuml.solvers.newton import check_squares, mean_targets
+from gpuml.solvers.newton import Objective, check_squares
 from gpuml.solvers.numbered_rows import NumberedBatch, folds_without_rows
 
-# What keeps the matrix of a start solvable, and a map to nothing.
-NEAR, LEAST = 1e-12, 1e-300
 # Rows that tell the size of an objective, whose root has to be this share of what it was for more
 # steps to be taken, and how often they are.
 ROWS_OF_UNIT, ALIKE, MOST_UNITS = 4096, 0.3, 6
 # Squares of larger values, summed over many rows, may overflow.
 LARGEST_VALUE = 1e150
+# Gradients of models that came to rest are at most this share of those of models without features.
+LOST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,18 @@ def fit_loss(
     units = namespace(total).ones_like(total) if family.of_mean else total
     n_features = data.design.shape[1]
     penalty = penalty_of(strengths, total, units, n_features, family.weightless)
-    rarest = 0
+    given, rarest = start, 0
     if start is None:
-        start, rarest = _without_features(data, penalty), family.rarest
+        start, rarest = without_features(data, penalty), family.rarest
     found = _solve(data, penalty, start, options, strengths, rarest)
+    lost = _are_lost(found, data, penalty, options.tol)
+    if given is not None and lost.any():
+        # Where curvatures vanish, as beyond where rates are 0 or 1, no step leads away from there.
+        start, wasted = without_features(data, penalty), found.n_iter
+        found = _solve(data, penalty, start, options, strengths, family.rarest)
+        found = replace(found, n_iter=found.n_iter + wasted)
+        lost = _are_lost(found, data, penalty, options.tol)
+    found = replace(found, stalled=found.stalled & ~lost)
     if family.vanishes:
         found = _solved_in_units(found, data, penalty, options, strengths)
     return family.loss, found
@@ -165,7 +174,8 @@ class Problem:
             if folds.frame is not None:
                 everything = replace(everything, frame=_OfAll(folds.frame))
             strength = strengths[candidate]
-            return self.models(everything, [strength], _mean(models, candidate, strength))
+            begin = mean_model(models, candidate, fit_intercept=strength.fit_intercept)
+            return self.models(everything, [strength], begin)
 
         loss, solved = self.fit(folds, self.family, strengths, self.options, start, advance)
         if warn is not None:
@@ -189,57 +199,6 @@ class Problem:
         )
 
 
-def _mean(models: Models, candidate: int, strength: Strength) -> Array:
-    """Where the fit on all rows begins, (1, 1, k, q): at the mean of the models of the splits.
-
-    It is a mean of models of the rows: in frames that differ, the same numbers are other models.
-    In the frame of all rows it is the model that is nearest to it.
-    """
-    coef, intercept = models.responses.coef, models.responses.intercept
-    xp = namespace(coef)
-    coef = xp.mean(coef[candidate, ...], axis=0)
-    intercept = xp.mean(intercept[candidate, ...], axis=0)[:, None]
-    if models.folds.frame is not None:
-        maps = models.folds.frame.of(None).beside(coef)
-        p = maps.matrix.shape[1]
-        own = _nearest(coef[:, :p], maps, xp)
-        left = coef[:, :p] - own @ maps.matrix[0, ...].T
-        lost = float(xp.sum(left**2)) > float(xp.sum(coef[:, :p] ** 2)) / 2
-        if lost and models.coef.shape[-1] == own.shape[1]:
-            # Splits have columns of their own, such as means of targets: those in the same place.
-            own, intercept = (a[candidate, ...] for a in (models.coef, models.intercept))
-            means = xp.mean(own, axis=0), xp.mean(intercept, axis=0)[:, None]
-            return xp.concat(means, axis=-1)[None, None, ...]
-        coef = xp.concat([own, coef[:, p:]], axis=1)
-        intercept = intercept - xp.sum(own * maps.offset[0, :], axis=-1, keepdims=True)
-        if not strength.fit_intercept:
-            intercept = xp.zeros_like(intercept)  # what is left is what frames differ by
-    return xp.concat([coef, intercept], axis=-1)[None, None, ...]
-
-
-def _nearest(coef, maps, xp):
-    """Coefficients (k, p') of images that make those (k, p) of the rows, or come close."""
-    A = maps.matrix[0, ...]
-    if maps.diagonal:
-        return coef / xp.linalg.diagonal(A)
-    squares = A.T @ A
-    eye = xp.eye(A.shape[1], dtype=A.dtype, device=device_of(A))
-    squares = squares + (NEAR * xp.max(xp.linalg.diagonal(squares)) + LEAST) * eye
-    return xp.linalg.solve(squares, A.T @ coef.T).T
-
-
-def _without_features(data, penalty):
-    """Where to begin (C, S, k, q): at models without features, where their minimum is known."""
-    xp = data.place.xp
-    n_candidates, n_splits, _, q = penalty.l2.shape
-    shape = (n_candidates, n_splits, data.n_vectors, q)
-    start = xp.zeros(shape, dtype=xp.float64, device=device_of(penalty.l2))
-    if data.loss.link is None:
-        return start
-    level = data.loss.link(mean_targets(data), xp)[:, None, None] * penalty.used[..., -1:]
-    return xp.concat([start[..., :-1], start[..., -1:] + level], axis=-1)
-
-
 def _solve(data, penalty, start, options, strengths, rarest):
     has_l1 = any(s.l1 > 0 for s in strengths)
     try:
@@ -252,6 +211,20 @@ def _solve(data, penalty, start, options, strengths, rarest):
         unfit = np.flatnonzero(largest > LARGEST_VALUE).tolist()
         refuse(dict.fromkeys(unfit, str(error)), len(largest))
         raise ValueError(str(error)) from error
+
+
+def _are_lost(found, data, penalty, tol):
+    """Which models (C, S) came to rest where gradients are not what rounding leaves of them."""
+    lost = found.stalled & ~(found.violation <= tol)
+    if not lost.any():
+        return lost
+    objective = Objective(data, data.total_weights(), penalty)
+    with quiet():
+        gradient = objective.gradient(without_features(data, penalty))
+    xp = namespace(gradient)
+    size = LOST * to_host(xp.max(xp.abs(gradient), axis=(-2, -1)))
+    rounding = float(data.place.xp.finfo(data.design.dtype).eps) ** 0.5
+    return lost & ~(found.violation <= np.maximum(size, rounding))
 
 
 def _solved_in_units(found, data, penalty, options, strengths):

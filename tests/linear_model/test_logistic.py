@@ -340,6 +340,19 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended(rng):
 
 
 @pytest.mark.parametrize(
+    "params", [{}, {"solver": "newton-cholesky"}, {"l1_ratio": 1, "solver": "saga"}]
+)
+@pytest.mark.parametrize("level", [-164.0, 800.0])
+def test_a_start_without_curvature_is_left(rng, params, level):
+    X, y = problem(rng)
+    params = {**params, "tol": 1e-8, "max_iter": 5000}
+    alone = LogisticRegression(**params).fit(X, y)
+    model = LogisticRegression(**params, warm_start=True).fit(X, y)
+    model.intercept_ = np.full_like(model.intercept_, level)
+    np.testing.assert_allclose(model.fit(X, y).predict_proba(X), alone.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(
     ("params", "match"),
     [
         ({"l1_ratio": 0.5}, "supports only 'l2'"),

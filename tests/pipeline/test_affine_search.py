@@ -332,6 +332,20 @@ def test_a_refit_far_from_the_origin(rng, solver, steps):
     np.testing.assert_allclose(best.predict_proba(X), alone.predict_proba(X), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("n_components", [1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 4])
+def test_a_refit_of_few_components_far_from_the_origin(seed, n_components):
+    """What components leave of the models of the splits, times large means, is nobody's intercept."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(150, 3)) * [0.1, 0.01, 1000.0] + [1000.0, 5.0, 0.0]
+    y = (X[:, 0] - 1000 + 0.1 * rng.normal(size=150) > 0).astype(int)
+    last = OURS.LogisticRegression(tol=1e-10)
+    pipe = make_pipeline(OURS.StandardScaler(), OURS.PCA(n_components), last)
+    best = GridSearchCV(pipe, {"logisticregression__C": [0.1, 2.0]}, cv=3).fit(X, y).best_estimator_
+    alone = sklearn.base.clone(best).fit(X, y)
+    np.testing.assert_allclose(best.predict_proba(X), alone.predict_proba(X), atol=1e-8)
+
+
 def test_every_model_can_be_had():
     X, y = regression_data()
     steps, *_ = PIPELINES["scale-pca-ridge"]
