@@ -374,6 +374,8 @@ class _Work:
 
             task = scored_as(self.task, members[0].model)
             scored = score_stack(stack, folds, score_one, task) if split else None
+            # Some fit a model where it is asked for, and may fail there.
+            models = [model_of(c) for c in range(len(members))] if scored is None else []
         except Exception as error:
             self._refuse(error)
             return
@@ -383,7 +385,7 @@ class _Work:
         score_seconds = (time.perf_counter() - fitted) / len(members)
         for c, member in enumerate(members):
             if scored is None:
-                result = self._scored(member, model_of(c), fit_seconds)
+                result = self._scored(member, models[c], fit_seconds)
             else:
                 scores = scored.of(c, 0)
                 asks = self.task.kept is not None and "predictions" not in scores

@@ -238,3 +238,20 @@ def test_models_become_scikit_learns(model, rng):
     assert type(twin).__module__.startswith("sklearn.")
     assert fitted.means_.dtype == np.float32
     np.testing.assert_allclose(twin.predict_proba(X), fitted.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more")
+def test_models_that_fail_where_they_are_asked_for_fail_alone(rng):
+    """Behind steps, training parts are scored by single models, which are fitted that late."""
+    X, y = rng.normal(size=(90, 12)), np.repeat([0, 1], [75, 15])
+    pipe = make_pipeline(StandardScaler(), QuadraticDiscriminantAnalysis())
+    splits = [(np.arange(90), np.arange(90)), (np.arange(80), np.arange(60, 90))]  # 5 rows of 1
+    options = {"cv": splits, "return_train_score": True, "scoring": ["accuracy", "neg_log_loss"]}
+    grid = {"quadraticdiscriminantanalysis__reg_param": [0.1, 0.5]}
+    ours, theirs = (
+        kind(pipe, grid, refit="accuracy", **options).fit(X, y)
+        for kind in (GridSearchCV, TheirSearch)
+    )
+    for key in ("split0_train_accuracy", "split1_train_accuracy", "split1_test_neg_log_loss"):
+        np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key])
+    assert np.isnan(ours.cv_results_["split1_test_accuracy"]).all()
