@@ -115,6 +115,7 @@ MODELS = {
     "_validate_dual_parameter": "sklearn.svm._classes",
     "_get_feature_importances": "sklearn.feature_selection._base",
     "_infer_dimension": "sklearn.decomposition._pca",
+    "_openmp_effective_n_threads": "sklearn.utils._openmp_helpers",
 }
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "AffineStep",
     "Batch",
     "ClassStack",
+    "ClusterStack",
     "DensityStack",
     "Extension",
     "FittedStep",
@@ -109,6 +110,17 @@ class DensityStack(Stack):
         raise NotImplementedError(f"{type(self).__name__} defines no log_likelihood.")
 
 
+class ClusterStack(Stack):
+    """A stack of models whose `score` is minus a weighted sum of squared distances."""
+
+    def inertia(self, part: str, weighted: bool) -> "Array":
+        """Sums (C, S) of all models over the "train" or "test" rows of their splits.
+
+        `weighted` says whether they have the weights of the fits.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no inertia.")
+
+
 # ---------------------------------------------------------------- base classes
 
 
@@ -160,9 +172,9 @@ class MultifitEstimator(Extension):
         Parameters that may differ within one call of `multifit`.
     multifit_score : str or None
         What `score` returns where the same class defines `score`: "r2", "accuracy", "d2_tweedie"
-        (with the estimator's `power`) or "log_likelihood" (of a `DensityStack`); then all models
-        are scored at once. None for classes that inherit `score` from scikit-learn's mixins (which
-        is known), or have another.
+        (with the estimator's `power`), "log_likelihood" (of a `DensityStack`) or "inertia" (of a
+        `ClusterStack`); then all models are scored at once. None for classes that inherit `score`
+        from scikit-learn's mixins (which is known), or have another.
     multifit_in_frames : bool
         Whether `multifit` fits models of what affine steps before them make of the rows
         (`folds.frame`), so that a pipeline with such steps is fitted at once.

@@ -128,7 +128,7 @@ RULES = {
     # One table of models that cuML has, and public modules of a line for each.
     "gpuml.adapters": (*MODELS, "gpuml._cuml", "gpuml.exceptions"),
     "gpuml.feature_extraction": (*MODELS, "gpuml._cuml", "gpuml.adapters"),
-    "gpuml.cluster": ("gpuml.adapters",),
+    "gpuml.cluster": (*MODELS, "gpuml.adapters", "gpuml.exceptions", "gpuml.resampling"),
     "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition", "gpuml.exceptions"),
     "gpuml.cross_decomposition": (*MODELS, "gpuml.linear_model"),
     "gpuml.ensemble": (*ARRAYS, "gpuml.adapters", "gpuml.metrics", "sklearn.utils"),

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from sklearn import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
-from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, is_sparse
+from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, is_sparse, to_host
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels, must_load_to_gpu
@@ -399,6 +399,22 @@ class Adapter(Extension, Travels):
                 f"device='cuda' was asked for, but {type(self).__name__} stays in CPU memory: "
                 f"{error.clause}."
             ) from error
+
+    def _take_over(self, attributes):
+        """Be the model that scikit-learn's class would be with these attributes.
+
+        Arrays that no library of CPU memory has are the kind of those that the model gives.
+        """
+        arrays = [value for value in attributes.values() if is_foreign(value)]
+        if not arrays:
+            self.__dict__.update(attributes)
+            return
+        inputs = {name: value for name, value in self.__dict__.items() if name in OF_INPUT}
+        twin = new_twin(self._row, params_of(self))
+        on_host = {n: to_host(v) if is_foreign(v) else v for n, v in attributes.items()}
+        vars(twin).update({**on_host, **inputs})
+        kind = kind_of(arrays[0])
+        self._fitted = Fitted(self._row, kind, params_of(self), twin=twin, inputs=inputs)
 
     def _plain_params(self):
         return plain(params_of(self))

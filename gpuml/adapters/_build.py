@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
@@ -18,7 +19,7 @@ NOT_FORWARDED = (
 )
 
 
-def build(row: Row, module: str) -> type:
+def build(row: Row, module: str, *mixins: type, **members: Any) -> type:
     """The public class of a row.
 
     Parameters
@@ -26,6 +27,10 @@ def build(row: Row, module: str) -> type:
     row : Row
     module : str
         `__name__` of the public module that binds the class to the name of `row.sk`.
+    *mixins : type
+        Bases that come first, for what the class does besides.
+    **members : object
+        Of the class.
 
     Returns
     -------
@@ -41,8 +46,8 @@ def build(row: Row, module: str) -> type:
     """
     names = {name: _forwarder(row.sk, name) for name in _methods(row.sk)}
     names |= {name: _attribute(name, prop) for name, prop in _properties(row.sk)}
-    names |= {"_row": row, "__module__": module, "__doc__": _documented(row, module)}
-    return type(row.sk.__name__, (Adapter, row.sk), names)
+    names |= {"_row": row, "__module__": module, "__doc__": _documented(row, module), **members}
+    return type(row.sk.__name__, (*mixins, Adapter, row.sk), names)
 
 
 def _methods(sk):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.inspection.bands import PrecisionRecallBandDisplay, RocBandDisplay
+from gpuml.inspection.clusters import ClusterCurveDisplay
 from gpuml.inspection.responses import (
     CalibrationDisplay,
     ConfusionMatrixDisplay,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CalibrationDisplay",
+    "ClusterCurveDisplay",
     "ConfusionMatrixDisplay",
     "DetCurveDisplay",
     "PrecisionRecallBandDisplay",

@@ -64,6 +64,11 @@ class LikelihoodScorer:
 
 
 @dataclass(frozen=True)
+class InertiaScorer:
+    """The `score` of models of clusters, which know it of all rows of a part at once."""
+
+
+@dataclass(frozen=True)
 class ClassBatchScorer:
     """A scorer that takes what many classifiers say of the same rows.
 

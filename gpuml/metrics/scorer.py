@@ -18,6 +18,7 @@ from gpuml.metrics import classification, probabilities, ranking, regression
 from gpuml.metrics._batch_scorers import (
     BatchScorer,
     ClassBatchScorer,
+    InertiaScorer,
     LikelihoodScorer,
     class_batch,
     regression_batch,
@@ -29,6 +30,7 @@ from gpuml.metrics._host import is_unreadable, on_host
 __all__ = [
     "BatchScorer",
     "ClassBatchScorer",
+    "InertiaScorer",
     "LikelihoodScorer",
     "batch_scorer",
     "check_scoring",
@@ -174,7 +176,7 @@ def _scorer_for(scoring):
 
 def batch_scorer(
     scorer: Any, *, has_decisions: bool = True
-) -> BatchScorer | ClassBatchScorer | LikelihoodScorer | None:
+) -> BatchScorer | ClassBatchScorer | InertiaScorer | LikelihoodScorer | None:
     """The batched form of a scorer, or None where it has to be called model by model.
 
     `has_decisions` says whether its models have a `decision_function`.
@@ -201,10 +203,13 @@ def _explained(estimator):
 
 
 # By what estimators call it, from the estimator.
-_OWN_SCORES: dict[str, Callable[[Any], BatchScorer | ClassBatchScorer | LikelihoodScorer]] = {
+_OWN_SCORES: dict[
+    str, Callable[[Any], BatchScorer | ClassBatchScorer | InertiaScorer | LikelihoodScorer]
+] = {
     "r2": lambda estimator: BatchScorer("r2_score", 1.0, {}),
     "accuracy": lambda estimator: ClassBatchScorer("accuracy_score", 1.0, {}, "labels"),
     "d2_tweedie": _explained,
+    "inertia": lambda estimator: InertiaScorer(),
     "log_likelihood": lambda estimator: LikelihoodScorer(),
 }
 

@@ -285,8 +285,8 @@ class Evaluator:
                 if not isinstance(stack, Stack):
                     raise TypeError(
                         f"multifit of {type(estimator).__name__} gives {type(stack).__name__}: "
-                        "derive that from RegressionStack, ClassStack or DensityStack of "
-                        "gpuml.extending"
+                        "derive that from RegressionStack, ClassStack, ClusterStack or "
+                        "DensityStack of gpuml.extending"
                     )
                 return stack, folds, refused.reasons
             except UnfittableSplits as error:

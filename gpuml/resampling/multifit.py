@@ -51,6 +51,7 @@ MODELS |= dict.fromkeys(
 MODELS |= dict.fromkeys(("CCA", "PLSCanonical", "PLSRegression"), "gpuml.cross_decomposition")
 MODELS |= dict.fromkeys(("LinearSVC", "LinearSVR"), "gpuml.svm")
 MODELS["FactorAnalysis"] = "gpuml.decomposition"
+MODELS["KMeans"] = "gpuml.cluster"
 # Those of them that join no affine steps.
 BAYES = dict.fromkeys(
     ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),

@@ -14,10 +14,11 @@ import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
 from gpuml.data import Folds, NeedsAllRows
-from gpuml.extending import ClassStack, DensityStack, RegressionStack, Stack
+from gpuml.extending import ClassStack, ClusterStack, DensityStack, RegressionStack, Stack
 from gpuml.metrics.scorer import (
     BatchScorer,
     ClassBatchScorer,
+    InertiaScorer,
     LikelihoodScorer,
     batch_scorer,
 )
@@ -34,6 +35,7 @@ Tables = dict[str, dict[str, np.ndarray]]
 STACKS = {
     BatchScorer: RegressionStack,
     ClassBatchScorer: ClassStack,
+    InertiaScorer: ClusterStack,
     LikelihoodScorer: DensityStack,
 }
 
@@ -126,7 +128,7 @@ def _unknown(tables, part, splits, batched) -> dict[str, Scorer]:
     }
 
 
-def _batched(stack, scorer) -> Scorer | LikelihoodScorer | None:
+def _batched(stack, scorer) -> Scorer | InertiaScorer | LikelihoodScorer | None:
     """The batched form of a scorer, if it has one for models of this kind."""
     found = batch_scorer(scorer, has_decisions=getattr(stack, "has_decisions", True))
     return None if found is None or not isinstance(stack, STACKS[type(found)]) else found
@@ -136,6 +138,8 @@ def _from_sums(stack, folds, part, scorer, weighted):
     """Scores (C, S) from sums over rows, nan where those cannot be trusted; None for others."""
     if isinstance(scorer, LikelihoodScorer):
         return stack.log_likelihood(part)
+    if isinstance(scorer, InertiaScorer):
+        return -stack.inertia(part, weighted)
     if not isinstance(scorer, BatchScorer) or not scorer.uses_moments:
         return None
     found = stack.residual_moments(part) if weighted or folds.batch.weight is None else None

@@ -1,0 +1,216 @@
+"""k-means models of all candidates on all splits, from the same readings of each training part."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_numpy, is_sparse, move, namespace
+from gpuml._inputs.validation import check_rows, check_weight
+from gpuml._settings.config import current_settings
+from gpuml._sklearn import _openmp_effective_n_threads
+from gpuml.adapters._row import Data
+from gpuml.adapters.rows.cluster import runs
+from gpuml.cluster._starts import starts_of
+from gpuml.data import Batch, Folds, Rows, resident, take
+from gpuml.exceptions import level_of_user
+from gpuml.extending import ClusterStack, MultifitEstimator
+from gpuml.resampling.stand_ins import refuse
+from gpuml.solvers.clusters import Clusters, Points, Run, costs, labels_of, lloyd
+
+PARAMS = ("copy_x", "init", "max_iter", "n_clusters", "n_init", "random_state", "tol")
+
+
+class KMeansTogether(MultifitEstimator):
+    """k-means whose candidates are fitted on all splits in the same call; before the adapter."""
+
+    multifit_params = PARAMS
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """What only the single fit does."""
+        own: Any = self
+        if own.algorithm != "lloyd":
+            return f"algorithm={own.algorithm!r}"
+        if callable(own.init):
+            return "callable init"
+        if own.verbose:
+            return f"verbose={own.verbose!r}"
+        return "sparse X" if is_sparse(as_array(X)) or is_cupyx_sparse(X) else None
+
+    def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to where they are worked on."""
+        X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
+        xp = namespace(X)
+        weight = check_weight(sample_weight, X)
+        no_targets = xp.zeros_like(X[:, :0])
+        return resident(X, no_targets, weight, current_settings().device)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> "KMeansStack":
+        """Fit every candidate on the training part of every split; see `MultifitEstimator`."""
+        own: Any = self
+        params = [
+            {name: each.get(name, getattr(own, name)) for name in PARAMS} for each in candidates
+        ]
+        if any(callable(each["init"]) for each in params):
+            raise ValueError("a callable init is called by one fit at a time.")
+        most = max(each["n_clusters"] for each in params)
+        few = [s for s, split in enumerate(folds.splits) if split.n_train < most]
+        refuse(
+            {
+                s: f"n_samples={folds.splits[s].n_train} should be >= n_clusters={most}."
+                for s in few
+            },
+            folds.n_splits,
+        )
+        fits = []
+        for split in folds.splits:
+            fits.append(_fitted(own, folds.batch, split.train, params))
+            if advance is not None:
+                advance(split.n_train)
+        return KMeansStack(own, folds, params, fits)
+
+    def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        """A fitted copy, as if scikit-learn had fitted it."""
+        model = super().multifit_model(params, {})
+        model._take_over(attributes)
+        return model
+
+
+@dataclass(frozen=True)
+class _Fits:
+    """The best run of each candidate on some rows, of which `mean` (p,) was taken."""
+
+    found: list[Clusters]
+    mean: Array
+
+
+@dataclass(frozen=True)
+class KMeansStack(ClusterStack):
+    """Clusters of all candidates on all splits."""
+
+    model: Any
+    folds: Folds
+    params: list[dict[str, Any]]
+    fits: list[_Fits]
+    known: dict[int, _Fits] = field(default_factory=dict)
+
+    @property
+    def n_candidates(self) -> int:
+        return len(self.params)
+
+    @property
+    def n_passes(self) -> int:
+        """Iterations of the run that took most of them, and one for labels and cost."""
+        return 1 + max(each.n_iter for fits in self.fits for each in fits.found)
+
+    def inertia(self, part: str, weighted: bool) -> Array:
+        """Costs (C, S) of the "train" or "test" rows of all splits; see `ClusterStack`."""
+        columns = []
+        for fits, split in zip(self.fits, self.folds.splits, strict=True):
+            points = _points(self.folds.batch, getattr(split, part), fits.mean, weighted=weighted)
+            columns.append([cost for cost, _ in costs(points, [f.centres for f in fits.found])])
+        xp = namespace(self.fits[0].mean)
+        place = self.folds.batch.work
+        return xp.asarray(columns, dtype=xp.float64, device=place.device).T
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        batch = self.folds.batch
+        rows: Rows = slice(0, batch.n_rows)
+        if split is not None:
+            fits, at, rows = self.fits[split], candidate, self.folds.splits[split].train
+        else:
+            if candidate not in self.known:
+                params = [self.params[candidate]]
+                self.known[candidate] = _fitted(self.model, batch, rows, params)
+            fits, at = self.known[candidate], 0
+        best = fits.found[at]
+        labels = labels_of(_points(batch, rows, fits.mean, weighted=False).X, best.centres)
+        return {
+            "cluster_centers_": move(best.centres + fits.mean, batch.home),
+            "labels_": move(labels, batch.home),
+            "inertia_": best.inertia,
+            "n_iter_": best.n_iter,
+            "_n_features_out": best.centres.shape[0],
+            "_n_threads": _openmp_effective_n_threads(),
+        }
+
+
+def _fitted(model: Any, batch: Batch, rows: Rows, params: Sequence[Mapping[str, Any]]) -> _Fits:
+    """The best run of each candidate on some rows."""
+    X = move(take(batch.X, rows, namespace(batch.X)), batch.work)
+    xp = namespace(X)
+    mean, variance = xp.mean(X, axis=0), float(xp.mean(xp.var(X, axis=0)))
+    points = _points(batch, rows, mean, weighted=True)
+    n_runs = []
+    for each in params:
+        model._row.checks(each, Data(X, weight=points.weight))
+        n_runs.append(runs(each))
+    begin = starts_of(points, mean, params, n_runs)
+    ends = iter(
+        lloyd(
+            points,
+            [
+                Run(start, each["max_iter"], variance * each["tol"])
+                for each, starts in zip(params, begin, strict=True)
+                for start in starts
+            ],
+        )
+    )
+    found = []
+    for each, count in zip(params, n_runs, strict=True):
+        best = _best([next(ends) for _ in range(count)], points)
+        _warn_of_few(best.n_found, each["n_clusters"])
+        found.append(best)
+    return _Fits(found, mean)
+
+
+def _points(batch: Batch, rows: Rows, mean: Array, *, weighted: bool) -> Points:
+    """Rows less a mean, at the place of the work."""
+    xp = namespace(batch.X)
+    X = move(take(batch.X, rows, xp), batch.work) - mean
+    if is_numpy(X):
+        X = namespace(X).asarray(X, order="C")
+    weight = batch.weight if weighted else None
+    if weight is not None:
+        weight = move(take(weight, rows, xp), batch.work)
+        weight = namespace(X).astype(weight, X.dtype, copy=False)
+    return Points(X, weight)
+
+
+def _best(ends: Sequence[Clusters], points: Points) -> Clusters:
+    """The run of least cost; of those that came to the same clusters the first."""
+    best = ends[0]
+    for each in ends[1:]:
+        if each.inertia < best.inertia and not _are_same(each, best, points):
+            best = each
+    return best
+
+
+def _are_same(one: Clusters, other: Clusters, points: Points) -> bool:
+    """Whether labels are the same but for their order, as they may be at some other cost."""
+    if not np.array_equal(one.sizes, other.sizes):
+        return False
+    xp = namespace(points.X)
+    k = other.centres.shape[0]
+    labels, others = (labels_of(points.X, each.centres) for each in (one, other))
+    pairs = xp.unique_values(labels * k + others)
+    return bool(pairs.shape[0] == max(one.n_found, other.n_found))
+
+
+def _warn_of_few(n_found: int, n_clusters: int) -> None:
+    if n_found < n_clusters:
+        warnings.warn(
+            f"Number of distinct clusters ({n_found}) found smaller than n_clusters "
+            f"({n_clusters}). Possibly due to duplicate points in X.",
+            ConvergenceWarning,
+            stacklevel=level_of_user(),
+        )

@@ -1,0 +1,136 @@
+"""Where runs of k-means begin: by scikit-learn's rules, from its random numbers in its order."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from math import log
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+from sklearn.utils import check_random_state
+
+from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml.solvers.clusters import Points
+from gpuml.solvers.seeds import Draw, plus_plus
+
+
+@dataclass(frozen=True)
+class _Seeding:
+    """The k-means++ seeds of one run.
+
+    Attributes
+    ----------
+    key : object
+        Runs of equal keys draw the same numbers, one perhaps more of them than the other.
+    state : tuple
+        Of the random numbers before the run.
+    """
+
+    key: Hashable
+    draw: Draw
+    state: Any
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.draw.shares) + 1
+
+
+def starts_of(
+    points: Points, mean: Array, candidates: Sequence[Mapping[str, Any]], n_runs: Sequence[int]
+) -> list[list[Array]]:
+    """Centres (k, p) where each of the runs of each candidate begins, near the origin.
+
+    Candidates of one seed that draw as many rows for each centre begin their first runs with the
+    same centres, and go on with more of them.
+
+    Parameters
+    ----------
+    points : Points
+        Less their mean.
+    mean : array (p,)
+    candidates : list of dict
+        With `n_clusters`, `init` and `random_state`.
+    n_runs : list of int
+        Of each candidate.
+    """
+    shares = _shares(points)
+    found: list[list[Any]] = []
+    for params, count in zip(candidates, n_runs, strict=True):
+        init, k = params["init"], params["n_clusters"]
+        seed = params["random_state"]
+        # Every fit of a search is of a clone, which has a copy.
+        random = check_random_state(deepcopy(seed))
+        if not isinstance(init, str):
+            found.append([given_centres(init, points.X) - mean])
+        elif init == "random":
+            found.append([_random_rows(points, random, k, shares) for _ in range(count)])
+        else:
+            found.append([_seeding(random, k, r, seed, shares) for r in range(count)])
+    _seed(points, [each for runs in found for each in runs if isinstance(each, _Seeding)], found)
+    return found
+
+
+def given_centres(init: Any, X: Array) -> Array:
+    """An array-like of centres, where the rows are and of their dtype."""
+    init = as_array(init)
+    init = init if is_array(init) else np.asarray(init, dtype=np.float64)
+    return namespace(X).astype(move(init, place_of(X)), X.dtype)
+
+
+def _shares(points):
+    """The shares of the rows in all weight, in CPU memory, as scikit-learn computes them."""
+    if points.weight is None:
+        weight = np.ones(points.n_rows, dtype=to_host(points.X[:1, :]).dtype)
+    else:
+        weight = to_host(points.weight)
+    return weight / weight.sum()
+
+
+def _random_rows(points, random, k, shares):
+    numbers = random.choice(points.n_rows, size=k, replace=False, p=shares)
+    index = move(numbers.astype(np.int64), place_of(points.X))
+    return namespace(points.X).take(points.X, index, axis=0)
+
+
+def _seeding(random, k, run, seed, shares):
+    n_trials = 2 + int(log(k))
+    state = random.get_state()
+    draw = Draw(int(random.choice(len(shares), p=shares)), random.uniform(size=(k - 1, n_trials)))
+    if not isinstance(seed, Integral):
+        key: Hashable = object()
+    else:
+        # Where later runs begin to draw depends on how many numbers those before them took.
+        key = (seed, n_trials) if run == 0 else (seed, n_trials, k, run)
+    return _Seeding(key, draw, state)
+
+
+def _seed(points, seedings, found):
+    """Put centres in the place of seedings."""
+    longest: dict[Hashable, _Seeding] = {}
+    for each in seedings:
+        if each.key not in longest or longest[each.key].n_seeds < each.n_seeds:
+            longest[each.key] = each
+    if not longest:
+        return
+    seeds = dict(zip(longest, _seeds(points, list(longest.values())), strict=True))
+    for runs in found:
+        for r, each in enumerate(runs):
+            if isinstance(each, _Seeding):
+                runs[r] = seeds[each.key][: each.n_seeds, :]
+
+
+def _seeds(points, seedings):
+    if not is_numpy(points.X) or points.X.dtype == np.float64:
+        return plus_plus(points, [each.draw for each in seedings])
+    # Cumulated float32 distances have other digits in another order: other rows would be drawn.
+    lengths = np.einsum("ij,ij->i", points.X, points.X)
+    return [_of_scikit_learn(points, lengths, each) for each in seedings]
+
+
+def _of_scikit_learn(points, lengths, seeding):
+    random = np.random.RandomState()
+    random.set_state(seeding.state)
+    options = {"sample_weight": points.weight, "x_squared_norms": lengths, "random_state": random}
+    return kmeans_plusplus(points.X, seeding.n_seeds, **options)[0]

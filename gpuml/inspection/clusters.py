@@ -1,0 +1,192 @@
+"""How well rows are clustered, by the number of clusters, as a picture."""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import sklearn.metrics as sk
+from sklearn.base import clone
+
+from gpuml.data import whole
+from gpuml.inspection._axes import axes_for
+from gpuml.metrics._host import on_host
+from gpuml.resampling.multifit import data_obstacle, offers_multifit
+
+# Of rows and labels; what they are called in pictures.
+METRICS = {
+    "silhouette": (sk.silhouette_score, "silhouette"),
+    "calinski_harabasz": (sk.calinski_harabasz_score, "Calinski-Harabasz index"),
+    "davies_bouldin": (sk.davies_bouldin_score, "Davies-Bouldin index"),
+}
+
+
+class ClusterCurveDisplay:
+    """A measure of clusters over their number: inertia, whose elbow people look for, or an index.
+
+    Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    n_clusters : array of shape (n_values,)
+        Numbers of clusters.
+    values : array of shape (n_values,)
+        The measure of each.
+    metric : str
+        What it is called in the picture.
+    estimator_name : str, default=None
+        The legend's text.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        What was drawn on.
+    figure_ : matplotlib.figure.Figure
+        The figure of these axes.
+    line_ : matplotlib.lines.Line2D
+        The curve.
+
+    Examples
+    --------
+    >>> from gpuml.inspection import ClusterCurveDisplay
+    >>> drawn = ClusterCurveDisplay(n_clusters=[2, 3], values=[9.0, 4.0], metric="inertia").plot()
+    >>> drawn.ax_.get_ylabel()
+    'inertia'
+    """
+
+    def __init__(
+        self, *, n_clusters: Any, values: Any, metric: str, estimator_name: str | None = None
+    ):
+        self.n_clusters = n_clusters
+        self.values = values
+        self.metric = metric
+        self.estimator_name = estimator_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        n_clusters: Iterable[int] = range(2, 11),
+        metric: str = "inertia",
+        sample_size: int | None = None,
+        random_state: Any = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Cluster rows with each number of clusters, and draw how well.
+
+        `KMeans` is fitted with all numbers at once, where its candidates are in a search; other
+        estimators are fitted one by one.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With a parameter `n_clusters`; `labels_`, or of the inertia `inertia_`, after `fit`.
+        X : array-like of shape (n_samples, n_features)
+            Of any array library. Indices are computed by scikit-learn, in CPU memory.
+        n_clusters : iterable of int, default=range(2, 11)
+            Numbers of clusters.
+        metric : {"inertia", "silhouette", "calinski_harabasz", "davies_bouldin"}, \
+                default="inertia"
+            The measure. Of silhouettes and the Calinski-Harabasz index more is better, of the
+            Davies-Bouldin index less; inertia falls with every cluster.
+        sample_size : int, default=None
+            Rows that silhouettes are computed of, by distances of all pairs; None is all.
+        random_state : int, RandomState instance or None, default=None
+            Draws these rows.
+        name : str, default=None
+            The legend's text; None is the name of the class.
+        ax : matplotlib.axes.Axes, default=None
+            What to draw on; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's `plot`.
+
+        Returns
+        -------
+        display : ClusterCurveDisplay
+            After `plot`.
+
+        Raises
+        ------
+        ValueError
+            For another metric, or what the estimator rejects.
+        ImportError
+            If matplotlib is not installed.
+
+        References
+        ----------
+        P. J. Rousseeuw, "Silhouettes: a graphical aid to the interpretation and validation of
+        cluster analysis", Journal of Computational and Applied Mathematics 20 (1987).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from gpuml.cluster import KMeans
+        >>> from gpuml.inspection import ClusterCurveDisplay
+        >>> X, kmeans = load_iris().data, KMeans(random_state=0)
+        >>> curve = ClusterCurveDisplay.from_estimator(kmeans, X, metric="silhouette")
+        >>> int(curve.n_clusters[curve.values.argmax()])
+        2
+        """
+        if metric != "inertia" and metric not in METRICS:
+            raise ValueError(
+                f"metric={metric!r} is none of inertia, {', '.join(METRICS)}; pass one of these."
+            )
+        numbers = np.asarray(list(n_clusters))
+        fits = _fits(estimator, X, [int(k) for k in numbers])
+        if metric == "inertia":
+            label, values = metric, [float(each["inertia_"]) for each in fits]
+        else:
+            measure, label = METRICS[metric]
+            options = {"sample_size": sample_size, "random_state": random_state}
+            options = options if metric == "silhouette" else {}
+            rows = on_host(X)
+            values = [measure(rows, on_host(each["labels_"]), **options) for each in fits]
+        name = type(estimator).__name__ if name is None else name
+        made = cls(n_clusters=numbers, values=np.asarray(values), metric=label, estimator_name=name)
+        return made.plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the curve.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            What to draw on; None makes a new figure.
+        **kwargs : dict
+            For matplotlib's `plot`.
+
+        Returns
+        -------
+        display : ClusterCurveDisplay
+            This one.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        ax = axes_for(ax, f"{type(self).__name__}.plot")
+        options = {"marker": "o", "ms": 4, "label": self.estimator_name, **kwargs}
+        (self.line_,) = ax.plot(self.n_clusters, self.values, **options)
+        ax.set_xlabel("number of clusters")
+        ax.set_ylabel(self.metric)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        if self.estimator_name is not None:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _fits(estimator, X, numbers):
+    """Fitted attributes of each number of clusters."""
+    estimator = clone(estimator)
+    if offers_multifit(estimator) and data_obstacle(estimator, X) is None:
+        batch = estimator.multifit_batch(X)
+        stack = estimator.multifit(whole(batch), [{"n_clusters": k} for k in numbers])
+        return [stack.pick(c, 0) for c in range(len(numbers))]
+    models = [clone(estimator).set_params(n_clusters=k).fit(X) for k in numbers]
+    names = ("inertia_", "labels_")
+    return [{n: getattr(model, n) for n in names if hasattr(model, n)} for model in models]

@@ -1,0 +1,110 @@
+"""Seeds of k-means by the rule of k-means++: rows that are far from each other, drawn at random.
+
+Each seed after the first is the best of a few rows that are drawn with probabilities in proportion
+to weighted squared distances from the seeds so far. Numbers that decide are drawn beforehand, so
+that many runs find their seeds in the same steps, wherever the rows are.
+
+D. Arthur, S. Vassilvitskii, "k-means++: the advantages of careful seeding", SODA (2007).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, is_numpy, move, namespace, place_of
+from gpuml.solvers.clusters import Points
+
+# Workspace for distances of rows from the rows that were drawn, of all runs.
+DISTANCE_BYTES, HOST_DISTANCE_BYTES = 2**28, 2**20
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What decides about the k seeds of a run.
+
+    Attributes
+    ----------
+    first : int
+        The row that is the first of them.
+    shares : ndarray (k - 1, t)
+        Where among cumulated distances, from 0 to 1, the t rows are that may come next.
+    """
+
+    first: int
+    shares: np.ndarray
+
+
+def plus_plus(points: Points, draws: Sequence[Draw]) -> list[Array]:
+    """Seeds (k, p) of each run."""
+    X, xp = points.X, namespace(points.X)
+    lengths = xp.astype(xp.sum(X * X, axis=1), xp.float64)
+    size = HOST_DISTANCE_BYTES if place_of(X).is_host else DISTANCE_BYTES
+    order = sorted(range(len(draws)), key=lambda r: draws[r].shares.shape[::-1], reverse=True)
+    found: dict[int, Array] = {}
+    for n_trials, group in groupby(order, key=lambda r: draws[r].shares.shape[1]):
+        runs = list(group)
+        step = max(1, size // (8 * n_trials * points.n_rows))
+        for at in range(0, len(runs), step):
+            some = runs[at : at + step]
+            numbers = _numbers(points, lengths, [draws[r] for r in some])
+            for r, each in zip(some, numbers, strict=True):
+                found[r] = xp.take(X, each, axis=0)
+    return [found[r] for r in range(len(draws))]
+
+
+def _numbers(points: Points, lengths: Array, draws: Sequence[Draw]) -> list[Array]:
+    """Numbers of the rows that are seeds; draws come with the longest first."""
+    X, xp, place = points.X, namespace(points.X), place_of(points.X)
+    weight = None if points.weight is None else xp.astype(points.weight, xp.float64)
+    last = move(np.asarray([draw.first for draw in draws], dtype=np.int64), place)
+    nearest = _squares(X, lengths, last)
+    total = _weighted(nearest, weight, xp)
+    found = [[last[r]] for r in range(len(draws))]
+    for step in range(draws[0].shares.shape[0]):
+        n_left = sum(len(draw.shares) > step for draw in draws)
+        shares = move(np.stack([draw.shares[step] for draw in draws[:n_left]]), place)
+        nearest, total = nearest[:n_left, :], total[:n_left]
+        drawn = _drawn(nearest, weight, shares * total[:, None], xp)
+        squares = _squares(X, lengths, xp.reshape(drawn, (-1,)))
+        squares = xp.reshape(squares, (n_left, -1, points.n_rows))
+        squares = xp.minimum(squares, nearest[:, None, :])
+        totals = _weighted(squares, weight, xp)
+        best = xp.argmin(totals, axis=1)
+        # One of few: a product with zeros and ones would spread what is not finite.
+        flat = best + xp.arange(n_left, device=place.device) * totals.shape[1]
+        nearest = xp.take(xp.reshape(squares, (-1, points.n_rows)), flat, axis=0)
+        total = xp.take(xp.reshape(totals, (-1,)), flat)
+        chosen = xp.take(xp.reshape(drawn, (-1,)), flat)
+        for r in range(n_left):
+            found[r].append(chosen[r])
+    return [xp.stack(each) for each in found]
+
+
+def _squares(X: Array, lengths: Array, numbers: Array) -> Array:
+    """Squared distances (m, n) of some rows from all."""
+    xp = namespace(X)
+    products = xp.astype(xp.take(X, numbers, axis=0) @ X.T, xp.float64, copy=False)
+    products *= -2.0
+    products += xp.take(lengths, numbers)[:, None]
+    products += lengths
+    return xp.clip(products, min=0.0)
+
+
+def _weighted(squares: Array, weight: Array | None, xp: Any) -> Array:
+    return xp.sum(squares, axis=-1) if weight is None else squares @ weight
+
+
+def _drawn(nearest: Array, weight: Array | None, goals: Array, xp: Any) -> Array:
+    """Rows (R, t) where cumulated distances (R, n) come to the goals (R, t)."""
+    weighted = nearest if weight is None else nearest * weight
+    cumulated = xp.cumulative_sum(weighted, axis=1)
+    most = nearest.shape[1] - 1
+    if is_numpy(nearest):
+        pairs = zip(cumulated, goals, strict=True)
+        return np.minimum(np.stack([np.searchsorted(row, goal) for row, goal in pairs]), most)
+    # The array standard searches one sorted array at a time.
+    below = cumulated[:, None, :] < goals[:, :, None]
+    return xp.clip(xp.sum(xp.astype(below, xp.int64), axis=2), max=most)
