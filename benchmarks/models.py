@@ -16,6 +16,7 @@ import sklearn.covariance as sk_covariance
 import sklearn.cross_decomposition as sk_cross
 import sklearn.decomposition as sk_decomposition
 import sklearn.discriminant_analysis as sk_da
+import sklearn.kernel_ridge as sk_kernel
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
 import sklearn.svm as sk_svm
@@ -29,6 +30,7 @@ from gpuml.covariance import ShrunkCovariance
 from gpuml.cross_decomposition import CCA, PLSRegression
 from gpuml.decomposition import FactorAnalysis
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from gpuml.kernel_ridge import KernelRidge
 from gpuml.linear_model import (
     ARDRegression,
     GammaRegressor,
@@ -94,6 +96,7 @@ class Scenario:
     """Rows, targets, both models, and a grid.
 
     Of models with several solvers in scikit-learn, theirs has the fastest that reaches the optimum.
+    Those of cuML, which a function makes, are given rows in CPU memory by scikit-learn's search.
     """
 
     ours: Any
@@ -103,6 +106,17 @@ class Scenario:
     n: int = 50_000
     p: int = 50
     on_device: bool = False
+
+
+def of_cuml(name, **params):
+    """A model of cuML, which nobody else imports."""
+
+    def make():
+        import cuml
+
+        return getattr(cuml, name)(**params)
+
+    return make
 
 
 def glm(kind, target, **params):
@@ -213,6 +227,17 @@ SCENARIOS = {
         n=5_000,  # scikit-learn reads them in each of some hundred steps
         p=30,
     ),
+    "kernel_ridge": Scenario(
+        KernelRidge(kernel="rbf"),
+        sk_kernel.KernelRidge(kernel="rbf"),
+        {
+            "alpha": np.geomspace(1e-3, 1e2, 10).tolist(),
+            "gamma": np.geomspace(1e-3, 1.0, 5).tolist(),
+        },
+        noisy,
+        n=3_000,
+        p=20,
+    ),
     "gaussian_nb": Scenario(
         GaussianNB(),
         sk_nb.GaussianNB(),
@@ -231,6 +256,9 @@ SCENARIOS["device_quantile"] = replace(
     SCENARIOS["device_quantile"],
     grid={"quantile": np.linspace(0.1, 0.9, 9).tolist(), "alpha": ALPHAS},
     p=50,
+)
+SCENARIOS["device_kernel_ridge"] = replace(
+    SCENARIOS["device_kernel_ridge"], theirs=of_cuml("KernelRidge", kernel="rbf"), n=10_000
 )
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
@@ -251,7 +279,7 @@ def rows(args, scenario):
 def run_scenario(name, args):
     """Everything about one scenario, as it goes into the JSON."""
     scenario = SCENARIOS[name]
-    X, y = rows(args, scenario)
+    X, y = given = rows(args, scenario)
     if scenario.on_device:
         try:
             xp = needed_cupy()
@@ -261,7 +289,10 @@ def run_scenario(name, args):
     ours = partial(searched, GridSearchCV, scenario.ours, scenario.grid, X, y)
     theirs = None
     if scenario.theirs is not None:
-        theirs = partial(searched, TheirSearch, scenario.theirs, scenario.grid, X, y)
+        theirs = partial(searched, TheirSearch, scenario.theirs, scenario.grid, *given)
+        if scenario.on_device:
+            model = scenario.theirs()
+            theirs = partial(searched_alone, TheirSearch, model, scenario.grid, *given)
     with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
         found = contenders(ours, theirs, args.repeats or 7, compared)
     problem = harness.facts_of(X) | {
@@ -274,6 +305,11 @@ def run_scenario(name, args):
 def searched(kind, model, grid, X, y, n_jobs=None):
     """Mean scores of the candidates."""
     return kind(model, grid, cv=FOLDS, n_jobs=n_jobs).fit(X, y).cv_results_["mean_test_score"]
+
+
+def searched_alone(kind, model, grid, X, y, n_jobs=None):
+    """As `searched`, in this process: there is one GPU."""
+    return searched(kind, model, grid, X, y)
 
 
 def compared(own, other):

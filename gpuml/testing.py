@@ -216,6 +216,7 @@ def estimators() -> list[tuple[str, Any]]:
         cross_decomposition,
         decomposition,
         discriminant_analysis,
+        kernel_ridge,
         linear_model,
         preprocessing,
         svm,
@@ -223,7 +224,7 @@ def estimators() -> list[tuple[str, Any]]:
 
     modules = (
         *(decomposition, linear_model, preprocessing, discriminant_analysis),
-        cross_decomposition,
+        *(cross_decomposition, kernel_ridge),
     )
     names = {module: module.__all__ for module in modules}
     # What is fitted to labels alone takes no rows.

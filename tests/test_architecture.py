@@ -139,7 +139,7 @@ RULES = {
     "gpuml.calibration": (*AROUND, "gpuml.svm"),
     "gpuml.multiclass": AROUND,
     "gpuml.multioutput": AROUND,
-    "gpuml.kernel_ridge": ("gpuml.adapters",),
+    "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.neighbors": ("gpuml.adapters",),
     "gpuml.svm": (
@@ -150,7 +150,7 @@ RULES = {
     # The table of estimators: tests import it, the library does not.
     "gpuml.testing": (
         *("gpuml._arrays", "gpuml.covariance", "gpuml.cross_decomposition"),
-        *("gpuml.decomposition", "gpuml.discriminant_analysis"),
+        *("gpuml.decomposition", "gpuml.discriminant_analysis", "gpuml.kernel_ridge"),
         *("gpuml.linear_model", "gpuml.preprocessing", "gpuml.svm"),
     ),
     "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),

@@ -23,6 +23,7 @@ PACKAGES = {
     "linear_model": 60,
     "svm": 20,
     "calibration": 60,
+    "kernel_ridge": 9,
     "multiclass": 60,
     "multioutput": 60,
     "ensemble": 250,

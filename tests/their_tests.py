@@ -28,6 +28,7 @@ MODULES = {
             "inconsistent voting fit_params non_sample large_confidence float32 test_calibration_of"
         )
     },
+    "kernel_ridge": {"test_kernel_ridge": None},
     "multiclass": {"test_multiclass": None},
     "multioutput": {"test_multioutput": None},
     "ensemble": dict.fromkeys(("test_stacking", "test_voting", "test_bagging")),

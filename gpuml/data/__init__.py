@@ -368,7 +368,9 @@ def _spaced_rows_of_piece(folds, offset, step):
     return spaced_rows(folds.batch, offset, step)
 
 
-def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
+def resident(
+    X: Array, y: Array, weight: Array | None, setting: str, work_bytes: int | None = None
+) -> Batch:
     """A batch at the place where the settings want it worked on, moved there if it fits.
 
     Parameters
@@ -377,6 +379,8 @@ def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
         Of one library and device.
     setting : {"auto", "cpu", "cuda"}
         The configured device for host data.
+    work_bytes : int, optional
+        Bytes that the job reads; those of X if not given.
 
     Notes
     -----
@@ -384,7 +388,7 @@ def resident(X: Array, y: Array, weight: Array | None, setting: str) -> Batch:
     writes to a batch.
     """
     home = place_of(X)
-    work = compute_place(X, nbytes(X), setting)
+    work = compute_place(X, nbytes(X) if work_bytes is None else work_bytes, setting)
     y_is_flat = y.ndim == 1
     y = y[:, None] if y_is_flat else y
     if work != home:

@@ -1,8 +1,5 @@
-"""Kernel ridge regression with scikit-learn's interface; on a GPU cuML does the work."""
+"""Kernel ridge regression with scikit-learn's interface."""
 
-from gpuml.adapters import build
-from gpuml.adapters.rows import kernel_ridge as _rows
-
-KernelRidge = build(_rows.KERNEL_RIDGE, __name__)
+from gpuml.kernel_ridge._estimator import KernelRidge
 
 __all__ = ["KernelRidge"]

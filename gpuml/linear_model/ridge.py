@@ -42,7 +42,7 @@ class RidgeEstimator(OnePass):
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
-        alphas = _table_of(self._values(candidates, "alpha"), folds.batch.y.shape[1])
+        alphas = penalties_of(self._values(candidates, "alpha"), folds.batch.y.shape[1])
         fit_intercept = self._values(candidates, "fit_intercept")
         return solve_candidates(
             described=describe_rows(self, folds, advance, careful=self.solver == "svd"),
@@ -177,7 +177,7 @@ def _ridge_attributes(models: Models, candidate: int, split: int) -> dict[str, A
     return {"n_iter_": n_iter, "solver_": "sparse_cg", "status_": status}
 
 
-def _table_of(values: list, n_targets: int) -> np.ndarray:
+def penalties_of(values: list, n_targets: int) -> np.ndarray:
     """Penalties of candidates, (C, 1) or (C, n_targets)."""
     if all(isinstance(value, float) for value in values):
         return _alphas(values, len(values))[:, None]

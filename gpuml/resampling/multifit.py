@@ -53,10 +53,11 @@ MODELS |= dict.fromkeys(("LinearSVC", "LinearSVR"), "gpuml.svm")
 MODELS["FactorAnalysis"] = "gpuml.decomposition"
 MODELS["KMeans"] = "gpuml.cluster"
 # Those of them that join no affine steps.
-BAYES = dict.fromkeys(
+OF_ROWS = dict.fromkeys(
     ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
     "gpuml.naive_bayes",
 )
+OF_ROWS["KernelRidge"] = "gpuml.kernel_ridge"
 STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),
@@ -130,7 +131,7 @@ def meant(estimator: Any) -> str | None:
 def _not_one(estimator, base):
     """Why something is not fitted at once that does not derive from a base class."""
     kind = type(estimator)
-    table = {**MODELS, **BAYES} if base is MultifitEstimator else STEPS
+    table = {**MODELS, **OF_ROWS} if base is MultifitEstimator else STEPS
     module = table.get(kind.__name__)
     if module is not None and kind.__module__.partition(".")[0] == "sklearn":
         return f"{kind.__name__} is scikit-learn's; write from {module} import {kind.__name__}"

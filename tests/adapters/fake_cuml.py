@@ -16,7 +16,7 @@ import warnings
 import array_api_strict
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn import cluster, ensemble, kernel_ridge
+from sklearn import cluster, ensemble
 
 from gpuml._arrays import Place, is_array, is_numpy, place_of, places
 from gpuml.adapters import _base, _place
@@ -257,17 +257,6 @@ class SpectralClustering(Model):
     public = ("fit_predict",)
 
 
-class KernelRidge(Model):
-    sk = kernel_ridge.KernelRidge
-    public = ("predict", "score")
-
-    def fit(self, X, y=None, sample_weight=None):
-        super().fit(X, y, sample_weight)
-        if self.model.kernel == "precomputed":
-            X[...] = X + 1.0  # cuML writes into X
-        return self
-
-
 # ---------------------------------------------------------------- the module
 
 _output_type = ["numpy"]
@@ -289,7 +278,6 @@ def _check_output_type():
 MODELS = {
     "cuml.cluster": (AgglomerativeClustering, DBSCAN, HDBSCAN, KMeans, SpectralClustering),
     "cuml.ensemble": (IsolationForest, RandomForestClassifier, RandomForestRegressor),
-    "cuml.kernel_ridge": (KernelRidge,),
 }
 
 

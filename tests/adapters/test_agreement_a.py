@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from sklearn.cluster._hdbscan._tree import tree_to_labels
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.metrics import adjusted_rand_score
-from sklearn.metrics.pairwise import cosine_distances, rbf_kernel
+from sklearn.metrics.pairwise import cosine_distances
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
@@ -19,7 +19,6 @@ from gpuml._arrays import place_of, to_host
 from gpuml.cluster import DBSCAN, HDBSCAN, AgglomerativeClustering, SpectralClustering
 from gpuml.ensemble import IsolationForest
 from gpuml.exceptions import FallbackError
-from gpuml.kernel_ridge import KernelRidge
 
 pytestmark = [
     pytest.mark.gpu,
@@ -283,55 +282,3 @@ def test_isolation_forests_travel():
     assert_close(model.score_samples(CANCER), converted.score_samples(CANCER), atol=1e-3)
     labels = IsolationForest(n_estimators=50, random_state=0).fit_predict(CANCER)
     np.testing.assert_array_equal(labels, model.predict(CANCER))
-
-
-# ---------------------------------------------------------------- kernel ridge
-
-KERNELS = [
-    ({"kernel": "linear"}, DIABETES),
-    ({"kernel": "rbf"}, DIABETES),
-    ({"kernel": "rbf", "gamma": 5.0}, DIABETES),
-    ({"kernel": "laplacian"}, DIABETES),
-    ({"kernel": "cosine"}, DIABETES),
-    ({"kernel": "poly", "degree": 2}, DIABETES),
-    ({"kernel": "polynomial", "coef0": 0.5}, DIABETES),
-    ({"kernel": "sigmoid", "gamma": 0.1}, DIABETES),
-    ({"kernel": "chi2", "gamma": 0.01}, DIGITS[:400]),
-    ({"kernel": "additive_chi2"}, DIGITS[:400]),
-    ({"kernel": "precomputed"}, rbf_kernel(DIABETES)),
-]
-
-
-@pytest.mark.parametrize(("params", "X"), KERNELS, ids=lambda v: str(v)[:40])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_kernel_ridge(rows_of, params, X, weighted):
-    # Penalties by which all systems of equations are positive definite and well conditioned.
-    alpha = 1e6 if params["kernel"] == "additive_chi2" else 50.0
-    model, y = KernelRidge(alpha=alpha, **params), PROGRESS[: len(X)]
-    weight = np.linspace(0.5, 2.0, len(X)) if weighted else None
-    rows = rows_of(X.copy())
-    model.fit(rows, rows_of(y), sample_weight=None if weight is None else rows_of(weight))
-    np.testing.assert_array_equal(to_host(rows), X)
-    np.testing.assert_array_equal(to_host(model.X_fit_), X)
-    oracle = fitted(model, X, y, sample_weight=weight)
-    assert_close(model.dual_coef_, oracle.dual_coef_, rtol=1e-4, atol=1e-6)
-    assert_close(model.predict(rows), oracle.predict(X), rtol=1e-4, atol=1e-6)
-    assert_same_kinds(model, oracle, rows)
-
-
-@pytest.mark.parametrize("alpha", [1.0, [1.0, 1.0], [0.5, 1.0, 2.0]], ids=str)
-def test_kernel_ridge_of_several_targets(rows_of, alpha):
-    Y = np.stack([PROGRESS, DIABETES[:, 0], PROGRESS**2 / 100], axis=1)
-    model = KernelRidge(alpha=alpha, kernel="rbf").fit(rows_of(DIABETES), rows_of(Y))
-    oracle = fitted(model, DIABETES, Y)
-    assert_close(model.dual_coef_, oracle.dual_coef_, rtol=1e-4, atol=1e-8)
-    assert_close(model.predict(rows_of(DIABETES)), oracle.predict(DIABETES), rtol=1e-4, atol=1e-6)
-
-
-def test_kernel_ridge_of_integers_goes_on_on_the_gpu():
-    rows = DIGITS[:300].astype(int)
-    with gpuml.config_context(device="cpu"):
-        model = KernelRidge(kernel="rbf", gamma=0.001).fit(rows, LABELS[:300])
-        expected = model.predict(DIGITS[300:400] + 0.3)
-    assert_close(model.predict(DIGITS[300:400] + 0.3), expected, rtol=1e-4, atol=1e-6)
-    assert "_lifted" in vars(model)

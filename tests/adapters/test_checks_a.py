@@ -17,7 +17,6 @@ from gpuml.covariance import (
     MinCovDet,
 )
 from gpuml.ensemble import IsolationForest
-from gpuml.kernel_ridge import KernelRidge
 
 # With the parameters that scikit-learn checks its own with.
 ON_THE_HOST = [
@@ -28,7 +27,6 @@ ON_THE_HOST = [
     GraphicalLassoCV(cv=3, max_iter=5),
     HDBSCAN(),
     IsolationForest(n_estimators=5),
-    KernelRidge(),
     MinCovDet(),
     SpectralClustering(2, n_init=2),
 ]
@@ -38,8 +36,6 @@ AROUND_AN_ENGINE = [
     DBSCAN(),
     HDBSCAN(copy=False),
     IsolationForest(n_estimators=5),
-    KernelRidge(),
-    KernelRidge(kernel="rbf"),
     SpectralClustering(2, n_init=1, affinity="nearest_neighbors"),
 ]
 

@@ -234,7 +234,6 @@ SEARCHES = [
     ("gpuml.ensemble.RandomForestClassifier", {"max_depth": [2, 3]}, None),
     ("gpuml.ensemble.RandomForestClassifier", {"max_depth": [2, 3]}, "roc_auc"),
     ("gpuml.ensemble.RandomForestRegressor", {"max_depth": [2, 3]}, None),
-    ("gpuml.kernel_ridge.KernelRidge", {"alpha": [1.0, 2.0]}, "neg_mean_absolute_error"),
     ("gpuml.neighbors.KernelDensity", {"bandwidth": [1.0, 2.0]}, None),
     ("gpuml.neighbors.KNeighborsClassifier", {"n_neighbors": [3, 5]}, None),
     ("gpuml.neighbors.KNeighborsClassifier", {"weights": ["uniform", "distance"]}, None),

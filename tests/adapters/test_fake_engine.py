@@ -19,7 +19,6 @@ from gpuml._arrays import place_of, to_host
 from gpuml.adapters import _engine
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
-from gpuml.kernel_ridge import KernelRidge
 from gpuml.model_selection.residence import computes_on_gpu, reads_host_only
 from tests.adapters import fake_cuml
 
@@ -459,7 +458,7 @@ def test_some_models_work_with_a_pool_of_memory(device, monkeypatch):
         yield
 
     monkeypatch.setattr(_engine, "pooled_memory", pool)
-    for model, pooled in ((kmeans(), True), (forest(), True), (KernelRidge(), False)):
+    for model, pooled in ((kmeans(), True), (forest(), True)):
         entered.clear()
         model.fit(X, Y).predict(X)
         assert len(entered) == (2 if pooled else 0)

@@ -20,7 +20,6 @@ from gpuml.adapters.rows.svm import SVC as SVC_ROW
 from gpuml.cluster import DBSCAN, HDBSCAN, KMeans
 from gpuml.ensemble import IsolationForest, RandomForestRegressor
 from gpuml.exceptions import FallbackError, FallbackWarning
-from gpuml.kernel_ridge import KernelRidge
 from gpuml.manifold import TSNE, UMAP
 from gpuml.neighbors import KernelDensity, KNeighborsClassifier, KNeighborsRegressor
 from gpuml.neighbors import NearestNeighbors as Neighbors
@@ -79,7 +78,7 @@ def test_inf_at_use(device):
     np.testing.assert_allclose(scores, twin_of(model).fit(X).score_samples(WITH_INF), rtol=1e-12)
 
 
-@pytest.mark.parametrize("model", [KMeans(2), RandomForestRegressor(), KernelRidge()])
+@pytest.mark.parametrize("model", [KMeans(2), RandomForestRegressor()])
 def test_inf_is_an_error_elsewhere(device, model):
     for rows in (WITH_INF, device.on_device(WITH_INF)):
         with pytest.raises(ValueError, match="infinity"):
@@ -87,20 +86,6 @@ def test_inf_is_an_error_elsewhere(device, model):
 
 
 # ---------------------------------------------------------------- targets in a column
-
-
-@pytest.mark.parametrize("foreign", [False, True])
-def test_kernel_ridge_keeps_columns(device, foreign):
-    oracle = twin_of(KernelRidge()).fit(X, COLUMN)
-    place = device.on_device if foreign else np.asarray
-    model = KernelRidge().fit(place(X), place(COLUMN))
-    assert is_engine(model)
-    for result, expected in (
-        (model.dual_coef_, oracle.dual_coef_),
-        (model.predict(place(X)), oracle.predict(X)),
-    ):
-        assert result.shape == (150, 1)
-        np.testing.assert_allclose(to_host(result), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("model", [SVR(), RandomForestRegressor(n_estimators=2)])

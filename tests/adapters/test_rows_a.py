@@ -23,7 +23,6 @@ from gpuml.covariance import (
 )
 from gpuml.ensemble import IsolationForest
 from gpuml.exceptions import FallbackError, FallbackWarning
-from gpuml.kernel_ridge import KernelRidge
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpuml.exceptions.PrecisionWarning")
 
@@ -108,14 +107,6 @@ REFUSED = [
     (isolation(max_features=0), X, {}, "max_features below 1"),
     (isolation(), X, WEIGHTS, "sample_weight"),
     (isolation(), WITH_NAN, {}, "nan in X"),
-    (KernelRidge(kernel=np.dot), X, {"y": Y}, "callable kernel"),
-    (
-        KernelRidge(alpha=[1.0, 2.0]),
-        X,
-        {"y": X[:, :3]},
-        "another number of penalties than of targets",
-    ),
-    (KernelRidge(), sparse.csr_matrix(X), {"y": Y}, "sparse X"),
     (EllipticEnvelope(), X, {}, "EllipticEnvelope"),
     (GraphicalLasso(), X, {}, "GraphicalLasso"),
     (GraphicalLassoCV(), X, {}, "GraphicalLassoCV"),
@@ -135,8 +126,6 @@ NOT_REFUSED = [
     (spectral(affinity="precomputed"), KERNEL),
     (isolation(), X),
     (isolation(max_samples=0.5, max_features=2, contamination=0.1), X),
-    (KernelRidge(), X),
-    (KernelRidge(kernel="precomputed"), KERNEL),
 ]
 
 
@@ -179,14 +168,13 @@ def test_every_refusal_is_tested():
 @pytest.mark.parametrize(("model", "rows"), NOT_REFUSED, ids=case_names)
 def test_done_by_cuml(always, model, rows):
     """Also: attributes are those of scikit-learn, before and after a pickle; X stays as it is."""
-    given = {"y": Y} if isinstance(model, KernelRidge) else {}
     before = rows.copy()
     device_rows = always.on_device(rows)
-    model.fit(device_rows, **given)
+    model.fit(device_rows)
     assert vars(model)["_fitted"].engine is not None
     np.testing.assert_array_equal(to_host(device_rows), before)
 
-    oracle = model._row.sk(**model.get_params()).fit(rows, **given)
+    oracle = model._row.sk(**model.get_params()).fit(rows)
     loaded = pickle.loads(pickle.dumps(model))
     for name in (n for n in vars(oracle) if n.endswith("_") and not n.startswith("_")):
         if name in model._row.absent:
@@ -222,7 +210,6 @@ WRONG = [
     (spectral(), X[:1], {}),
     (spectral(affinity="precomputed"), X, {}),
     (isolation(max_features=5), X, {}),
-    (KernelRidge(kernel="precomputed"), X, {"y": Y}),
 ]
 
 
@@ -275,35 +262,6 @@ def test_ties_at_eps(always):
     distances = np.round(np.abs(line - line.T), 1)
     model = DBSCAN(eps=0.7, min_samples=2, metric="precomputed").fit(distances)
     assert model.labels_.tolist() == [0, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("alpha", "y", "expected"),
-    [
-        (2.0, Y, 2.0),
-        ([2.0], X[:, :3], 2.0),
-        ([2.0, 2.0], X[:, :3], 2.0),
-        (np.array([1, 2, 3]), X[:, :3], [1, 2, 3]),
-    ],
-)
-def test_penalties(always, alpha, y, expected):
-    model = KernelRidge(alpha=alpha).fit(X, y)
-    assert np.array_equal(vars(model)["_fitted"].engine.model.model.alpha, expected)
-    oracle = KernelRidge(alpha=alpha)._row.sk(alpha=alpha).fit(X, y)
-    np.testing.assert_allclose(model.dual_coef_, oracle.dual_coef_, rtol=1e-9)
-    np.testing.assert_allclose(model.predict(X), oracle.predict(X), rtol=1e-9)
-
-
-def test_kernel_ridge_of_integers_is_not_lifted_as_integers(fake, monkeypatch):
-    rows = (10 * X).astype(int)
-    model = KernelRidge(kernel="rbf", gamma=0.01).fit(rows, Y)
-    assert model.X_fit_.dtype.kind == "i"
-    lifted = model._row.convert.lift(fake.KernelRidge, model._twin(), {})
-    assert lifted.model.X_fit_.dtype == "float64"
-    assert model.X_fit_.dtype.kind == "i"
-    np.testing.assert_allclose(
-        to_host(model.predict(fake.on_device(10 * X))), model.predict(10 * X), rtol=1e-12
-    )
 
 
 # ---------------------------------------------------------------- conversions

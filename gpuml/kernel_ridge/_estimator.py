@@ -1,0 +1,230 @@
+"""Kernel ridge regression on the device of its data."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn import kernel_ridge as sk
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import (
+    Array,
+    as_array,
+    compute_place,
+    is_array,
+    is_foreign,
+    is_sparse,
+    move,
+    place_of,
+    to_host,
+)
+from gpuml._inputs.validation import check_fit, check_predict
+from gpuml._settings.config import current_settings
+from gpuml._sklearn import check_same_namespace
+from gpuml.data import Batch, Folds, cut, resident
+from gpuml.kernel_ridge._models import (
+    BLOCK_BYTES,
+    Callback,
+    Kernel,
+    doubles,
+    fitted_models,
+    kernels,
+)
+from gpuml.linear_model._base import LinearEstimator
+from gpuml.linear_model.ridge import penalties_of
+from gpuml.metrics.regression import r2_score
+from gpuml.solvers.pair_kernels import PairKernel
+
+
+class KernelRidge(LinearEstimator, sk.KernelRidge):
+    r"""Least squares with a kernel and an l2 penalty.
+
+    Minimises, over c of shape (n_samples, n_targets), with the kernel matrix K of the rows,
+
+    .. math:: \sum_i w_i \, |y_i - (K c)_i|^2 + \sum_k \alpha_k \, c_k' K c_k
+
+    with weights w (1 if not given); predictions are :math:`k(x, X) \, c`. There is no intercept:
+    centre y where its mean is far from 0.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Kernels and models are computed in float64.
+
+    In a `gpuml.model_selection` search, all values of `alpha`, `gamma`, `degree` and `coef0` are
+    fitted on all splits together. Each kernel of all rows is computed once, those that are
+    functions of the same distances or inner products from one matrix of these. All penalties on all
+    splits are then solved from the same readings of the kernel, by conjugate gradients to 1e-10 of
+    the predictions; penalties so small that this would take longer than factors of a matrix for
+    each penalty and split are solved by these.
+
+    Parameters
+    ----------
+    alpha : float >= 0 or array-like of shape (n_targets,), default=1
+        Strength of the penalty.
+    kernel : str or callable, default="linear"
+        "linear", "poly" (or "polynomial"), "sigmoid", "rbf", "laplacian", "cosine",
+        "additive_chi2", "chi2", as `sklearn.metrics.pairwise.pairwise_kernels` has them;
+        "precomputed" for X of kernels; or a function of two rows that gives a number, for X in CPU
+        memory.
+    gamma : float, default=None
+        Of "rbf", "laplacian", "poly", "sigmoid" and "chi2". None is ``1 / n_features``, and 1 of
+        "chi2".
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=1
+        Of "poly" and "sigmoid".
+    kernel_params : dict, default=None
+        Keyword arguments of a callable kernel.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n_samples,) or (n_samples, n_targets)
+        c, in float64, in the library and on the device of X.
+    X_fit_ : array of shape (n_samples, n_features)
+        The rows, or kernels with ``kernel="precomputed"``.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    gpuml.linear_model.Ridge : For many rows, behind features that approximate a kernel.
+
+    Notes
+    -----
+    Matrices of n_samples^2 numbers have to fit into memory. Sparse X is scikit-learn's work, in
+    CPU memory.
+
+    References
+    ----------
+    K. P. Murphy, "Machine Learning: A Probabilistic Perspective", MIT Press (2012), 14.4.3.
+
+    A. Frommer, P. Maass, "Fast CG-based methods for Tikhonov-Phillips regularization", SIAM Journal
+    on Scientific Computing 20 (1999).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.kernel_ridge import KernelRidge
+    >>> X = np.linspace(0, 3, 50)[:, None]
+    >>> model = KernelRidge(alpha=1e-3, kernel="rbf", gamma=1.0).fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[1.5]]).round(3)
+    array([0.998])
+    """
+
+    multifit_params = ("alpha", "gamma", "degree", "coef0")
+    multifit_score: str | None = "r2"
+    multifit_in_frames = False
+    multifit_divided = False
+    _instead: ClassVar[str] = "a dense X and the name of a kernel"
+
+    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
+        if is_sparse(X):
+            return "sparse X"
+        return "a callable kernel" if callable(self.kernel) and is_foreign(X) else None
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why models are fitted one by one."""
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            return "a precomputed kernel, whose columns are rows as well,"
+        return self._needs_sklearn(X)
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        X, y, weight = check_fit(self, X, y, sample_weight)
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            _check_square(X, X.shape[0])
+        setting = "cpu" if callable(self.kernel) else current_settings().device
+        return resident(X, y, weight, setting, 8 * X.shape[0] ** 2)
+
+    def multifit_rows(self, folds: Folds) -> int | None:
+        """None: how many kernels there are is up to the candidates."""
+        return None
+
+    def multifit(self, folds, candidates, advance=None, start=None):
+        """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        # Equal penalties are one, however many they are.
+        values = [_one_of_equal(alpha) for alpha in self._values(candidates, "alpha")]
+        alphas = penalties_of(values, folds.batch.y.shape[1])
+        if callable(self.kernel):
+            wanted = [self._kernel({})] * len(candidates)
+        else:
+            wanted = [self._kernel(each) for each in candidates]
+        return fitted_models(folds, wanted, alphas, advance)
+
+    def _kernel(self, params: Mapping[str, Any]) -> Kernel:
+        if callable(self.kernel):
+            return Callback(self.kernel, self.kernel_params or {})
+        names = ("gamma", "coef0", "degree")
+        given = {name: params.get(name, getattr(self, name)) for name in names}
+        return PairKernel.of(self.kernel, **given)
+
+    def predict(self, X):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Kernels with the rows of `fit`, of shape (n_samples, n_samples_fit), with
+            ``kernel="precomputed"``.
+
+        Returns
+        -------
+        y : array of shape (n_samples,) or (n_samples, n_targets)
+            In the library, on the device and of the dtype of X.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        X = as_array(X)
+        if is_sparse(X) or is_sparse(self.X_fit_):
+            return sk.KernelRidge.predict(self, X)
+        check_same_namespace(X, self, attribute="dual_coef_", method="predict")
+        X = check_predict(self, X)
+        home, n = place_of(X), self.dual_coef_.shape[0]
+        work = home
+        if not callable(self.kernel):
+            work = compute_place(X, 8 * X.shape[0] * n, current_settings().device)
+        fitted = doubles(move(as_array(self.X_fit_), work))
+        dual = doubles(move(as_array(self.dual_coef_), work))
+        size = max(1, BLOCK_BYTES // (8 * n))
+        blocks = (move(X[some, :], work) for some in cut(slice(0, X.shape[0]), size))
+        found = work.xp.concat([self._rows_kernel(doubles(some), fitted) @ dual for some in blocks])
+        return home.xp.astype(move(found, home), X.dtype, copy=False)
+
+    def _rows_kernel(self, X: Array, fitted: Array) -> Array:
+        [(_, make)] = kernels([self._kernel({})], X, fitted)
+        return make()
+
+    def score(self, X, y, sample_weight=None):
+        """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            At most 1; 0 for a model that always predicts the mean of y.
+        """
+        return r2_score(y, self.predict(X), sample_weight=sample_weight)
+
+
+def _one_of_equal(alpha):
+    alpha = np.atleast_1d(to_host(alpha) if is_array(alpha) else np.asarray(alpha, dtype=float))
+    return alpha[:1] if (alpha == alpha[0]).all() else alpha
+
+
+def _check_square(K, n_rows):
+    if K.shape[1] != n_rows:
+        raise ValueError(
+            "Precomputed metric requires shape (n_queries, n_indexed). Got "
+            f"{tuple(K.shape)} for {n_rows} indexed."
+        )

@@ -1,0 +1,187 @@
+"""Kernels of pairs of rows: those of `sklearn.metrics.pairwise.pairwise_kernels`, by name.
+
+Each is a function of one number for a pair, its base: the inner product, the squared distance, the
+sum of absolute or of relative differences, the cosine, or what X says it is. All kernels of one
+base are made from one matrix of it, in float64.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, is_numpy, namespace
+from gpuml._arrays.threads import blas_threads, ordered_map
+from gpuml.data import cut
+
+# Of NumPy's functions of each entry threads get blocks of so many bytes, which stay in a cache.
+BLOCK_BYTES = 2**18
+# Of so many rows, about, a median is taken.
+FEW_ROWS = 100
+BASES = {
+    "linear": "inner",
+    "poly": "inner",
+    "polynomial": "inner",
+    "sigmoid": "inner",
+    "rbf": "squares",
+    "laplacian": "absolute",
+    "cosine": "cosine",
+    "additive_chi2": "relative",
+    "chi2": "relative",
+    "precomputed": "given",
+}
+# Those that are their base.
+SAME = ("linear", "cosine", "precomputed")
+# What each depends on besides its base.
+PARAMETERS = {
+    "poly": ("gamma", "coef0", "degree"),
+    "polynomial": ("gamma", "coef0", "degree"),
+    "sigmoid": ("gamma", "coef0"),
+    "rbf": ("gamma",),
+    "laplacian": ("gamma",),
+    "chi2": ("gamma",),
+}
+
+
+@dataclass(frozen=True)
+class PairKernel:
+    """A kernel by its name, with the parameters that it depends on; None for others.
+
+    Attributes
+    ----------
+    name : str
+    gamma : float or None
+        None is one divided by the number of features; 1 of "chi2".
+    coef0, degree : float or None
+    """
+
+    name: str
+    gamma: float | None = None
+    coef0: float | None = None
+    degree: float | None = None
+
+    @classmethod
+    def of(cls, name: str, gamma: Any, coef0: Any, degree: Any) -> "PairKernel":
+        """The same for all values of parameters that it does not depend on."""
+        given = {"gamma": gamma, "coef0": coef0, "degree": degree}
+        return cls(name, **{each: given[each] for each in PARAMETERS.get(name, ())})
+
+    @property
+    def base(self) -> str:
+        """What it is a function of."""
+        return BASES[self.name]
+
+    def of_base(self, base: Array, n_features: int, *, in_place: bool = False) -> Array:
+        """Kernels of pairs whose base is known; `in_place` says that nobody needs that any more."""
+        gamma = self.gamma
+        if gamma is None:
+            gamma = 1.0 if self.name == "chi2" else 1.0 / n_features
+        shift, degree = self.coef0, self.degree
+
+        def function(some, xp):
+            if self.name in ("rbf", "laplacian", "chi2"):
+                return xp.exp(-gamma * some)
+            if self.name == "sigmoid":
+                return xp.tanh(gamma * some + shift)
+            if self.name in ("poly", "polynomial"):
+                return (gamma * some + shift) ** degree
+            return -some if self.name == "additive_chi2" else some
+
+        if self.name in SAME and in_place:
+            return base
+        return _by_entry(function, base, in_place)
+
+
+def _by_entry(function: Callable[[Array, Any], Array], base: Array, in_place: bool) -> Array:
+    """A function of each entry; NumPy's in blocks of rows, in threads."""
+    xp = namespace(base)
+    if not is_numpy(base):
+        return function(base, xp)
+    out = base if in_place else np.empty_like(base)
+
+    def work(rows):
+        out[rows] = function(base[rows], np)
+
+    blocks = cut(slice(0, len(base)), max(1, BLOCK_BYTES // (8 * max(1, base.shape[1]))))
+    for _ in ordered_map(work, blocks, blas_threads()):
+        pass
+    return out
+
+
+def pair_base(kind: str, X: Array, Y: Array | None = None) -> Array:
+    """The base (n, m) of pairs of rows of X (n, p) and Y (m, p), which are X again if None.
+
+    It may be X itself, where that is "given".
+
+    Raises
+    ------
+    ValueError
+        If "relative" differences of negative values are asked for.
+    """
+    xp = namespace(X)
+    same, Y = Y is None, X if Y is None else Y
+    if kind == "given":
+        return X
+    if kind == "inner":
+        return X @ Y.T
+    if kind == "squares":
+        return _squares(X, Y, same, xp)
+    if kind == "cosine":
+        X = _normed(X, xp)
+        return X @ (X if same else _normed(Y, xp)).T
+    if kind == "relative":
+        for name, values in (("X", X), ("Y", Y)):
+            if bool(xp.any(values < 0)):
+                raise ValueError(f"{name} contains negative values.")
+    return _by_feature(kind, X, Y, xp)
+
+
+def _squares(X, Y, same, xp):
+    # Squares of what all rows have in common would cost digits. A median: a wild row does not.
+    few = Y[:: max(1, Y.shape[0] // FEW_ROWS), :]
+    middle = xp.sort(few, axis=0)[few.shape[0] // 2, :]
+    X, Y = X - middle, Y - middle
+    found = X @ (-2.0 * Y).T
+    found += xp.sum(X * X, axis=1)[:, None]
+    found += xp.sum(Y * Y, axis=1)[None, :]
+    found = np.maximum(found, 0.0, out=found) if is_numpy(found) else xp.clip(found, min=0.0)
+    if same:
+        _set_diagonal(found, 0.0)
+    return found
+
+
+def _set_diagonal(square, value):
+    xp, n = namespace(square), square.shape[0]
+    if is_numpy(square):
+        square.flat[:: n + 1] = value
+        return
+    flat = xp.reshape(square, (-1,))  # a view
+    flat[:: n + 1] = value
+
+
+def _normed(X, xp):
+    length = xp.sqrt(xp.sum(X * X, axis=1, keepdims=True))
+    return X / xp.where(length > 0, length, xp.ones_like(length))
+
+
+def _by_feature(kind, X, Y, xp):
+    """Sums over features of what a pair differs in, in blocks of rows that stay in a cache."""
+
+    def work(rows):
+        some = X[rows, :]
+        total = some[:, :1] * 0.0 + Y[None, :, 0] * 0.0
+        for j in range(X.shape[1]):
+            one, other = some[:, j : j + 1], Y[None, :, j]
+            apart = one - other
+            if kind == "absolute":
+                total += xp.abs(apart)
+                continue
+            both = one + other
+            total += apart * apart / xp.where(both > 0, both, xp.ones_like(both))
+        return total
+
+    if not is_numpy(X):
+        return work(slice(0, X.shape[0]))
+    blocks = cut(slice(0, len(X)), max(1, BLOCK_BYTES // (8 * max(1, len(Y)))))
+    return np.concatenate(list(ordered_map(work, blocks, blas_threads())))
