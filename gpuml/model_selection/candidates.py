@@ -25,6 +25,7 @@ STEPS = "steps in common fitted once per fold"
 STEPS_OF_TASKS = "steps in common fitted once per task"
 STEPS_AGAIN = "steps in common fitted again where their rows were not kept"
 GROWN = "larger ensembles grown from smaller ones"
+QUERIED = "one query of neighbours per fold"
 
 
 @dataclass(frozen=True)

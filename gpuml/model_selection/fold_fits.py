@@ -16,9 +16,17 @@ from gpuml._settings.config import config_context, get_config
 from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
-from gpuml.model_selection.candidates import NOTHING, Made, Refusal, group_candidates
+from gpuml.model_selection.candidates import (
+    GROWN,
+    NOTHING,
+    QUERIED,
+    Made,
+    Refusal,
+    group_candidates,
+)
 from gpuml.model_selection.ensembles import growth_key, size_param
 from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
+from gpuml.model_selection.neighbours import VARYING, asks_neighbours, query_key
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prefixes import (
@@ -51,18 +59,19 @@ def fit_fold(
         fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
         if shares_prefixes(estimator, candidates):
             return fit_pipelines(estimator, fold, candidates, task)
-        if grows(estimator, [params for params, _ in candidates]):
-            return fit_growing(estimator, fold, candidates, task)
+        if shared_fits(estimator, [params for params, _ in candidates]):
+            return fit_sharing(estimator, fold, candidates, task)
         members = [member_of(estimator, fold, *each, shares=False) for each in candidates]
         return [fit_alone(member, fold, task) for member in members]
 
 
-def fit_growing(
+def fit_sharing(
     estimator: Any, fold: Fold, candidates: Candidates, task: Task
 ) -> list[dict[str, Any]]:
-    """Fit and score candidates of an estimator that may grow from one to the next.
+    """Fit and score candidates of an estimator whose fits may have work in common.
 
-    As `fit_fold` for each of them, with the seconds that growing took for `fit_time`.
+    As `fit_fold` for each of them, with the seconds that growing took for `fit_time`, or an equal
+    share of those of a query.
     """
     members = [member_of(estimator, fold, *each) for each in candidates]
     results = {}
@@ -74,13 +83,19 @@ def fit_growing(
     return [results[i] for i in range(len(members))]
 
 
-def grows(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> bool:
-    """Whether `fit_growing` has something to share between candidates of an estimator."""
-    name = size_param(estimator)
-    if name is None:
-        return False
-    groups = group_candidates([each or {} for each in params], [name])
-    return any(len(group.positions) > 1 for group in groups)
+def shared_fits(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> str | None:
+    """What `fit_sharing` shares between candidates of an estimator; None for nothing."""
+    names, words = _sharing(estimator)
+    groups = group_candidates([each or {} for each in params], names) if names else []
+    return words if any(len(group.positions) > 1 for group in groups) else None
+
+
+def _sharing(estimator):
+    """Names of parameters in which fits with work in common may differ, and what they share."""
+    size = size_param(estimator)
+    if size is not None:
+        return (size,), GROWN
+    return (VARYING, QUERIED) if asks_neighbours(estimator) else ((), None)
 
 
 def fit_splits(
@@ -155,7 +170,7 @@ def families(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[list[i
     What is fitted together on a fold is one family, so that models are those of one machine.
     """
     order = chunk_order(estimator, params)
-    if not hasattr(estimator, "steps") and size_param(estimator) is None:
+    if not hasattr(estimator, "steps") and not _sharing(estimator)[0]:
         return [[position] for position in order]
     found: dict[Hashable, list[int]] = {}
     for position in order:
@@ -170,8 +185,8 @@ def _family(estimator, params):
         model = configured(estimator, params)
     except Exception:
         return None  # its fit will tell what is wrong
-    if size_param(model) is not None:
-        return growth_key(model)
+    if _sharing(model)[0]:
+        return growth_key(model) or query_key(model)
     steps = getattr(model, "steps", None)
     if not steps or not offers_multifit(steps[-1][1]):
         return None

@@ -2,7 +2,7 @@
 
 The models are last steps of pipelines whose other steps are the same, one or several of them, or
 estimators of their own. Those that can share a fit do: `multifit` fits all at once, ensembles grow
-from one to the next.
+from one to the next, neighbours are looked for once.
 """
 
 import time
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from traceback import format_exc
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from gpuml._arrays import is_array, is_foreign, namespace, place_of, synchronize
+from gpuml._arrays import is_array, namespace
 from gpuml._sklearn import (
     _BaseScorer,
     _MultimetricScorer,
+    _num_samples,
     _PassthroughScorer,
     _print_elapsed_time,
     _routing_enabled,
@@ -29,11 +29,19 @@ from gpuml.model_selection.candidates import (
     GROWN,
     NOTHING,
     ON_EACH_FOLD,
+    QUERIED,
     Made,
     Refusal,
     raised_words,
 )
 from gpuml.model_selection.ensembles import grow, growth_key
+from gpuml.model_selection.neighbours import (
+    ON_A_DEVICE,
+    OneQuery,
+    is_host_model,
+    query_key,
+    refused_number,
+)
 from gpuml.model_selection.one_by_one import (
     Fold,
     Progress,
@@ -41,6 +49,8 @@ from gpuml.model_selection.one_by_one import (
     announce_end,
     announce_start,
     failed_fit,
+    finish,
+    private_rows,
     score_model,
 )
 from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
@@ -152,7 +162,12 @@ def fit_members(
     """
     work = _Work(stage, task)
     done: set[int] = set()
-    for key_of, fit_group in ((_stack_key, work.at_once), (_growth_key, work.growing)):
+    ways = (
+        (_stack_key, work.at_once),
+        (_growth_key, work.growing),
+        (_query_key, work.by_one_query),
+    )
+    for key_of, fit_group in ways:
         left = [i for i in range(len(members)) if i not in done]
         for group in _groups([members[i] for i in left], key_of):
             for i, result in fit_group([members[left[i]] for i in group]):
@@ -193,35 +208,6 @@ def _asks_for_predictions_only(scorer, routed):
     return isinstance(scorer, _BaseScorer) and is_known
 
 
-# ---------------------------------------------------------------- shared rows
-
-
-def read_only(rows: Any) -> Any:
-    """Rows that several models are going to read: NumPy arrays as views that can't be written."""
-    if not isinstance(rows, np.ndarray):
-        return rows
-    rows = rows.view()
-    rows.flags.writeable = False
-    return rows
-
-
-def finish(rows: Any) -> None:
-    """Wait for what was queued for rows on a device, so that seconds are those of the work."""
-    if is_foreign(rows):
-        synchronize(place_of(rows))
-
-
-def private_rows(rows: Any, step: Any) -> Any:
-    """Rows for a step: a copy where it is told to work in place and nothing else would stop it."""
-    if isinstance(rows, np.ndarray) or not hasattr(step, "get_params"):
-        return rows
-    in_place = any(
-        value is False and name.rpartition("__")[2] in ("copy", "copy_X", "copy_x")
-        for name, value in step.get_params().items()
-    )
-    return deepcopy(rows) if in_place else rows
-
-
 # ---------------------------------------------------------------- groups
 
 
@@ -248,6 +234,10 @@ def _stack_key(member):
 
 def _growth_key(member):
     return growth_key(member.model)
+
+
+def _query_key(member):
+    return query_key(member.model)
 
 
 def _together(model, fit_params):
@@ -344,6 +334,44 @@ class _Work:
                 started = time.perf_counter()
         except Exception as error:
             self._refuse(error)
+
+    # ------------------------------------------------------------ neighbours
+
+    def by_one_query(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results; without those that a larger query does not answer."""
+        fold, X = self.stage.fold, self.stage.X_train
+        refused = [refused_number(member.model, _num_samples(X)) for member in members]
+        self.refusal = Refusal("; ".join(dict.fromkeys(filter(None, refused))))
+        left = [i for i, why in enumerate(refused) if why is None]
+        if len(left) < 2:
+            return
+        largest = max(left, key=lambda i: members[i].model.n_neighbors)
+        started = time.perf_counter()
+        try:
+            for i in left:
+                _validate(members[i].model)
+            fitted = clone(members[largest].model)
+            members[largest].fit(fitted, X, fold.y_train)
+        except Exception as error:
+            self._refuse(error)
+            return
+        if not is_host_model(fitted):
+            self.refusal = Refusal(ON_A_DEVICE)
+            return
+        fit_seconds = (time.perf_counter() - started) / len(left)
+        seen = {"test": fold.X_test, "train": fold.X_train, **self.stage.seen}
+        query = OneQuery(fitted, X, list(seen.values()))
+        scores = _Work(self.stage, replace(self.task, return_estimator=False))
+        results = {}
+        for i in left:
+            announce_start(members[i].params, members[i].where, self.task)
+            model = query.model(members[i].model)
+            result = scores._scored(members[i], query.answering(model), fit_seconds)
+            results[i] = members[i].result(model, self.task, result)
+        score_seconds = sum(result["score_time"] for result in results.values()) / len(left)
+        for i, result in results.items():
+            made = Made(ON_EACH_FOLD, int(i == largest), shared=(QUERIED,))
+            yield i, {**result, "score_time": score_seconds, "made": made}
 
     # ------------------------------------------------------------ at once
 

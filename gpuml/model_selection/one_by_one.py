@@ -7,6 +7,7 @@ view or is marked read-only, so that an estimator that works in place cannot spo
 
 import numbers
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from joblib import Parallel, effective_n_jobs
 from joblib.logger import short_format_time
 from sklearn.utils import get_tags
 
-from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of
+from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of, synchronize
 from gpuml._sklearn import (
     _check_method_params,
     _MultimetricScorer,
@@ -154,6 +155,32 @@ class Part:
         if name not in self._at:
             self._at[name] = move(self._rows, place)
         return self._at[name]
+
+
+def read_only(rows: Any) -> Any:
+    """Rows that several models are going to read: NumPy arrays as views that can't be written."""
+    if not isinstance(rows, np.ndarray):
+        return rows
+    rows = rows.view()
+    rows.flags.writeable = False
+    return rows
+
+
+def finish(rows: Any) -> None:
+    """Wait for what was queued for rows on a device, so that seconds are those of the work."""
+    if is_foreign(rows):
+        synchronize(place_of(rows))
+
+
+def private_rows(rows: Any, step: Any) -> Any:
+    """Rows for a step: a copy where it is told to work in place and nothing else would stop it."""
+    if isinstance(rows, np.ndarray) or not hasattr(step, "get_params"):
+        return rows
+    in_place = any(
+        value is False and name.rpartition("__")[2] in ("copy", "copy_X", "copy_x")
+        for name, value in step.get_params().items()
+    )
+    return deepcopy(rows) if in_place else rows
 
 
 def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:

@@ -33,18 +33,18 @@ from gpuml.model_selection.last_steps import (
     Member,
     Stage,
     asks_for_predictions_only,
-    finish,
     fit_alone,
     fit_members,
     member_of,
-    private_rows,
-    read_only,
 )
 from gpuml.model_selection.one_by_one import (
     Fold,
     Task,
     announce_end,
     announce_start,
+    finish,
+    private_rows,
+    read_only,
 )
 from gpuml.model_selection.prefix_cache import PrefixCache
 from gpuml.model_selection.prefix_keys import value_key

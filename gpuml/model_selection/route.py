@@ -25,7 +25,6 @@ from gpuml.model_selection.behind import Behind, search_in
 from gpuml.model_selection.candidates import (
     ALONE,
     COMMON,
-    GROWN,
     TOGETHER,
     Group,
     group_candidates,
@@ -33,7 +32,7 @@ from gpuml.model_selection.candidates import (
     number,
     raised_words,
 )
-from gpuml.model_selection.fold_fits import grows
+from gpuml.model_selection.fold_fits import shared_fits
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.prefixes import have_common_steps, shares_prefixes
 from gpuml.model_selection.residence import all_estimators, configured
@@ -86,7 +85,7 @@ class Nested(Route):
 
 @dataclass(frozen=True)
 class SharedSteps(Route):
-    """Fits have work in common: first steps of pipelines, or trees of ensembles that grow."""
+    """Fits have work in common: first steps of pipelines, trees of ensembles, neighbours."""
 
     way: str = COMMON
 
@@ -233,7 +232,7 @@ def _work_in_common(estimator, params):
     """What fits of candidates have in common that are not all fitted at once; None for nothing."""
     if shares_prefixes(estimator, params) and have_common_steps(estimator, params):
         return COMMON
-    return GROWN if grows(estimator, params) else None
+    return shared_fits(estimator, params)
 
 
 # ---------------------------------------------------------------- groups

@@ -67,6 +67,8 @@ FROM_ROWS = (
     *("GenericUnivariateSelect", "RobustScaler", "SelectFdr", "SelectFpr", "SelectFwe"),
     *("SelectKBest", "SelectPercentile", "VarianceThreshold"),
 )
+# Those whose candidates are answered by one query of each fold.
+NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
 # Those that give the same of the same rows, in `fit_transform` and `transform`: of others that is
 # so where `fit_transform` is scikit-learn's, and there is no `random_state`.
 MADE = ("KBinsDiscretizer", "MissingIndicator", "PowerTransformer", "QuantileTransformer")
@@ -138,6 +140,8 @@ def _not_one(estimator, base):
     named = _named(estimator)
     if table is STEPS:
         return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
+    if kind.__name__ in NEIGHBOURS and is_known(estimator):
+        return f"{kind.__name__} looks for neighbours in each training part"
     return f"models of {named} share no pass over the rows, as gpuml's linear models do"
 
 

@@ -421,11 +421,20 @@ def test_verbose_prints_fits_and_plan(client, rows, capsys):
 
 def test_the_plan_of_fits_one_by_one(client, rows):
     X, _, labels = rows
-    search = GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [1, 2, 3]}, client=client)
+    tree = DecisionTreeClassifier(random_state=0)
+    search = GridSearchCV(tree, {"max_depth": [1, 2, 3]}, client=client)
     plan = search.fit(X, labels).plan_
     assert (plan.n_fits, plan.n_passes) == (15, 15)
     assert "worker" in plan.place
     assert "one by one" in str(plan)
+
+
+def test_one_query_of_neighbours_answers_candidates_of_a_fold(client, rows):
+    X, _, labels = rows
+    grid = {"n_neighbors": [1, 2, 3], "weights": ["uniform", "distance"]}
+    plan = GridSearchCV(KNeighborsClassifier(), grid, client=client).fit(X, labels).plan_
+    assert (plan.n_fits, plan.n_passes) == (30, 5)
+    assert "one query of neighbours per fold" in str(plan)
 
 
 def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, rows):
@@ -443,7 +452,7 @@ def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, r
 
 REASONS = [
     (Ridge(), {"alpha": ALPHAS, "solver": ["auto", "sag"]}, "leave solver at the default"),
-    (KNeighborsClassifier(), {"n_neighbors": [1, 2]}, "KNeighborsClassifier() share no pass"),
+    (KNeighborsClassifier(), {"n_neighbors": [1, 2]}, "looks for neighbours in each training part"),
     (
         make_pipeline(SplineTransformer(), Ridge()),
         {"ridge__alpha": ALPHAS},

@@ -48,14 +48,14 @@ from gpuml.linear_model import LogisticRegression as OurLogisticRegression
 from gpuml.linear_model import Ridge as OurRidge
 from gpuml.model_selection import GridSearchCV, fold_fits, one_by_one
 from gpuml.model_selection.ensembles import growth_key, size_param
-from gpuml.model_selection.fold_fits import fit_growing
+from gpuml.model_selection.fold_fits import fit_sharing
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prefixes import fit_pipelines, prefix_order, shares_prefixes
 
 
 @pytest.fixture(autouse=True)
 def calls(monkeypatch):
-    """Names of what searches go through: `fit_pipelines` and `fit_growing`."""
+    """Names of what searches go through: `fit_pipelines` and `fit_sharing`."""
     names = []
 
     def noting(name, function):
@@ -66,7 +66,7 @@ def calls(monkeypatch):
         return call
 
     monkeypatch.setattr(fold_fits, "fit_pipelines", noting("pipelines", fit_pipelines))
-    monkeypatch.setattr(fold_fits, "fit_growing", noting("growing", fit_growing))
+    monkeypatch.setattr(fold_fits, "fit_sharing", noting("sharing", fit_sharing))
     return names
 
 
@@ -763,7 +763,7 @@ def test_grown_ensembles_are_those_of_single_fits(model, calls):
     candidates = [{name: size} for size in sizes]
     task = one_by_one.Task(None, {}, {}, True, "raise", 0, return_estimator=True)
     results = run(model, X, y, candidates, task)
-    assert calls == ["growing"]
+    assert calls == ["sharing"]
     for params, result in zip(candidates, results, strict=True):
         alone = clone(model).set_params(**params).fit(X[:60], y[:60])
         grown = result["estimator"]

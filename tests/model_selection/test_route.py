@@ -17,6 +17,7 @@ from sklearn.metrics import check_scoring
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import SplineTransformer
 from sklearn.preprocessing import StandardScaler as TheirScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import gpuml
 from gpuml._arrays import has_gpu
@@ -82,7 +83,11 @@ TABLE = {
     ),
     "neighbours": (
         *(KNeighborsRegressor(), [{"n_neighbors": 1}, {"n_neighbors": 2}], dense(), {}),
-        *(OneByOne, "models of KNeighborsRegressor() share no pass over the rows"),
+        *(SharedSteps, "KNeighborsRegressor looks for neighbours in each training part"),
+    ),
+    "tree": (
+        *(DecisionTreeRegressor(), [{"max_depth": 1}, {"max_depth": 2}], dense(), {}),
+        *(OneByOne, "models of DecisionTreeRegressor() share no pass over the rows"),
     ),
     "forest": (FOREST, [{"n_estimators": n} for n in (1, 2)], dense(), {}, SharedSteps, "share no"),
     "weights of fits alone": (
@@ -183,7 +188,9 @@ def rows():
     return X, X @ [1.0, 2.0, 3.0] + rng.normal(size=N_ROWS)
 
 
-SEARCHED = ["ridge", "solver", "scikit-learn's", "neighbours", "forest", "their scaler", "order"]
+SEARCHED = [
+    *("ridge", "solver", "scikit-learn's", "neighbours", "tree", "forest", "their scaler", "order")
+]
 
 
 @pytest.mark.parametrize("name", SEARCHED)
@@ -238,7 +245,7 @@ def test_bytes_and_seconds_are_told_where_they_are_known():
     )
     assert twice.rates == known.rates  # measured once
     assert known.seconds < twice.seconds
-    unknown = GridSearchCV(KNeighborsRegressor(), {"n_neighbors": [1, 2]}).explain(X, y)
+    unknown = GridSearchCV(DecisionTreeRegressor(), {"max_depth": [1, 2]}).explain(X, y)
     assert unknown.seconds is None
     assert unknown.n_bytes == 10 * X.nbytes
     # Their solver does it, and nobody knows what it costs.
