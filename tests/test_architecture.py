@@ -97,7 +97,7 @@ RULES = {
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
         *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
         *("gpuml.pipeline", "gpuml.resampling", "gpuml.solvers.carried", "joblib"),
-        *("gpuml.solvers.resampled", "narwhals"),
+        *("gpuml.solvers.neighbours", "gpuml.solvers.resampled", "narwhals"),
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.frozen"),
         "sklearn.get_config",
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),

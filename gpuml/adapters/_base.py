@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from typing import Any, ClassVar
 
 from sklearn import config_context
@@ -307,7 +308,8 @@ class Adapter(Extension, Travels):
 
     def _with_parameters(self, fitted, changed, params):
         """A record of the same model with other parameters, which scikit-learn reads at use."""
-        twin = fitted.host().set_params(**changed)
+        # The record may be that of other objects, too.
+        twin = copy(fitted.host()).set_params(**changed)
         renewed = Fitted(
             self._row,
             fitted.kind,

@@ -137,6 +137,11 @@ class Refusal:
 NOTHING = Refusal("")
 
 
+def refusal_of(reasons: Iterable[str | None]) -> Refusal:
+    """Each reason once; None is none."""
+    return Refusal("; ".join(dict.fromkeys(filter(None, reasons))))
+
+
 @dataclass(frozen=True)
 class Made:
     """How the result of a candidate on a split came about.

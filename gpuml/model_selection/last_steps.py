@@ -33,12 +33,11 @@ from gpuml.model_selection.candidates import (
     Made,
     Refusal,
     raised_words,
+    refusal_of,
 )
 from gpuml.model_selection.ensembles import grow, growth_key
 from gpuml.model_selection.neighbours import (
-    ON_A_DEVICE,
     OneQuery,
-    is_host_model,
     query_key,
     refused_number,
 )
@@ -341,8 +340,8 @@ class _Work:
         """Positions and results; without those that a larger query does not answer."""
         fold, X = self.stage.fold, self.stage.X_train
         refused = [refused_number(member.model, _num_samples(X)) for member in members]
-        self.refusal = Refusal("; ".join(dict.fromkeys(filter(None, refused))))
         left = [i for i, why in enumerate(refused) if why is None]
+        self.refusal = refusal_of(refused)
         if len(left) < 2:
             return
         largest = max(left, key=lambda i: members[i].model.n_neighbors)
@@ -355,22 +354,24 @@ class _Work:
         except Exception as error:
             self._refuse(error)
             return
-        if not is_host_model(fitted):
-            self.refusal = Refusal(ON_A_DEVICE)
-            return
         fit_seconds = (time.perf_counter() - started) / len(left)
         seen = {"test": fold.X_test, "train": fold.X_train, **self.stage.seen}
-        query = OneQuery(fitted, X, list(seen.values()))
+        query = OneQuery(fitted, X, fold.y_train, list(seen.values()))
+        refused += [query.refused(members[i].model) for i in left]
+        self.refusal = refusal_of(refused)
         scores = _Work(self.stage, replace(self.task, return_estimator=False))
         results = {}
-        for i in left:
+        # From few neighbours to many, so that votes are counted once.
+        for i in sorted(left, key=lambda i: members[i].model.n_neighbors):
+            if query.refused(members[i].model) is not None:
+                continue
             announce_start(members[i].params, members[i].where, self.task)
             model = query.model(members[i].model)
             result = scores._scored(members[i], query.answering(model), fit_seconds)
             results[i] = members[i].result(model, self.task, result)
-        score_seconds = sum(result["score_time"] for result in results.values()) / len(left)
-        for i, result in results.items():
-            made = Made(ON_EACH_FOLD, int(i == largest), shared=(QUERIED,))
+        score_seconds = sum(r["score_time"] for r in results.values()) / max(1, len(results))
+        for n, (i, result) in enumerate(results.items()):
+            made = Made(ON_EACH_FOLD, int(n == 0), shared=(QUERIED,))
             yield i, {**result, "score_time": score_seconds, "made": made}
 
     # ------------------------------------------------------------ at once

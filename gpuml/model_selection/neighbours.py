@@ -4,27 +4,30 @@ The k nearest rows are the first k of the K > k nearest. So each part of a fold 
 by the public `kneighbors` of a model, and scikit-learn's own `predict` and `predict_proba` count
 votes, or take means, of the first columns of the answer. Where two rows are equally far, a smaller
 query may keep another one of them: rows of which that decides are asked for again.
+
+Of rows on a device, or a model that cuML fitted, votes and means are taken by `gpuml.solvers`.
 """
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from copy import copy
-from functools import wraps
+from functools import cached_property, wraps
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms
 
+from gpuml._arrays import as_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays.labels import encode
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.prefix_keys import estimator_key
 from gpuml.resampling.multifit import NEIGHBOURS
+from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbours, shares, winners
 
 # What models of one query may differ in.
 VARYING = ("n_neighbors", "weights")
-# Why models that were fitted from rows of a device, or on one, are asked one by one.
-ON_A_DEVICE = "on a device each candidate looks for its own neighbours"
 # Powers of distances that scikit-learn compares as sums of norms and products.
 POWERS = {"euclidean": 2, "l2": 2, "sqeuclidean": 1}
 
@@ -73,23 +76,39 @@ class OneQuery:
     ----------
     fitted : estimator
         The one of most neighbours.
-    X : array-like (n, p)
+    X, y : array-like
         What it was fitted to.
     parts : sequence of array-like
         Rows that are asked for once; predictions for others ask anew.
     """
 
-    def __init__(self, fitted: Any, X: Any, parts: Sequence[Any]):
-        self._fitted, self._X, self._parts = fitted, X, parts
-        self._found: dict[int, _Found] = {}
+    def __init__(self, fitted: Any, X: Any, y: Any, parts: Sequence[Any]):
+        self._fitted, self._X, self._y, self._parts = fitted, X, y, parts
+        self._on_host = is_host_model(fitted)
+        self._found: dict[int, Any] = {}
+
+    def refused(self, model: Any) -> str | None:
+        """Why a model is not answered from the query; None if it is."""
+        if self._on_host:
+            return None
+        if callable(model.weights):
+            return "weights of your own are computed in CPU memory"
+        several = is_classifier(model) and np.ndim(self._y) > 1
+        return "votes for several targets are counted in CPU memory" if several else None
 
     def model(self, unfitted: Any) -> Any:
         """What an unfitted model would be if it were fitted by itself."""
-        return copy(self._fitted).set_params(**unfitted.get_params(deep=False))
+        return _shallow(self._fitted, type(self._fitted)).set_params(
+            **unfitted.get_params(deep=False)
+        )
 
     def answering(self, model: Any) -> Any:
         """A model that predicts the same from neighbours that are known."""
-        reads, out = _of_sklearn(model), copy(model)
+        return self._read(model) if self._on_host else self._counted(model)
+
+    def _read(self, model):
+        """A model whose votes and means are scikit-learn's own."""
+        reads, out = _of_sklearn(model), _shallow(model, type(model))
         reads.kneighbors = self._reader(model)
         if model.weights == "uniform" and getattr(model, "outputs_2d_", None) is False:
             # The same votes. Told by name, brute force counts them while it looks for neighbours.
@@ -98,6 +117,22 @@ class OneQuery:
             if hasattr(model, method):
                 setattr(out, method, self._method(model, reads, method))
         return out
+
+    def _counted(self, model):
+        """A model whose votes and means are taken where the rows are."""
+        out = _shallow(model, type(model))
+        for method in ("predict", "predict_proba"):
+            if hasattr(model, method):
+                setattr(out, method, self._counting(getattr(model, method), method, model))
+        return out
+
+    def _counting(self, own, name, model):
+        @wraps(own)  # scorers ask for it by its name
+        def method(X):
+            found = self._of(X)
+            return own(X) if found is None else getattr(found, name)(model)
+
+        return method
 
     def _reader(self, model: Any) -> Callable[..., Any]:
         def kneighbors(X, return_distance=True):
@@ -128,7 +163,11 @@ class OneQuery:
         if part is None:
             return None
         if part not in self._found:
-            self._found[part] = _Found(self._fitted, self._X, X)
+            self._found[part] = (
+                _Found(self._fitted, self._X, X)
+                if self._on_host
+                else _Counted(self._fitted, self._y, X)
+            )
         return self._found[part]
 
 
@@ -144,7 +183,11 @@ def _replaced(values: Any, rows: np.ndarray, others: Any) -> Any:
 def _of_sklearn(model: Any) -> Any:
     """A model as scikit-learn's, which computes where the rows are."""
     mro = type(model).__mro__
-    kind: Any = next(each for each in mro if each.__module__.startswith("sklearn."))
+    return _shallow(model, next(each for each in mro if each.__module__.startswith("sklearn.")))
+
+
+def _shallow(model: Any, kind: Any) -> Any:
+    """A copy with the same attributes. `copy` takes what pickles: models in CPU memory."""
     out = kind.__new__(kind)
     vars(out).update(vars(model))
     return out
@@ -174,6 +217,58 @@ class _Found:
             return np.empty(0, np.intp)
         near, far = self._compared[:, k - 1], self._compared[:, k]
         return np.flatnonzero(~(far - near > self._error))
+
+
+class _Counted:
+    """Predictions of some rows from their K nearest rows, in any library."""
+
+    def __init__(self, fitted: Any, y: Any, X: Any):
+        self._distances, self._rows = fitted.kneighbors(X)
+        self._y, self._classifies = as_array(y), is_classifier(fitted)
+        self._votes: dict[bool, Votes] = {}
+
+    def predict(self, model: Any) -> Any:
+        """Labels or means (m,) or (m, t)."""
+        if self._classifies:
+            codes, classes = winners(self._votes_of(model)), self._labels.classes
+            if is_numpy(classes):
+                return classes[to_host(codes)]
+            return namespace(classes).take(classes, codes, axis=0)
+        k = model.n_neighbors
+        weights = self._inverse[:, :k] if _weighs(model) else None
+        return means(self._targets, self._rows[:, :k], weights)
+
+    def predict_proba(self, model: Any) -> Any:
+        """Probabilities (m, C)."""
+        return shares(self._votes_of(model))
+
+    def _votes_of(self, model):
+        weighs = _weighs(model)
+        if weighs not in self._votes:
+            codes = of_neighbours(move(self._labels.codes, place_of(self._rows)), self._rows)
+            weights = self._inverse if weighs else None
+            dtype = self._distances.dtype
+            self._votes[weighs] = Votes(codes, weights, self._labels.n_classes, dtype)
+        return self._votes[weighs].of(model.n_neighbors)
+
+    @cached_property
+    def _labels(self):
+        return encode(self._y if self._y.ndim == 1 else self._y[:, 0])
+
+    @cached_property
+    def _targets(self):
+        y = move(self._y, place_of(self._rows))
+        xp = namespace(y)
+        floats = xp.isdtype(y.dtype, "real floating")
+        return y if floats else xp.astype(y, self._distances.dtype)
+
+    @cached_property
+    def _inverse(self):
+        return inverse_distances(self._distances)
+
+
+def _weighs(model):
+    return model.weights == "distance"
 
 
 def _rounding(X_train, X):

@@ -26,6 +26,7 @@ from gpuml import neighbors
 from gpuml.data import Split
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV, fold_fits, one_by_one
 from gpuml.model_selection.neighbours import query_key
+from gpuml.solvers.neighbours import Votes
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(90, 4))
@@ -245,11 +246,51 @@ def test_a_wrong_parameter_fails_alone():
     assert (search.cv_results_["mean_test_score"] == -1).tolist() == [False, True] * 2
 
 
-def test_rows_of_another_library_say_why_they_are_not_asked_together():
+# name -> (model, target, scorers)
+ELSEWHERE = {
+    "names": (neighbors.KNeighborsClassifier(), NAMES, ["accuracy", "neg_log_loss"]),
+    "numbers": (neighbors.KNeighborsRegressor(), NUMBERS[:, 0], ["r2"]),
+    "targets": (neighbors.KNeighborsRegressor(), NUMBERS, ["neg_mean_squared_error"]),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_votes_and_means_are_taken_in_the_library_of_the_rows(name):
     torch = pytest.importorskip("torch")
-    model, y = neighbors.KNeighborsRegressor(), NUMBERS[:, 0]
-    search = GridSearchCV(model, GRID, cv=3, refit=False).fit(torch.asarray(X), torch.asarray(y))
-    other = sk.GridSearchCV(regress(), GRID, cv=3, refit=False).fit(X, y)
-    scores = (each.cv_results_["mean_test_score"] for each in (search, other))
-    np.testing.assert_allclose(*scores, rtol=1e-10)
-    assert "each candidate looks for its own neighbours" in str(search.plan_)
+    model, y, scoring = ELSEWHERE[name]
+    rows, there = torch.asarray(X), y if y.dtype.kind == "U" else torch.asarray(y)
+    options = {"cv": 3, "refit": False, "scoring": scoring, "return_train_score": True}
+    search = GridSearchCV(model, GRID, **options).fit(rows, there)
+    assert search.plan_.n_passes == 3
+    assert "on torch:cpu (candidates together on each fold" in str(search.plan_)
+    other = sk.GridSearchCV(model, GRID, **options).fit(X, y)
+    for key, values in other.cv_results_.items():
+        if key.startswith("split"):
+            np.testing.assert_allclose(search.cv_results_[key], values, rtol=1e-10)
+
+
+def test_what_is_computed_in_cpu_memory_says_so():
+    torch = pytest.importorskip("torch")
+    grid = {"n_neighbors": [2, 3], "weights": ["uniform", halves]}
+    model, rows = neighbors.KNeighborsClassifier(), torch.asarray(X)
+    for y, words in (
+        (NAMES, "weights of your own are computed in CPU memory"),
+        (
+            torch.asarray((WHOLE[:, :2] > 1).astype(int)),
+            "votes for several targets are counted in CPU memory",
+        ),
+    ):
+        search = GridSearchCV(model, grid, cv=2, refit=False).fit(rows, y)
+        assert words in str(search.plan_)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_votes_for_fewer_neighbours_are_counted_anew():
+    codes, weights = RNG.integers(0, 3, (7, 6)), RNG.random((7, 6))
+    votes = Votes(codes, weights, 3, np.float64)
+    for k in (2, 6, 1):
+        by_hand = [
+            np.bincount(*each, minlength=3)
+            for each in zip(codes[:, :k], weights[:, :k], strict=True)
+        ]
+        np.testing.assert_allclose(votes.of(k), by_hand)
