@@ -1,13 +1,14 @@
-"""Searches over models that only scikit-learn has beside gpuml, on the same rows in the same run.
+"""Searches over models that have few rivals besides scikit-learn, on the same rows.
 
     python benchmarks/models.py --json models.json
 
 Ten or so candidates and 5 folds. README.md beside this file says how it is measured.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import _harness as harness
@@ -19,8 +20,9 @@ import sklearn.discriminant_analysis as sk_da
 import sklearn.kernel_ridge as sk_kernel
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
+import sklearn.neighbors as sk_neighbors
 import sklearn.svm as sk_svm
-from _beside import contenders
+from _beside import RIVAL_RUNS, RIVAL_SECONDS, contenders
 from _harness import needed_cupy, scaled
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import ParameterGrid
@@ -47,6 +49,7 @@ from gpuml.linear_model import (
 )
 from gpuml.model_selection import GridSearchCV
 from gpuml.naive_bayes import GaussianNB
+from gpuml.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from gpuml.svm import LinearSVC, LinearSVR
 
 SEED, FOLDS = 0, 5
@@ -55,6 +58,8 @@ SQUARED = "squared_epsilon_insensitive"
 ALPHAS = np.geomspace(1e-4, 1e2, 10).tolist()
 PATH = np.geomspace(1e-3, 0.3, 10).tolist()
 SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
+NEIGHBOURS = {"n_neighbors": [1, 5, 9, 15, 25, 50], "weights": ["uniform", "distance"]}
+INTEL = {"sklearnex": "sklearnex.neighbors"}
 
 
 def counts(random, margin):
@@ -97,6 +102,8 @@ class Scenario:
 
     Of models with several solvers in scikit-learn, theirs has the fastest that reaches the optimum.
     Those of cuML, which a function makes, are given rows in CPU memory by scikit-learn's search.
+    `others` are modules that have a class of the same name, for scikit-learn's search over rows in
+    CPU memory.
     """
 
     ours: Any
@@ -106,6 +113,7 @@ class Scenario:
     n: int = 50_000
     p: int = 50
     on_device: bool = False
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_cuml(name, **params):
@@ -244,6 +252,22 @@ SCENARIOS = {
         {"var_smoothing": np.geomspace(1e-10, 1e-1, 10).tolist()},
         three_classes,
     ),
+    **{
+        name: Scenario(
+            kind(),
+            getattr(sk_neighbors, kind.__name__)(),
+            NEIGHBOURS,
+            target,
+            20_000,
+            p,
+            others=INTEL,
+        )
+        for name, kind, target, p in (
+            ("neighbours", KNeighborsClassifier, three_classes, 20),
+            ("neighbours_tree", KNeighborsClassifier, three_classes, 8),
+            ("neighbours_mean", KNeighborsRegressor, outlying, 20),
+        )
+    },
 }
 # The same on a GPU, of which scikit-learn knows nothing.
 SCENARIOS |= {
@@ -260,6 +284,10 @@ SCENARIOS["device_quantile"] = replace(
 SCENARIOS["device_kernel_ridge"] = replace(
     SCENARIOS["device_kernel_ridge"], theirs=of_cuml("KernelRidge", kernel="rbf"), n=10_000
 )
+for name in ("device_neighbours", "device_neighbours_tree", "device_neighbours_mean"):
+    # All pairs of rows are compared, on few features too.
+    cuml = {"cuml": "cuml.neighbors"}
+    SCENARIOS[name] = replace(SCENARIOS[name], n=200_000, others=cuml)
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
     "device": tuple(name for name, each in SCENARIOS.items() if each.on_device),
@@ -281,11 +309,14 @@ def run_scenario(name, args):
     scenario = SCENARIOS[name]
     X, y = given = rows(args, scenario)
     if scenario.on_device:
+        X = X.astype(np.float32)
+    host = X, y
+    if scenario.on_device:
         try:
             xp = needed_cupy()
         except RuntimeError as error:
             return {"scenario": name, "skipped": str(error)}
-        X, y = xp.asarray(X, dtype=xp.float32), xp.asarray(y)
+        X, y = xp.asarray(X), xp.asarray(y)
     ours = partial(searched, GridSearchCV, scenario.ours, scenario.grid, X, y)
     theirs = None
     if scenario.theirs is not None:
@@ -295,11 +326,31 @@ def run_scenario(name, args):
             theirs = partial(searched_alone, TheirSearch, model, scenario.grid, *given)
     with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
         found = contenders(ours, theirs, args.repeats or 7, compared)
+        own = ours()
+    for rival, module in scenario.others.items():
+        found.append(against(rival, module, scenario, host, found[0], own))
     problem = harness.facts_of(X) | {
         "folds": FOLDS,
         "candidates": len(ParameterGrid(scenario.grid)),
     }
     return {"scenario": name, "problem": problem, "contenders": found}
+
+
+def against(rival, module, scenario, rows, ours, own):
+    """scikit-learn's search over a rival's class of the same name."""
+
+    def measure():
+        model = getattr(import_module(module), type(scenario.ours).__name__)()
+        scores = []
+        seconds = harness.timing(
+            lambda: scores.append(searched(TheirSearch, model, scenario.grid, *rows)),
+            RIVAL_RUNS,
+            at_most=RIVAL_SECONDS,
+        )
+        ratio = seconds["median"] / ours["seconds"]["median"]
+        return {"seconds": seconds, "ratio": ratio, **compared(own, scores[-1])}
+
+    return harness.attempt({"name": rival}, measure)
 
 
 def searched(kind, model, grid, X, y, n_jobs=None):

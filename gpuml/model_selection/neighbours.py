@@ -21,6 +21,7 @@ from sklearn.utils.extmath import row_norms
 
 from gpuml._arrays import as_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
+from gpuml._arrays.threads import blas_threads
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.prefix_keys import estimator_key
 from gpuml.resampling.multifit import NEIGHBOURS
@@ -186,6 +187,18 @@ def _of_sklearn(model: Any) -> Any:
     return _shallow(model, next(each for each in mro if each.__module__.startswith("sklearn.")))
 
 
+def _on_all_cores(model: Any) -> Any:
+    """A model whose trees are asked by as many threads as brute force takes by itself.
+
+    Left alone where products of matrices are distances, which threads would cut otherwise.
+    """
+    of_trees = sys.modules["sklearn.neighbors"].VALID_METRICS["ball_tree"]
+    by_pair = model.effective_metric_ in of_trees
+    if model.n_jobs is not None or not by_pair:
+        return model
+    return _shallow(model, type(model)).set_params(n_jobs=blas_threads())
+
+
 def _shallow(model: Any, kind: Any) -> Any:
     """A copy with the same attributes. `copy` takes what pickles: models in CPU memory."""
     out = kind.__new__(kind)
@@ -206,7 +219,7 @@ class _Found:
         most = fitted.n_neighbors
         if fitted.metric != "precomputed":  # graphs may have no more
             most = min(most + 1, fitted.n_samples_fit_)
-        self.nearest = fitted.kneighbors(X, most)
+        self.nearest = _on_all_cores(fitted).kneighbors(X, most)
         power = POWERS.get(fitted.effective_metric_)
         self._compared = self.nearest[0] ** (power or 1)
         self._error = 0.0 if power is None else _rounding(X_train, X)
