@@ -146,7 +146,7 @@ def said_if_slow(what: str, usual: float) -> Iterator[None]:
 
 
 def workers_there(
-    client: Client, limit: float | None = None, *, running: bool = False
+    client: Client, limit: float | None = None, *, running: bool = False, n_wanted: int = 1
 ) -> dict[str, dict[str, Any]]:
     """What the scheduler says of each worker, by address, as soon as there is one.
 
@@ -157,6 +157,8 @@ def workers_there(
         Seconds to wait; None is `patience`.
     running : bool, default=False
         Whether workers do not count that are paused, or leave.
+    n_wanted : int, default=1
+        Tasks that there are going to be. A cluster that adapts starts workers for as many.
 
     Raises
     ------
@@ -165,7 +167,7 @@ def workers_there(
     """
     limit = patience() if limit is None else limit
     began, report = time.monotonic(), Report("a worker")
-    wanted: Future | None = None
+    wanted: list[Future] = []
     try:
         while True:
             facts, trouble = _look_at_workers(client)
@@ -180,14 +182,15 @@ def workers_there(
                     "(cluster.scale(...), or their logs), and call again; or allow more time: "
                     f"dask.config.set({{'{PATIENCE}': '10 minutes'}})."
                 )
-            if wanted is None and client.status == "running" and not facts:
+            if not wanted and client.status == "running" and not facts:
                 # Clusters that adapt start workers for tasks alone.
-                wanted = client.submit(int, key=f"first worker-{uuid4().hex}", pure=False)
+                word = uuid4().hex
+                keys = [(f"first worker-{word}", i) for i in range(n_wanted)]
+                wanted = client.map(int, range(n_wanted), key=keys, pure=False)
             report.say({f"{trouble}. It may take {limit:g} s ({PATIENCE}).": waited})
             time.sleep(TICK_SECONDS / 10)
     finally:
-        if wanted is not None:
-            wanted.release()
+        release(wanted)
 
 
 def facts_of(client: Client) -> dict[str, dict[str, Any]]:
@@ -209,10 +212,10 @@ def _look_at_workers(client):
     return facts, f"There was no running worker{all_of}"
 
 
-def addresses_of(client: Client) -> set[str]:
-    """Addresses of all workers that the scheduler knows."""
+def threads_of(client: Client) -> dict[str, int]:
+    """Threads of all workers that the scheduler knows, by address."""
     scheduler: Any = client.scheduler
-    return set(ask(client, scheduler.ncores))
+    return ask(client, scheduler.ncores)
 
 
 def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:

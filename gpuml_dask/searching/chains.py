@@ -7,7 +7,7 @@ that the client had sent is begun anew here.
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -350,6 +350,9 @@ class LessonInputs:
             self._held_out = None
         for number in [n for n, part in self._parts.items() if part.status in LOST]:
             del self._parts[number]
+
+    def keep_on(self, workers: Collection[str]) -> None:
+        """Nothing is kept but states, by tasks that rest on them."""
 
     def close(self) -> None:
         """Forget all futures."""

@@ -3,13 +3,21 @@
 import math
 from collections.abc import Sequence
 
+# Units of a search, however few threads there are when it begins: workers that join later then find
+# work to take. More would take longer than they are worth: each takes its rows out of all.
+UNITS = 256
 # Units per thread: enough that none is idle for long at the end. Where steps are shared, each unit
 # fits those it needs, so fewer.
-UNITS, UNITS_THAT_SHARE = 4, 2
+PER_THREAD, PER_THREAD_THAT_SHARE = 4, 2
 
 
 def cut_families(
-    families: Sequence[Sequence[int]], n_splits: int, n_threads: int, *, sharing: bool = False
+    families: Sequence[Sequence[int]],
+    n_splits: int,
+    n_threads: int,
+    *,
+    sharing: bool = False,
+    is_last: bool = False,
 ) -> list[list[Sequence[int]]]:
     """Families of each unit of a split, about as many candidates in each unit.
 
@@ -17,17 +25,22 @@ def cut_families(
     ----------
     families : sequence of sequences of int
         Candidates that must stay together.
-    n_splits, n_threads : int
+    n_splits : int
+    n_threads : int
+        That there are now; there may be more later.
     sharing : bool, default=False
         Whether neighbours have work in common.
+    is_last : bool, default=False
+        Whether this split alone is to keep all threads busy to the end.
 
     Examples
     --------
     >>> from gpuml_dask.searching.chunks import cut_families
-    >>> cut_families([[0], [1], [2, 3], [4]], n_splits=8, n_threads=4)
+    >>> cut_families([[0], [1], [2, 3], [4]], n_splits=128, n_threads=0)
     [[[0], [1]], [[2, 3], [4]]]
     """
-    wanted = math.ceil((UNITS_THAT_SHARE if sharing else UNITS) * n_threads / n_splits)
+    per_thread, least = (PER_THREAD_THAT_SHARE, 1) if sharing else (PER_THREAD, UNITS / n_splits)
+    wanted = math.ceil(max(least, per_thread * n_threads / (1 if is_last else n_splits)))
     n_candidates = sum(map(len, families))
     units: list[list[Sequence[int]]] = []
     n_cut = 0

@@ -21,6 +21,7 @@ from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
+from gpuml_dask.searching.chunks import UNITS
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
 from gpuml_dask.searching.placer import Placer
 from gpuml_dask.searching.rounds import Round, model_words
@@ -29,11 +30,9 @@ from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
-from gpuml_dask.waiting import patience, workers_there
+from gpuml_dask.waiting import facts_of, patience, workers_there
 
 Results = list[dict[str, Any]]
-# Units per thread that workers are left with when the last ones are added.
-QUEUED = 2
 
 
 class ClusterEvaluator:
@@ -104,11 +103,11 @@ class ClusterEvaluator:
         n_splits = len(self.job.splits)
         if n_splits == 0:
             return []
-        facts = workers_there(self.client, self.patience)
+        n_units = min(UNITS, len(candidates) * n_splits)
+        facts = workers_there(self.client, self.patience, n_wanted=n_units)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
         placer = Placer(self.job, kinds_among(facts))
-        n_threads = sum(worker["nthreads"] for worker in facts.values())
-        round_ = Round(self.job, candidates, self.n_done, n_threads, finished, placer)
+        round_ = Round(self.job, candidates, self.n_done, finished, placer)
         groups = self._groups_of(candidates, round_)
         plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), facts)
         if self.job.task.verbose > 1:
@@ -183,32 +182,32 @@ class ClusterEvaluator:
         return groups
 
     def _run_round(self, round_, groups):
-        units, last = round_.units(groups)
-        everything = [*units, *last]
-        self._note(everything)
-        if not everything:
+        facts = facts_of(self.client)
+        kinds, n_threads = kinds_among(facts), sum(each["nthreads"] for each in facts.values())
+        units = round_.units(groups, n_threads)
+        units += round_.more(n_threads, len(units))
+        if not units:
             return
-        kinds = kinds_of(self.client)
+        self._note(units)
         self._sent().keep_on(kinds.addresses)
-        self._sent().spread(readers(everything, kinds))
+        self._sent().spread(readers(units, kinds))
         text = f"{len(round_.params)} candidates x {len(self.job.splits)} splits"
         enabled = gpuml.get_config()["progress"]
-        runner = self._runner()
-        few = QUEUED * round_.n_threads
-        if len(units) <= few:
-            units, last = everything, []
+
+        def more(n_threads, n_running):
+            units = round_.more(n_threads, n_running)
+            self._note(units)
+            return units
+
         with (
             progress_bar(round_.n_fits, text, enabled=enabled) as bar,
-            closing(runner.run(units)) as results,
+            closing(self._runner().run(units, more=more)) as results,
         ):
             for unit, done in results:
                 missing = round_.n_fits
                 round_.take(unit, done)
                 bar.advance(missing - round_.n_fits)
                 self._tell(done)
-                if last and runner.n_running <= few:
-                    runner.add(round_.longest_first(last))
-                    last = []
         # Groups that could not be fitted at once, all together: what they share is fitted once.
         self._run_round(round_, [])
 

@@ -1,7 +1,7 @@
 """What the units of a search take: objects of the client's on the workers, made again when lost."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
@@ -92,7 +92,7 @@ class SearchInputs:
     def _row_futures(self):
         return {name: sent.future for name, sent in self._rows.items()}
 
-    def keep_on(self, workers: Sequence[str]) -> None:
+    def keep_on(self, workers: Collection[str]) -> None:
         """Let workers keep what they make of the spec until the search ends."""
         if len(workers) < 2:
             return  # the only copy of the spec stays

@@ -1,9 +1,9 @@
 """One round of evaluation on a cluster: candidates to units, units to a table of results."""
 
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -31,6 +31,20 @@ from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import split_unit
 from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
 
+# Units per thread that workers are left with when those held back are added.
+QUEUED = 2
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Candidates on a split that are not cut into units yet."""
+
+    spot: Spot
+    split: int
+    families: Sequence[Sequence[int]]
+    sharing: bool
+    is_last: bool
+
 
 class Round:
     """The candidates of one round, and what is known of them.
@@ -41,8 +55,6 @@ class Round:
     candidates : sequence of dicts
     first : int
         Candidates of earlier rounds. Units know candidates by their numbers among all.
-    n_threads : int
-        Of all workers.
     finished : Finished, default=None
         What is known already.
     placer : Placer, default=None
@@ -63,16 +75,16 @@ class Round:
         job: Job,
         candidates: Sequence[Mapping[str, Any]],
         first: int,
-        n_threads: int,
         finished: Finished | None = None,
         placer: Placer | None = None,
     ):
-        self.job, self.n_threads = job, n_threads
+        self.job = job
         self._finished = Finished() if finished is None else finished
         self._placer = Placer(job, Kinds({})) if placer is None else placer
         self._n_found = 0
         self._families: dict[tuple[int, int], list[int]] = {}
         self._killed: set[tuple[int, int]] = set()
+        self._held: deque[_Held] = deque()
         self.params = dict(enumerate(candidates, first))
         self.table: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in self.params}
         self.groups: dict[int, tuple[Group, str | None]] = {}
@@ -97,22 +109,33 @@ class Round:
 
     # ------------------------------------------------------------ units
 
-    def units(self, groups: Sequence[Group]) -> tuple[list[Unit], list[Unit]]:
+    def units(self, groups: Sequence[Group], n_threads: int) -> list[Unit]:
         """Units for groups, the largest first, and for candidates that are in none.
 
-        The second list is of the last split, and smaller units: to be run last and `longest_first`,
-        so that workers end at about the same time.
+        Some are held back, for `more`.
         """
         grouped = {number for group in groups for number in group.positions}
         missing = [group for group in groups if not self.find_group(group)]
         alone = [number for number, results in self.table.items() if not results]
         largest_first = sorted(missing, key=lambda group: -len(group.positions))
-        singles, last = self._split_units([number for number in alone if number not in grouped])
-        return [*map(self._group_unit, largest_first), *singles], last
+        singles = self._split_units([n for n in alone if n not in grouped], n_threads)
+        return [*map(self._group_unit, largest_first), *singles]
 
-    def longest_first(self, units: Sequence[Unit]) -> list[Unit]:
-        """Units of single fits by the seconds that their candidates took on other splits."""
-        return sorted(units, key=lambda unit: -sum(map(self._seconds, unit.candidates)))
+    def more(self, n_threads: int, n_running: int) -> list[Unit]:
+        """Units that were held back, as far as workers are going to need them soon.
+
+        Candidates that share steps are cut for the threads there are by then, since each unit fits
+        those steps. The last split of others comes at the end, the longest fits first, so that
+        workers end at about the same time.
+        """
+        units: list[Unit] = []
+        while self._held:
+            families = self._held[0].families
+            soon = 0 if self._held[0].sharing else len(families) // 2
+            if n_running + len(units) > max(QUEUED * n_threads, soon):
+                break
+            units += self._cut(self._held.popleft(), n_threads)
+        return units
 
     def _seconds(self, candidate):
         known = self.table[candidate].values()
@@ -125,30 +148,40 @@ class Round:
         placing = self._placer.placing({**group.shared, **group.varying[0]})
         return GroupUnit(title, "all folds", group, len(self.job.splits), placing)
 
-    def _split_units(self, numbers):
+    def _split_units(self, numbers, n_threads):
         spots = self._placer.spots({number: self.params[number] for number in numbers})
-        found = [self._units_of(spot) for spot in spots]
-        return [unit for units, _ in found for unit in units], [
-            u for _, last in found for u in last
-        ]
+        return [unit for spot in spots for unit in self._units_of(spot, n_threads)]
 
-    def _units_of(self, spot: Spot):
+    def _units_of(self, spot: Spot, n_threads):
         estimator, n_splits, numbers = self.job.estimator, len(self.job.splits), spot.candidates
         params = [self.params[number] for number in numbers]
         together = [[numbers[i] for i in family] for family in families(estimator, params)]
         sharing = shares_prefixes(estimator, params)
         units: list[Unit] = []
-        last: list[Unit] = []
         for split in range(n_splits):
             missing = [family for family in together if not self._find_family(split, family)]
-            # Smaller units at the end, where that repeats no work and somebody else could idle.
-            is_last = split == n_splits - 1 > 0 and self.n_threads > 1 and not sharing
-            share = 1 if is_last else n_splits
-            for part in cut_families(missing, share, self.n_threads, sharing=sharing):
-                label = f"x{sum(map(len, part))} fold {split + 1}"
-                unit = self._split_unit(label, split, part, spot)
-                (last if is_last else units).append(unit)
-        return units, last
+            part = _Held(spot, split, missing, sharing, is_last=split == n_splits - 1 > 0)
+            if sharing or part.is_last:
+                self._held.append(part)
+            else:
+                units += self._cut(part, n_threads)
+        return units
+
+    def _cut(self, held, n_threads):
+        cut = cut_families(
+            held.families,
+            len(self.job.splits),
+            n_threads,
+            sharing=held.sharing,
+            is_last=held.is_last and not held.sharing,
+        )
+        units = [
+            self._split_unit(f"x{sum(map(len, p))} fold {held.split + 1}", held.split, p, held.spot)
+            for p in cut
+        ]
+        if held.is_last and not held.sharing:
+            units.sort(key=lambda unit: -sum(map(self._seconds, unit.candidates)))
+        return units
 
     def _split_unit(self, label, split, part, spot):
         title = f"fit {model_words(self.job.estimator)}"

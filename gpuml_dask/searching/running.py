@@ -17,9 +17,10 @@ Dask runs a task again when its worker dies. What is left to do here:
 """
 
 import queue
+import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +29,7 @@ from typing import Any, Protocol
 from distributed import Client, Future, KilledWorker
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
-from gpuml_dask.waiting import ANSWER_SECONDS, TICK_SECONDS, Wait, addresses_of, workers_there
+from gpuml_dask.waiting import ANSWER_SECONDS, TICK_SECONDS, Wait, threads_of, workers_there
 
 # Deaths of workers that may be chance; the scheduler's own number is the same.
 MOST_DEATHS = 3
@@ -49,6 +50,9 @@ class Inputs(Protocol):
 
     def revive(self) -> Any:
         """Make again what was lost."""
+
+    def keep_on(self, workers: Collection[str]) -> None:
+        """Let workers keep what they make of the inputs until all is done."""
 
 
 class Unit(Protocol):
@@ -114,6 +118,8 @@ class Runner:
         self._guilty: set[int] = set()
         self._submitted: dict[Any, Any] = {}
         self._workers: set[str] = set()
+        self._n_threads = 0
+        self._looked = float("-inf")
         self._counted: set[str] = set()
         self._deaths: Counter = Counter()
         self._n_losses = 0
@@ -124,9 +130,16 @@ class Runner:
         self._error: BaseException | None = None
 
     def run(
-        self, units: Sequence[Any], *, workers: Sequence[str] = ()
+        self,
+        units: Sequence[Any],
+        *,
+        workers: Sequence[str] = (),
+        more: Callable[[int, int], Sequence[Any]] | None = None,
     ) -> Iterator[tuple[Any, Any]]:
         """Run units and yield each with its result as they come; `add` may be called meanwhile.
+
+        ``more(number of threads, number of units that run or wait)`` is asked for others from time
+        to time: workers come and go.
 
         The result is what the function returned, or a `Killed`. The unit may be a part of one that
         was asked for, if its workers died. What the function raised is raised here, and so is what
@@ -145,13 +158,10 @@ class Runner:
                     yield from self._next_results()
                 if self._error is not None:
                     raise self._error
+                if more is not None:
+                    self.add(more(self._n_threads, len(self._running)))
         finally:
             self._stop()
-
-    @property
-    def n_running(self) -> int:
-        """Units that were submitted and have not come back."""
-        return len(self._running)
 
     def add(self, units: Sequence[Any], *, workers: Sequence[str] = ()) -> None:
         """Submit units, as soon as no suspect runs alone."""
@@ -183,10 +193,11 @@ class Runner:
 
     def _next_results(self):
         """Results that have arrived since; waits for a tick at most."""
-        futures = self._arrived()
-        if not futures:
+        if time.monotonic() - self._looked >= TICK_SECONDS:
             self._look_at_workers()
             yield from self._judge()
+        futures = self._arrived()
+        if not futures:
             self._wait.look(self._running)
             return
         finished = [future for future in futures if future.status == "finished"]
@@ -281,14 +292,17 @@ class Runner:
     def _look_at_workers(self):
         """Wait until there are any, and count for each unit how many have died with it."""
         try:
-            workers = addresses_of(self.client)
+            threads = threads_of(self.client)
         except NO_ANSWER:
-            workers = set()
-        workers = workers or set(workers_there(self.client, self.patience))
-        if workers == self._workers:
-            return
-        self._workers = workers
-        self._count_deaths()
+            threads = {}
+        if not threads:
+            there = workers_there(self.client, self.patience)
+            threads = {address: worker["nthreads"] for address, worker in there.items()}
+        self._looked, self._n_threads = time.monotonic(), sum(threads.values())
+        if threads.keys() != self._workers:
+            self._workers = set(threads)
+            self._inputs.keep_on(threads)
+            self._count_deaths()
 
     def _count_deaths(self):
         with suppress(TimeoutError, OSError):

@@ -31,7 +31,7 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
 from gpuml_dask.sums._ranks import Driver, serve
-from gpuml_dask.waiting import Report, Wait, addresses_of, ask, check_client, release, workers_there
+from gpuml_dask.waiting import Report, Wait, ask, check_client, release, threads_of, workers_there
 
 __all__ = ["Collective", "RankLost", "collective_of"]
 
@@ -265,7 +265,7 @@ class Collective:
     def _look(self, workers):
         if self.client.status in ("closing", "closed"):
             raise ClusterError("The client was closed during a collective run.")
-        missing = sorted(set(workers) - addresses_of(self.client))
+        missing = sorted(set(workers) - threads_of(self.client).keys())
         if missing:
             raise RankLost(f"Workers were lost during a collective run: {', '.join(missing)}.")
 

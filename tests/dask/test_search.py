@@ -649,12 +649,13 @@ def test_threads_of_a_worker_share_its_rows(rows):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3, 40])
-def test_units_hold_every_candidate_once(n_threads):
+@pytest.mark.parametrize("sharing", [True, False])
+def test_units_hold_every_candidate_once(n_threads, sharing):
     params = [{"max_depth": d} for d in range(1, 12)]
-    units = cut_families(families(DecisionTreeRegressor(), params), 5, n_threads)
+    units = cut_families(families(DecisionTreeRegressor(), params), 5, n_threads, sharing=sharing)
     sizes = [sum(map(len, unit)) for unit in units]
     assert sorted(i for unit in units for family in unit for i in family) == list(range(11))
-    assert len(units) == min(11, -(-4 * n_threads // 5))
+    assert len(units) == (min(11, -(-2 * n_threads // 5)) if sharing else 11)
     assert max(sizes) - min(sizes) <= 1
 
 
