@@ -1,6 +1,17 @@
-"""What gpuml_dask takes of Dask that is private: the only module that does."""
+"""What gpuml_dask takes of Dask that is private or differs: the only module that does.
 
+Dask arrays are graphs, or, with Dask's setting ``array.query-planning``, expressions. These have no
+`to_delayed`, cannot be made of a graph by their class, and lose `Delayed` arguments of functions.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
+
+import dask.array as da
+from dask.core import flatten
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 
 
 def meta_of(x: Any) -> Any:
@@ -10,3 +21,47 @@ def meta_of(x: Any) -> Any:
     (`make_meta`), and give another array than the one that tells how codes are packed.
     """
     return getattr(x, "_meta", x)
+
+
+def array_of(
+    name: str,
+    tasks: Mapping[Any, Any],
+    chunks: Sequence[Sequence[float]],
+    meta: Any,
+    dependencies: Sequence[Any] = (),
+) -> da.Array:
+    """The dask array of some tasks, of which each chunk has one, under the name and its number.
+
+    Parameters
+    ----------
+    name : str
+    tasks : mapping
+    chunks : sequence of sequences of int
+    meta : array
+        Empty; chunks are like it.
+    dependencies : sequence of dask collections
+        That tasks name; of arrays what `lowered` returns.
+    """
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=dependencies)
+    chunks = tuple(map(tuple, chunks))
+    if not hasattr(da.Array, "expr"):
+        return da.Array(graph, name, chunks, meta=meta)
+    # What makes an array of futures makes one of tasks; it has no public name.
+    from_graph, _ = da.empty(0).__dask_postpersist__()
+    keys = [(name, *index) for index in product(*(range(len(sizes)) for sizes in chunks))]
+    return from_graph(dict(graph), meta, chunks, keys, name)
+
+
+def lowered(x: Any) -> Any:
+    """The same array, whose chunks are tasks under its name; of an expression, what it becomes."""
+    return x.optimize() if hasattr(x, "expr") else x
+
+
+def chunks_of(x: da.Array) -> list[Delayed]:
+    """Chunks of an array, row after row."""
+    if hasattr(x, "to_delayed"):
+        return list(x.to_delayed().ravel())
+    x = lowered(x)
+    name = f"delayed-{x.name}"
+    graph = HighLevelGraph.from_collections(name, dict(x.dask), dependencies=())
+    return [Delayed(key, graph, layer=name) for key in flatten(x.__dask_keys__())]

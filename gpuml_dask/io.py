@@ -9,13 +9,14 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.base import tokenize
+from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import parse_bytes
 from distributed import Client
 
 from gpuml import get_config
 from gpuml.data import compute_place
-from gpuml_dask._dask import meta_of
+from gpuml_dask._dask import array_of, lowered, meta_of
 from gpuml_dask.client import current_client, the_client
 from gpuml_dask.planning.blocks import balance
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_among
@@ -145,24 +146,25 @@ def persist(x: da.Array, *, client: Client | None = None) -> da.Array:
     if not isinstance(x, da.Array):
         raise TypeError(f"x must be a dask array, got {type(x).__name__}.")
     with the_client(client) as there:
-        return there.persist(placed(x, facts_of(there)), optimize_graph=False)
+        return persisted(there, x, facts_of(there))
 
 
-def placed(x: da.Array, facts: Mapping[str, Mapping[str, Any]]) -> da.Array:
-    """The same array, optimised, with hints where each chunk shall be computed.
+def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]]) -> da.Array:
+    """The same array of chunks that are computed, each where the hints for its task say.
 
     Parameters
     ----------
+    client : Client
     x : dask array
     facts : mapping of str to mapping
         What the scheduler says of each worker, by address.
     """
-    (x,) = dask.optimize(x)
+    (x,) = map(lowered, dask.optimize(x))
     kinds = kinds_among(facts)
     demand = kinds.demand("gpu" if _is_on_gpu(x) else "cpu")
     workers = _workers_in_order(kinds, facts, "gpu" if _is_on_gpu(x) else "cpu")
     if not workers or not x.ndim:
-        return x
+        return client.persist(x, optimize_graph=False)
     axis = 1 if x.ndim == 2 and x.shape[0] < x.shape[1] else 0
     sizes = np.nan_to_num(np.asarray(x.chunks[axis], dtype=np.float64), nan=1.0)
     owners = balance(sizes, len(workers))
@@ -173,7 +175,9 @@ def placed(x: da.Array, facts: Mapping[str, Mapping[str, Any]]) -> da.Array:
     # Hints of layers are lost wherever their tasks are fused, so that this is done before.
     layer = MaterializedLayer(dict(x.dask), annotations=annotations)
     graph = HighLevelGraph({x.name: layer}, {x.name: set()})
-    return da.Array(graph, x.name, x.chunks, meta=meta_of(x))
+    keys = list(flatten(x.__dask_keys__()))
+    made = client.get(graph, keys, sync=False)
+    return array_of(x.name, dict(zip(keys, made, strict=True)), x.chunks, meta_of(x))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cu
 
 import pickle
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import array_api_compat
@@ -14,10 +15,11 @@ import dask.dataframe as dd
 import numpy as np
 from dask import delayed
 from dask.array.utils import meta_from_array
+from dask.base import tokenize
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml_dask._dask import meta_of
+from gpuml_dask._dask import array_of, lowered, meta_of
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
@@ -303,27 +305,22 @@ def _apply(model, method, X):
     # because Dask waits for ever for a worker that cannot import what a message holds; here that
     # is an error of the task.
     sent = delayed(pickle.loads, pure=True)(cloudpickle.dumps(model))
-    options = {"model": sent, "method": method, "empty": meta, "meta": meta}
     if isinstance(X, da.Array):
-        return _map_array(X, words, options)
+        return _map_array(X, words, sent, method, meta)
+    options = {"model": sent, "method": method, "empty": meta, "meta": meta}
     return X.map_partitions(_of_block, token=words, enforce_metadata=False, **options)
 
 
-def _map_array(X, words, options):
-    meta = options["meta"]
-    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-    if meta.ndim == 1:
-        # A row of blocks comes as a list, of one block, which is neither copied nor made an array.
-        return da.blockwise(
-            _of_blocks, "i", X, "ij", concatenate=False, token=words, dtype=meta.dtype, **options
-        )
-    columns = (meta.shape[1],)
-    chunks = (X.chunks[0], columns)
-    return da.map_blocks(_of_block, X, chunks=chunks, token=words, dtype=meta.dtype, **options)
-
-
-def _of_blocks(blocks, model, method, empty):
-    return _of_block(blocks[0], model, method, empty)
+def _map_array(X, words, model, method, meta):
+    X = lowered(X.rechunk({1: -1}) if X.numblocks[1] > 1 else X)
+    tail = meta.shape[1:]
+    name = f"{words}-{tokenize(X.name, model.key, method, meta.dtype, tail)}"
+    function = partial(_of_block, method=method, empty=meta)
+    tasks = {
+        (name, i, *(0 for _ in tail)): (function, (X.name, i, 0), model.key)
+        for i in range(X.numblocks[0])
+    }
+    return array_of(name, tasks, (X.chunks[0], *((n,) for n in tail)), meta, [X, model])
 
 
 def _of_block(block, model, method, empty):

@@ -23,6 +23,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
 
 from gpuml.metrics import mean_tweedie_deviance
+from gpuml_dask._dask import chunks_of
 from gpuml_dask.rows.lazy import as_collection
 
 BLOCKS_AT_ONCE = 32
@@ -92,7 +93,7 @@ def _inner(model):
 
 
 def _blocks(x):
-    return list(x.to_delayed().ravel())
+    return chunks_of(x)
 
 
 def _aligned(x, predictions, name):

@@ -11,8 +11,9 @@ import dask
 from distributed import Client, futures_of
 
 from gpuml.solvers.compressed import MOST_ADDED
+from gpuml_dask._dask import lowered
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.io import placed
+from gpuml_dask.io import persisted
 from gpuml_dask.linalg import ranks
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.matrix import Matrix
@@ -88,7 +89,7 @@ def _read_again(matrix):
     """The same with reading and what follows on it fused, for those who read more than once."""
     if futures_of(matrix.array):
         return matrix  # an optimised graph leaves out chunks that are there, and we name them
-    (array,) = dask.optimize(matrix.array)
+    (array,) = map(lowered, dask.optimize(matrix.array))
     return replace(matrix, array=array)
 
 
@@ -123,7 +124,7 @@ class _There:
         if matrix.n_bytes > room and not ranks.is_held(matrix):
             return _read_again(matrix)
         with _quiet():
-            array = self.client.persist(placed(matrix.array, self._facts), optimize_graph=False)
+            array = persisted(self.client, matrix.array, self._facts)
         self._chunks = self._noted(array)
         return replace(matrix, array=array)
 

@@ -13,7 +13,7 @@ from gpuml.encodings import Packed
 from gpuml.linalg import checked_plan, checked_random
 from gpuml.reading.sources import Source
 from gpuml.solvers.compressed import Plan
-from gpuml_dask._dask import meta_of
+from gpuml_dask._dask import lowered, meta_of
 from gpuml_dask.rows.lazy import as_collection
 
 ITERATORS = ("power", "QR")
@@ -131,7 +131,7 @@ def checked_matrix(a: Any) -> Matrix:
     if min(a.shape) < 1:
         raise ValueError(f"a must have at least one row and one column, got shape {a.shape}.")
     _check_kind(a)
-    return Matrix(a)
+    return Matrix(lowered(a))
 
 
 def _check_kind(a):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from distributed import Client, Future, futures_of
+from distributed import Client, Future
 
 from gpuml.data import Holders, fits, move
 from gpuml.divided import HOST, moved
@@ -60,7 +60,7 @@ def is_held(matrix: Matrix) -> bool:
 
 
 def _futures(matrix):
-    held = {future.key: future for future in futures_of(matrix.array)}
+    held = matrix.array.dask
     keys = [key for strip in matrix.strips.values() for key in strip]
     return {key: held.get(key) for key in keys}
 

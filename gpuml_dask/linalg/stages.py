@@ -20,6 +20,7 @@ from gpuml.reading import chunked
 from gpuml.solvers.compressed import Plan, error_estimate
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Sums
+from gpuml_dask._dask import array_of
 from gpuml_dask.linalg import triplets, work
 from gpuml_dask.linalg.matrix import Matrix
 
@@ -248,9 +249,8 @@ class Stages:
         )
 
     def _array(self, name, tasks, chunks, *dependencies):
-        graph = HighLevelGraph.from_collections(name, tasks, dependencies=dependencies)
         meta = meta_from_array(self.matrix.meta, ndim=len(chunks), dtype=self._dtype)
-        return da.Array(graph, name, chunks, meta=meta)
+        return array_of(name, tasks, chunks, meta, dependencies)
 
     @property
     def _dtype(self):

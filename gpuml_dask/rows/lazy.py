@@ -9,9 +9,9 @@ import numpy as np
 from dask import delayed
 from dask.base import tokenize
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
 from distributed import Client, Future
 
+from gpuml_dask._dask import array_of
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed
@@ -94,5 +94,4 @@ def _chunks(
     name = f"rows-{tokenize([task.key for task in tasks])}"
     # Not `da.concatenate`, which makes arrays of frames.
     keys: dict = {(name, i, *(0 for _ in tail)): task.key for i, task in enumerate(tasks)}
-    graph = HighLevelGraph.from_collections(name, keys, dependencies=tasks)
-    return da.Array(graph, name, chunks=(tuple(sizes), *((n,) for n in tail)), meta=meta)
+    return array_of(name, keys, (sizes, *((n,) for n in tail)), meta, tasks)
