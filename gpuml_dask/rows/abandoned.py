@@ -5,8 +5,9 @@ that is killed in between, Dask leaves them with the worker until that ends. Whe
 its way just then, the scheduler may read it after it has seen the client off; then it keeps the
 rows for a client that is no more.
 
-So keys of such rows name their client, and the scheduler lets workers forget what is left of a
-client when that has gone. Clients that are connected are left alone, however long they take.
+So keys of such rows name their client, which says beforehand to which worker it is going to send.
+When it has gone, the scheduler lets those workers forget what is left of it. Clients that are
+connected are left alone, however long they take.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from distributed import Client, SchedulerPlugin
 # Pauses between looks at the workers. One that was too busy to read what it was sent does so soon
 # after it has answered a look.
 PAUSES_S = (0.5, 5.0, 30.0)
+# Of Dask's events.
+TOPIC = "gpuml_dask-rows"
 
 
 def key_of(client: Client, name: str, number: int, n_late: int = 0) -> tuple:
@@ -38,24 +41,31 @@ def key_of(client: Client, name: str, number: int, n_late: int = 0) -> tuple:
     return name, number, n_late, client.id
 
 
-async def see_to_rows_of(client: Client) -> None:
-    """Let the scheduler look for rows of clients that go, from now on: one short message."""
+async def see_to_rows_of(client: Client, worker: str) -> None:
+    """Let the scheduler look for rows of a client on a worker when it goes: two short messages."""
     scheduler: Any = client.scheduler
     await scheduler.register_scheduler_plugin(
         plugin=_packed_plugin(), name="gpuml_dask-abandoned-rows", idempotent=True
     )
+    await scheduler.log_event(topic=TOPIC, msg={"client": client.id, "worker": worker})
 
 
 @cache
 def _packed_plugin():
     # A class of a function travels by value: schedulers need not have this package.
     class AbandonedRows(SchedulerPlugin):
-        def __init__(self, pauses: tuple[float, ...]):
-            self._pauses = pauses
+        def __init__(self, topic: str, pauses: tuple[float, ...]):
+            self._topic, self._pauses = topic, pauses
+            self._sent_to: dict[str, set[str]] = {}
             self._looking: dict[str, asyncio.Task] = {}
 
+        def log_event(self, topic: str, msg: Any) -> None:
+            if topic == self._topic:
+                self._sent_to.setdefault(msg["client"], set()).add(msg["worker"])
+
         def remove_client(self, scheduler: Any, client: str) -> None:
-            if scheduler.status.name == "running" and client not in self._looking:
+            known = client in self._sent_to and client not in self._looking
+            if scheduler.status.name == "running" and known:
                 self._looking[client] = asyncio.create_task(self._look_several(scheduler, client))
 
         async def close(self) -> None:
@@ -69,11 +79,14 @@ def _packed_plugin():
                     await self._look(scheduler, client)
             finally:
                 del self._looking[client]
+                if client not in scheduler.client_comms:
+                    self._sent_to.pop(client, None)
 
         async def _look(self, scheduler, client):
             if client in scheduler.clients and client not in scheduler.client_comms:
                 scheduler.remove_client(client)  # it was told of rows after the client had gone
-            held = await scheduler.broadcast(msg={"op": "keys"}, on_error="ignore")
+            workers = sorted(self._sent_to[client] & scheduler.workers.keys())
+            held = await scheduler.broadcast(msg={"op": "keys"}, workers=workers, on_error="ignore")
             if client in scheduler.client_comms:
                 return  # it is back, and may be sending
             for worker, keys in held.items():
@@ -86,4 +99,4 @@ def _packed_plugin():
     def is_left(scheduler, client, key):
         return isinstance(key, tuple) and key[-1] == client and key not in scheduler.tasks
 
-    return cloudpickle.dumps(AbandonedRows(PAUSES_S))
+    return cloudpickle.dumps(AbandonedRows(TOPIC, PAUSES_S))

@@ -9,6 +9,7 @@ import weakref
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from heapq import heapify, heapreplace
 from typing import Any
 
 from distributed import Client, Future
@@ -65,10 +66,12 @@ class Homes:
         load = dict.fromkeys(sorted(running), 0)
         for i, home in homes.items():
             load[home] += self._n_bytes[i]
+        least = [(n_bytes, home) for home, n_bytes in load.items()]
+        heapify(least)
         for i in chunks:
             if i not in homes:
-                homes[i] = min(load, key=load.__getitem__)
-                load[homes[i]] += self._n_bytes[i]
+                n_bytes, homes[i] = least[0]
+                heapreplace(least, (n_bytes + self._n_bytes[i], homes[i]))
         self._homes = homes
         return {i: homes[i] for i in chunks}
 
@@ -178,7 +181,7 @@ def _send_to(client, home, data, n_bytes):
 
     async def scatter():
         with suppress(Exception):  # a scheduler that takes no code; a lost one will be noticed
-            await see_to_rows_of(client)
+            await see_to_rows_of(client, home)
         # The keys are ours: hashing gigabytes to make some would take longer than sending. A worker
         # that has just gone is not waited for; others are there.
         sending = asyncio.ensure_future(

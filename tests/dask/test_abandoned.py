@@ -12,9 +12,10 @@ import dask
 import numpy as np
 import pytest
 from distributed import Client
+from distributed.worker_state_machine import FreeKeysEvent
 
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.rows.abandoned import PAUSES_S, key_of
+from gpuml_dask.rows.abandoned import PAUSES_S, key_of, see_to_rows_of
 from gpuml_dask.rows.placement import place
 
 # Is killed, or only cut off, when a worker has its rows.
@@ -80,10 +81,12 @@ def test_rows_of_a_client_that_is_killed_before_the_scheduler_knows_are_let_go(c
     assert_soon_none(client, name)
 
 
-def place_and_go(client):
+def place_and_go(client, worker=None):
     """Another client that has sent rows and is closed; the scheduler looks for them from now on."""
     with Client(client.scheduler.address, set_as_default=False) as gone:
         place(np.ones((100, 2)), client=gone).close()
+        if worker is not None:
+            gone.sync(see_to_rows_of, gone, worker)
     return gone
 
 
@@ -98,7 +101,7 @@ def deliver(client, worker, key):
 
 def test_rows_that_the_scheduler_hears_of_after_their_client_has_gone_are_let_go(client):
     worker = next(iter(client.scheduler_info()["workers"]))
-    gone = place_and_go(client)
+    gone = place_and_go(client, worker)
     key = key_of(gone, "X-late", 0)
     deliver(client, worker, key)
 
@@ -110,10 +113,31 @@ def test_rows_that_the_scheduler_hears_of_after_their_client_has_gone_are_let_go
     assert_soon_none(client, gone.id)
 
 
+def test_only_workers_that_a_client_has_sent_to_are_asked_when_it_goes(client):
+    workers = list(client.scheduler_info(n_workers=-1)["workers"])
+    with Client(client.scheduler.address, set_as_default=False):
+        pass  # sends nothing
+    gone = place_and_go(client, workers[0])
+    key = key_of(gone, "X-late", 0)
+    for worker in workers:
+        deliver(client, worker, key)
+    deadline = time.monotonic() + SECONDS
+    while key in client.run(_held, gone.id, workers=workers[:1])[workers[0]]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert keys_of(client, gone.id)[0], "workers were asked that had nothing of the client"
+    client.run(_forget, key)
+
+
+def _forget(key, dask_worker):
+    dask_worker.handle_stimulus(FreeKeysEvent(keys=[key], stimulus_id="test"))
+
+
 def test_rows_of_a_client_that_stays_are_left_alone_however_long_it_takes(client):
     worker = next(iter(client.scheduler_info()["workers"]))
     with Client(client.scheduler.address, set_as_default=False) as slow:
         key = key_of(slow, "X-slow", 0)
+        slow.sync(see_to_rows_of, slow, worker)
         deliver(slow, worker, key)
         place_and_go(client)
         time.sleep(2 * PAUSES_S[0])
