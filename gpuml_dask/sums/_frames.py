@@ -9,13 +9,13 @@ so that nearly always one transfer does.
 import math
 import pickle
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from gpuml.data import Array, Place
-from gpuml_dask.sums._messages import ALIGNMENT, Message
+from gpuml_dask.sums._messages import ALIGNMENT, Message, children_of, parent_of
 
 HEAD_BYTES = 4096
 SMALLEST_ROOM, LARGEST_ROOM = 2**16, 2**24
@@ -51,11 +51,11 @@ class Link(Protocol):
     def broadcast(self, buffers: Sequence[Array]) -> None:
         """From rank 0 to all others."""
 
-    def send(self, buffers: Sequence[Array]) -> None:
-        """To rank 0."""
+    def send(self, target: int, buffers: Sequence[Array]) -> None:
+        """To a rank."""
 
-    def receive(self, buffers: Sequence[Sequence[Array]]) -> None:
-        """From ranks 1, 2, ...: some buffers of each."""
+    def receive(self, buffers: Mapping[int, Sequence[Array]]) -> None:
+        """From ranks: some buffers of each."""
 
     def wait(self) -> None:
         """Return when all transfers are done."""
@@ -71,9 +71,8 @@ class FramedTransport:
         self.rank, self.size, self.place = link.rank, link.size, link.place
         self.carries = link.carries
         self._link = link
-        self._order_room = SMALLEST_ROOM
-        # Rank 0 keeps one for each other rank, the others their own.
-        self._reply_rooms = [SMALLEST_ROOM] * max(1, link.size - 1)
+        self._order_room = self._reply_room = SMALLEST_ROOM
+        self._rooms = dict.fromkeys(children_of(link.rank, link.size), SMALLEST_ROOM)
 
     def broadcast(self, message: Message | None = None) -> Message:
         """The message of rank 0, on every rank."""
@@ -97,41 +96,37 @@ class FramedTransport:
         self._order_room = room_for(opened.n_bytes)
         return received
 
-    def gather(self, message: Message) -> list[Message]:
-        """Messages of all other ranks, on rank 0."""
-        if self.rank == 0:
-            return self._collect()
-        room = self._reply_rooms[0]
+    def send(self, message: Message) -> None:
+        """A message to the parent."""
+        room, parent = self._reply_room, parent_of(self.rank)
         opened, head, body = self._packed(message, room)
-        self._link.send([head, body[:room]])
+        self._link.send(parent, [head, body[:room]])
         if opened.n_bytes > room:
-            self._link.send([body[room : opened.n_bytes]])
-        self._reply_rooms[0] = room_for(opened.n_bytes)
-        return []
+            self._link.send(parent, [body[room : opened.n_bytes]])
+        self._reply_room = room_for(opened.n_bytes)
 
-    def _collect(self):
-        link, rooms = self._link, self._reply_rooms
-        if self.size == 1:
+    def collect(self) -> list[Message]:
+        """Messages of all children."""
+        link, rooms = self._link, self._rooms
+        if not rooms:
             return []
-        heads = link.empty(HEAD_BYTES * (self.size - 1))
-        parts = [heads[i * HEAD_BYTES : (i + 1) * HEAD_BYTES] for i in range(self.size - 1)]
-        bodies = [link.empty(room) for room in rooms]
-        link.receive([[part, body] for part, body in zip(parts, bodies, strict=True)])
+        heads = link.empty(HEAD_BYTES * len(rooms))
+        parts = [slice(i * HEAD_BYTES, (i + 1) * HEAD_BYTES) for i in range(len(rooms))]
+        bodies = {child: link.empty(room) for child, room in rooms.items()}
+        pairs = zip(bodies.items(), parts, strict=True)
+        link.receive({child: [heads[part], body] for (child, body), part in pairs})
         data = link.read(heads)
-        opened = [
-            _Opened(link, data[i * HEAD_BYTES : (i + 1) * HEAD_BYTES]) for i in range(self.size - 1)
-        ]
-        rest: list[list[Array]] = []
-        for i, each in enumerate(opened):
-            rest.append([])
-            if each.n_bytes > rooms[i]:
-                bodies[i] = _longer(link, bodies[i], each.n_bytes)
-                rest[i] = [bodies[i][rooms[i] :]]
-        if any(rest):
+        opened = {c: _Opened(link, data[part]) for c, part in zip(rooms, parts, strict=True)}
+        rest: dict[int, list[Array]] = {}
+        for child, each in opened.items():
+            if each.n_bytes > rooms[child]:
+                bodies[child] = _longer(link, bodies[child], each.n_bytes)
+                rest[child] = [bodies[child][rooms[child] :]]
+        if rest:
             link.receive(rest)
             link.wait()
-        self._reply_rooms = [room_for(each.n_bytes) for each in opened]
-        return [each.message(body) for each, body in zip(opened, bodies, strict=True)]
+        self._rooms = {child: room_for(each.n_bytes) for child, each in opened.items()}
+        return [each.message(bodies[child]) for child, each in opened.items()]
 
     def _packed(self, message, room):
         """Head and body in buffers, the body at least as long as the room."""

@@ -28,6 +28,29 @@ class Message:
     arrays: Sequence[Array] = ()
 
 
+# Ranks of a node of the tree in which answers come together, which is complete but for its end.
+FAN_IN = 8
+
+
+def parent_of(rank: int) -> int:
+    """The rank that another one sends its answers to, along with those it has got.
+
+    Ranks below one are neighbours, so that most of their sums are of neighbouring pieces.
+
+    >>> [parent_of(rank) for rank in (1, 7, 8, 9, 63, 64, 72, 100)]
+    [0, 0, 0, 8, 56, 0, 64, 96]
+    """
+    step = 1
+    while rank and rank // step % FAN_IN == 0:
+        step *= FAN_IN
+    return rank - rank // step % FAN_IN * step
+
+
+def children_of(rank: int, size: int) -> list[int]:
+    """Ranks that send their answers to one, of so many in all."""
+    return [child for child in range(rank + 1, size) if parent_of(child) == rank]
+
+
 class Transport(Protocol):
     """How messages travel between the ranks.
 
@@ -48,8 +71,11 @@ class Transport(Protocol):
     def broadcast(self, message: Message | None = None) -> Message:
         """The message of rank 0, as all ranks get it: on rank 0 too its arrays are copies."""
 
-    def gather(self, message: Message) -> list[Message]:
-        """Messages of ranks 1, 2, ... for rank 0, which sends none; for others an empty list."""
+    def collect(self) -> list[Message]:
+        """Messages of `children_of` this rank."""
+
+    def send(self, message: Message) -> None:
+        """A message to `parent_of` this rank."""
 
     def abort(self) -> None:
         """End it, from any thread: whoever waits for another rank raises `RankLost` soon."""
@@ -75,9 +101,12 @@ class Alone:
         assert message is not None
         return Message(message.text, [_plain(x) for x in message.arrays])
 
-    def gather(self, message: Message) -> list[Message]:
+    def collect(self) -> list[Message]:
         """Nothing."""
         return []
+
+    def send(self, message: Message) -> None:
+        """Nobody to send to."""
 
     def abort(self) -> None:
         """Nothing to end."""

@@ -11,7 +11,7 @@ notices when it is told to stop waiting for a rank that is gone.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,8 +55,9 @@ class NcclTransport(FramedTransport):
         transport = cls(NcclLink(invitation, rank, size))
         # NCCL connects at the first transfers, which then takes a while.
         transport.broadcast(Message(b"hello") if rank == 0 else None)
-        transport.gather(Message(b"here"))
+        transport.collect()
         if rank > 0:
+            transport.send(Message(b"here"))
             transport.wait()
         return transport
 
@@ -117,16 +118,16 @@ class NcclLink:
                 pointer = x.data.ptr
                 self._communicator.broadcast(pointer, pointer, x.size, nccl.NCCL_UINT8, 0, stream)
 
-    def send(self, buffers: Sequence[Array]) -> None:
-        """To rank 0."""
+    def send(self, target: int, buffers: Sequence[Array]) -> None:
+        """To a rank."""
         with self._group(buffers) as (nccl, stream):
             for x in buffers:
-                self._communicator.send(x.data.ptr, x.size, nccl.NCCL_UINT8, 0, stream)
+                self._communicator.send(x.data.ptr, x.size, nccl.NCCL_UINT8, target, stream)
 
-    def receive(self, buffers: Sequence[Sequence[Array]]) -> None:
-        """From ranks 1, 2, ...: some buffers of each."""
-        with self._group([x for of_one in buffers for x in of_one]) as (nccl, stream):
-            for peer, of_one in enumerate(buffers, start=1):
+    def receive(self, buffers: Mapping[int, Sequence[Array]]) -> None:
+        """From ranks: some buffers of each."""
+        with self._group([x for of_one in buffers.values() for x in of_one]) as (nccl, stream):
+            for peer, of_one in buffers.items():
                 for x in of_one:
                     self._communicator.recv(x.data.ptr, x.size, nccl.NCCL_UINT8, peer, stream)
 

@@ -2,8 +2,9 @@
 
 Whoever drives wants sums over all rows. Each of its commands, a function with arguments, goes to
 every rank; each rank calls the function on the pieces that it holds, and the results come to rank
-0. What is combined, and in which order, follows from the positions of the pieces alone, so that
-results are the same to the last bit for any number of ranks and however pieces are dealt to them.
+0 by a tree of ranks, which combine what they can on the way. What is combined, and in which order,
+follows from the positions of the pieces alone, so that results are the same to the last bit for any
+number of ranks and however pieces are dealt to them.
 
 Nothing here knows of Dask, and how messages travel is a `Transport`'s business.
 """
@@ -12,6 +13,7 @@ import operator
 import sys
 import traceback
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,14 +34,22 @@ def fold(known: Runs, start: int, stop: int, combine: Callable[[Any, Any], Any])
     rank that holds neighbours can so combine them before it sends anything, and the outcome is
     the same as if nobody had.
     """
-    if (start, stop) in known or stop - start < 2:
-        return {(start, stop): known[start, stop]} if (start, stop) in known else {}
-    # The largest power of two below the number of pieces: the left branch is complete.
-    middle = start + (1 << (stop - start - 1).bit_length() - 1)
-    parts = fold(known, start, middle, combine) | fold(known, middle, stop, combine)
-    if (start, middle) in parts and (middle, stop) in parts:
-        return {(start, stop): combine(parts[start, middle], parts[middle, stop])}
-    return parts
+    starts = sorted(first for first, _ in known)
+
+    def runs(start: int, stop: int) -> Runs:
+        if (start, stop) in known:
+            return {(start, stop): known[start, stop]}
+        i = bisect_left(starts, start)
+        if i == len(starts) or starts[i] >= stop:
+            return {}
+        # The largest power of two below the number of pieces: the left branch is complete.
+        middle = start + (1 << (stop - start - 1).bit_length() - 1)
+        parts = runs(start, middle) | runs(middle, stop)
+        if (start, middle) in parts and (middle, stop) in parts:
+            return {(start, stop): combine(parts[start, middle], parts[middle, stop])}
+        return parts
+
+    return runs(start, stop)
 
 
 # ---------------------------------------------------------------- what every rank does
@@ -60,9 +70,12 @@ class Order(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came of a command on one rank: a result, or the error of the first piece that failed."""
+    """What came of a command on some ranks, by position or run of pieces.
 
-    result: Any = None
+    Or the error of the first piece that failed.
+    """
+
+    result: Mapping[Any, Any] = {}
     error: BaseException | None = None
     failed_at: int = -1
 
@@ -85,6 +98,7 @@ class Rank:
 
     def __init__(self, pieces: Mapping[int, Any], place: Place):
         self.stopped = False
+        self._last = Order("stop")
         self._place = place
         self._held = {0: dict(sorted(pieces.items()))}
 
@@ -94,14 +108,28 @@ class Rank:
         Errors are an outcome too, also one in reading them.
         """
         try:
-            result = None
+            result: Mapping[Any, Any] = {}
             for order in map(decode, parted(message)):
                 for name in order.forget:
                     self._held.pop(name, None)
-                result = _KINDS[order.kind](self, order)
+                self._last = order
+                result = _KINDS[order.kind](self, order) or {}
             return Reply(result)
         except _PieceFailed as failure:
             return Reply(error=failure.__cause__, failed_at=failure.position)
+        except Exception as error:
+            return Reply(error=error, failed_at=sys.maxsize)
+
+    def joined(self, replies: Sequence[Reply]) -> Reply:
+        """What came of the last order on this rank and on others, in one."""
+        failed = [reply for reply in replies if reply.error is not None]
+        if failed:
+            return min(failed, key=lambda reply: reply.failed_at)
+        found = {key: value for reply in replies for key, value in reply.result.items()}
+        if self._last.kind != "total" or len(replies) == 1:
+            return Reply(found)
+        try:
+            return Reply(fold(found, 0, self._last.n_pieces, self._last.combine))
         except Exception as error:
             return Reply(error=error, failed_at=sys.maxsize)
 
@@ -114,7 +142,7 @@ class Rank:
                 raise _PieceFailed(position) from error
 
     def _positions(self, order):
-        return list(self._held[order.source])
+        return dict.fromkeys(self._held[order.source])
 
     def _map(self, order):
         self._held[order.target] = dict(self._results(order))
@@ -157,21 +185,28 @@ def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
     rank = Rank(pieces, transport.place)
     try:
         while not rank.stopped:
-            reply = rank.obey(transport.broadcast())
-            transport.gather(_encoded(reply, transport))
-            del reply  # what it holds may be large
+            own = _told(rank.obey(transport.broadcast()), transport)
+            reply = rank.joined([own, *map(decode, transport.collect())])
+            transport.send(_encoded(reply, transport))
+            del own, reply  # what they hold may be large
     except BaseException:
         transport.abort()
         raise
 
 
 def _encoded(reply, transport):
+    try:
+        return encode(reply, transport.carries)
+    except Exception as error:  # a result that cannot be pickled
+        reply = _told(Reply(error=error, failed_at=sys.maxsize), transport)
+        return encode(reply, transport.carries)
+
+
+def _told(reply, transport):
+    """A reply whose error, if it has one, can be sent."""
     if reply.error is None:
-        try:
-            return encode(reply, transport.carries)
-        except Exception as error:  # a result that cannot be pickled
-            reply = Reply(error=error, failed_at=sys.maxsize)
-    return encode(reply._replace(error=_portable(reply.error, transport)), transport.carries)
+        return reply
+    return reply._replace(error=_portable(reply.error, transport))
 
 
 def _portable(error, transport):
@@ -209,8 +244,7 @@ class Driver:
     def __init__(self, transport: Transport, pieces: Mapping[int, Any]):
         self._ranks = _Ranks(transport, Rank(pieces, transport.place))
         self._name = 0
-        found = self._ranks.command(Order("positions"))
-        positions = sorted(position for each in found for position in each)
+        positions = sorted(self._ranks.command(Order("positions")))
         self._n_pieces = len(positions)
         if positions != list(range(self._n_pieces)):
             self._ranks.stop()
@@ -249,9 +283,7 @@ class Driver:
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Results of a function of every piece, in the order of the pieces."""
-        by_position: dict[int, Any] = {}
-        for results in self._ranks.command(self._order("each", function, args)):
-            by_position |= results
+        by_position = self._ranks.command(self._order("each", function, args))
         return [by_position[i] for i in range(len(self))]
 
     def total(
@@ -263,10 +295,8 @@ class Driver:
         """Results of a function of every piece, combined by a fixed tree over the pieces."""
         if len(self) == 0:
             raise ValueError("There are no pieces to combine results of.")
-        runs: Runs = {}
-        for known in self._ranks.command(self._order("total", function, args, combine=combine)):
-            runs |= known
-        return fold(runs, 0, len(self), combine)[0, len(self)]
+        order = self._order("total", function, args, combine=combine)
+        return self._ranks.command(order)[0, len(self)]
 
     def gathered(
         self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
@@ -298,8 +328,8 @@ class _Ranks:
         self._check()
         self._later.append(self._encoded(order))
 
-    def command(self, order) -> list[Any]:
-        """Results of all ranks.
+    def command(self, order) -> Mapping[Any, Any]:
+        """Results of all ranks, in one.
 
         Rank 0 takes its order from the message too: whatever a trip does to arguments, it does to
         those of all ranks.
@@ -309,17 +339,16 @@ class _Ranks:
         self._later = []
         try:
             own = self._own.obey(self.transport.broadcast(message))
-            answers = self.transport.gather(Message(b""))
+            answers = self.transport.collect()
         except BaseException:
             # The others wait for something else than what would come next.
             self._stopped = True
             self.transport.abort()
             raise
-        replies = [own, *map(decode, answers)]
-        failed = [reply for reply in replies if reply.error is not None]
-        if failed:
-            raise min(failed, key=lambda reply: reply.failed_at).error
-        return [reply.result for reply in replies]
+        reply = self._own.joined([own, *map(decode, answers)])
+        if reply.error is not None:
+            raise reply.error
+        return reply.result
 
     def _check(self):
         if self._stopped:

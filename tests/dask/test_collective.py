@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster, wait
 from gpuml import divided
 from gpuml.data import place_of
 from gpuml.testing import array_libraries
-from gpuml_dask.sums import _frames
+from gpuml_dask.sums import _frames, _messages
 from gpuml_dask.sums._frames import FramedTransport
 from gpuml_dask.sums._messages import Alone, Message, RankLost, decode, encode
 from gpuml_dask.sums._ranks import Driver, fold, serve
@@ -73,13 +73,12 @@ class ThreadLink:
         else:
             self._take(0, self.rank, buffers)
 
-    def send(self, buffers):
-        self._put(self.rank, 0, buffers)
+    def send(self, target, buffers):
+        self._put(self.rank, target, buffers)
 
     def receive(self, buffers):
-        for peer, of_one in enumerate(buffers, start=1):
-            if of_one:
-                self._take(peer, 0, of_one)
+        for peer, of_one in buffers.items():
+            self._take(peer, self.rank, of_one)
 
     def _put(self, source, target, buffers):
         self.sizes.append(sum(x.size for x in buffers))
@@ -225,6 +224,37 @@ def test_totals_have_the_same_bits_for_any_deal(ranks, n_ranks, rng):
         assert len(holders) == len(pieces)
         for _ in range(3):
             np.testing.assert_array_equal(holders.total(gradient, W, 0.5), expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 8, 9, 100])
+@pytest.mark.parametrize("fan_in", [2, 8])
+def test_every_rank_sends_to_one_and_neighbours_are_below_it(monkeypatch, size, fan_in):
+    monkeypatch.setattr(_messages, "FAN_IN", fan_in)
+    below = {rank: [rank] for rank in range(size)}
+    for rank in reversed(range(size)):
+        children = _messages.children_of(rank, size)
+        assert all(_messages.parent_of(child) == rank for child in children)
+        below[rank] += [one for child in children for one in below[child]]
+        assert sorted(below[rank]) == list(range(rank, rank + len(below[rank])))
+    assert len(below[0]) == size
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("n_ranks", [5, 9])
+def test_ranks_that_combine_on_the_way_leave_no_trace(monkeypatch, n_ranks, rng):
+    monkeypatch.setattr(_messages, "FAN_IN", 2)
+    pieces = make_pieces(rng, 23)
+    expected = divided.InProcess(pieces).total(gradient, np.ones((5, 3)), 0.5)
+    for ranks in (sorted(i % n_ranks for i in range(23)), list(rng.integers(0, n_ranks, 23))):
+        with driver_of(pieces, ranks, n_ranks) as holders:
+            np.testing.assert_array_equal(holders.total(gradient, np.ones((5, 3)), 0.5), expected)
+            assert holders.each(summary) == [summary(piece) for piece in pieces]
+            with pytest.raises(ZeroDivisionError):
+                holders.total(same, combine=divided_by_zero)
+
+
+def divided_by_zero(a, b):
+    return 1 // 0
 
 
 @deals
@@ -463,11 +493,12 @@ class SocketTransport:
             self._or_lost(_send, peer, message.text)
         return message
 
-    def gather(self, message):
-        if self.rank == 0:
-            return [Message(self._or_lost(_receive, peer)) for peer in self._sockets]
+    def collect(self):
+        children = self._sockets if self.rank == 0 else ()
+        return [Message(self._or_lost(_receive, peer)) for peer in children]
+
+    def send(self, message):
         self._or_lost(_send, self._sockets[0], message.text)
-        return []
 
     def _or_lost(self, call, *args):
         try:
