@@ -1,5 +1,6 @@
 """Searches and estimators over the workers of a Dask cluster, GPUs or CPUs."""
 
+from gpuml_dask import _dask as _dask  # settings have their defaults from then on
 from gpuml_dask import errors
 from gpuml_dask.cluster import local_client, make_cluster
 from gpuml_dask.model_selection import (

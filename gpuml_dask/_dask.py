@@ -6,12 +6,19 @@ Dask arrays are graphs, or, with Dask's setting ``array.query-planning``, expres
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 from dask.core import flatten
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+
+# gpuml's settings among Dask's: users change them in files, by `dask.config.set`, or by environment
+# variables such as DASK_GPUML__PATIENCE.
+SETTINGS = Path(__file__).with_name("gpuml.yaml")
+dask.config.update_defaults(next(iter(dask.config.collect_yaml([str(SETTINGS)]))))
 
 
 def meta_of(x: Any) -> Any:

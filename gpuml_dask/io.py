@@ -1,8 +1,7 @@
 """Arrays that the workers of a cluster read by themselves, and chunks placed evenly over them."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import dask
@@ -10,7 +9,6 @@ import dask.array as da
 import numpy as np
 from dask.base import tokenize
 from dask.core import flatten
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import parse_bytes
 from distributed import Client
 
@@ -18,6 +16,7 @@ from gpuml import get_config
 from gpuml.data import compute_place
 from gpuml_dask._dask import array_of, lowered, meta_of
 from gpuml_dask.client import current_client, the_client
+from gpuml_dask.near import submit_near
 from gpuml_dask.planning.blocks import balance
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_among
 from gpuml_dask.rows.blocks import upload
@@ -168,30 +167,10 @@ def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]
     axis = 1 if x.ndim == 2 and x.shape[0] < x.shape[1] else 0
     sizes = np.nan_to_num(np.asarray(x.chunks[axis], dtype=np.float64), nan=1.0)
     owners = balance(sizes, len(workers))
-    homes = _Homes(x.name, axis, [workers[i] for i in owners])
-    annotations = {"workers": homes, "allow_other_workers": True}
-    if demand:
-        annotations["resources"] = demand
-    # Hints of layers are lost wherever their tasks are fused, so that this is done before.
-    layer = MaterializedLayer(dict(x.dask), annotations=annotations)
-    graph = HighLevelGraph({x.name: layer}, {x.name: set()})
     keys = list(flatten(x.__dask_keys__()))
-    made = client.get(graph, keys, sync=False)
+    homes = {key: workers[owners[key[1 + axis]]] for key in keys}
+    made = submit_near(client, x.dask, homes, resources=demand)
     return array_of(x.name, dict(zip(keys, made, strict=True)), x.chunks, meta_of(x))
-
-
-@dataclass(frozen=True)
-class _Homes:
-    """Where the task of a key shall run: an address for each chunk along one axis, else None."""
-
-    name: str
-    axis: int
-    addresses: Sequence[str]
-
-    def __call__(self, key: Any) -> list[str] | None:
-        if isinstance(key, tuple) and key[0] == self.name:
-            return [self.addresses[key[1 + self.axis]]]
-        return None
 
 
 def _workers_in_order(kinds: Kinds, facts, kind) -> list[str]:

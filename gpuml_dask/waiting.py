@@ -29,7 +29,6 @@ logger = logging.getLogger("gpuml_dask")
 # How long a cluster may have no workers, or do nothing at all while something is waited for, until
 # we give up; seconds, or "2 minutes".
 PATIENCE = "gpuml.patience"
-DEFAULT_PATIENCE = "60s"
 # How often a future is looked at, and the cluster while none comes.
 TICK_SECONDS = 1.0
 LOOK_SECONDS = 2.0
@@ -42,7 +41,7 @@ MOST_GATHERS = 3
 
 def patience() -> float:
     """Seconds that a cluster may stand still: Dask's setting ``gpuml.patience``."""
-    return parse_timedelta(dask.config.get(PATIENCE, DEFAULT_PATIENCE))
+    return parse_timedelta(dask.config.get(PATIENCE))
 
 
 def check_client(client: Client) -> None:

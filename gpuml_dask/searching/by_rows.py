@@ -226,7 +226,7 @@ def plan_for(
         ],
         divisible=needs_all is None,
         some_whole=n_alone > 0,
-        asked=dask.config.get(ASKED_PLAN, None),
+        asked=dask.config.get(ASKED_PLAN),
     )
     return plan if needs_all is None else replace(plan, why=f"{plan.why}: {needs_all}")
 

@@ -11,6 +11,7 @@ from distributed import Client, Future
 from gpuml._sklearn import _num_samples
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
+from gpuml_dask.near import submit_near
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching.tasks import Spec, keep, touch, unpacked, with_columns
@@ -96,17 +97,11 @@ class SearchInputs:
         """Let workers keep what they make of the spec until the search ends."""
         if len(workers) < 2:
             return  # the only copy of the spec stays
-        for worker in workers:
-            if worker not in self._keepers:
-                self._keepers[worker] = self._client.submit(
-                    keep,
-                    self._name,
-                    key=(f"keep-{self._name}", worker),
-                    workers=[worker],
-                    allow_other_workers=True,  # or it would wait for one that died
-                    priority=1,  # before units that make something
-                    pure=False,
-                )
+        homes = {(f"keep-{self._name}", w): w for w in workers if w not in self._keepers}
+        tasks = dict.fromkeys(homes, (keep, self._name))
+        # Before units that make something.
+        made = submit_near(self._client, tasks, homes, priority=1) if homes else []
+        self._keepers.update(zip(homes.values(), made, strict=True))
 
     def spread(self, workers: Sequence[str]) -> None:
         """Bring large rows to some workers before there is work.
@@ -117,17 +112,10 @@ class SearchInputs:
         n_bytes = sum(sent.n_bytes for sent in self._rows.values())
         if n_bytes < SPREAD_BYTES or len(workers) < 2:
             return
-        touched = [
-            self._client.submit(
-                touch,
-                i,
-                **self._row_futures(),
-                workers=[worker],
-                allow_other_workers=True,
-                pure=False,
-            )
-            for i, worker in enumerate(workers)
-        ]
+        word = uuid.uuid4().hex
+        homes = {(f"touch-{word}", i): worker for i, worker in enumerate(workers)}
+        tasks = dict.fromkeys(homes, (touch, *self._row_futures().values()))
+        touched = submit_near(self._client, tasks, homes)
         try:
             wait_until_done(self._client, touched, "copies of the rows", limit=SEND_SECONDS)
         except Exception:

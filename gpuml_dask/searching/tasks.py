@@ -318,7 +318,7 @@ def unpacked(packed: bytes) -> Any:
     return cloudpickle.loads(packed)
 
 
-def touch(number: int, **inputs: Any) -> None:
+def touch(*inputs: Any) -> None:
     """Do nothing, on a worker that thereby has the inputs."""
 
 

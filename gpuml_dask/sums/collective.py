@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dask.typing import Key
 from distributed import Client, Future, KilledWorker, Lock, get_worker
 from distributed.core import Status
 
 from gpuml.data import Place, aligned
 from gpuml.divided import small_arrays
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.near import submit_near
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
 from gpuml_dask.sums._ranks import Driver, serve
@@ -128,18 +128,18 @@ class Collective:
             workers = self._in_order(pieces_by_worker) if workers is None else list(workers)
             members = self._joined(workers)
             label = f"{getattr(function, '__name__', 'run')}-{uuid.uuid4().hex}"
-            tasks = []
+            calls: dict[str, tuple] = {}
             for rank, (worker, member) in enumerate(zip(workers, members, strict=True)):
                 own = sorted(pieces_by_worker[worker].items())
                 part = _Part(rank, [position for position, _ in own], self._transport, build)
                 held = [piece for _, piece in own]
                 if rank == 0:
-                    what: tuple = (_drive, part, member, held, function, args)
-                    key = f"drive-{label}"
+                    # A partial: what a user passes on is no part of the graph.
+                    drive = partial(_drive, function=function, args=args)
+                    calls[f"drive-{label}"] = (drive, part, member, held)
                 else:
-                    what = (_serve, part, member, held)
-                    key = f"serve-rank-{rank}-{label}"
-                tasks.append(self._submit(*what, key=key, worker=worker))
+                    calls[f"serve-rank-{rank}-{label}"] = (_serve, part, member, held)
+            tasks = self._submit(calls, workers)
             return self._outcome(tasks, workers, [m for m in members if m is not None])
 
     def close(self) -> None:
@@ -189,18 +189,11 @@ class Collective:
 
     def _join(self, workers):
         token = uuid.uuid4().hex
-        invite = self._submit(
-            self._transport.invite, key=f"invite-ranks-{token}", worker=workers[0]
-        )
-        invitation = self._outcome([invite], workers[:1])
-        members = [
-            self._submit(
-                *(_join, self._transport, invitation, rank, len(workers)),
-                key=f"join-rank-{rank}-{token}",
-                worker=address,
-            )
-            for rank, address in enumerate(workers)
-        ]
+        invite = {f"invite-ranks-{token}": (self._transport.invite,)}
+        invitation = self._outcome(self._submit(invite, workers[:1]), workers[:1])
+        join = partial(_join, self._transport, invitation, size=len(workers))
+        calls = {f"join-rank-{rank}-{token}": (join, rank) for rank in range(len(workers))}
+        members = self._submit(calls, workers)
         try:
             self._wait(members, workers)
             for member in members:
@@ -213,17 +206,9 @@ class Collective:
 
     # ------------------------------------------------------------ tasks and their ends
 
-    def _submit(self, function, *args, key: Key, worker: str) -> Future:
-        return self.client.submit(
-            function,
-            *args,
-            key=key,
-            workers=[worker],
-            allow_other_workers=False,
-            priority=PRIORITY,
-            pure=False,
-            retries=0,
-        )
+    def _submit(self, calls: Mapping[Any, tuple], workers: Sequence[str]) -> list[Future]:
+        homes = dict(zip(calls, workers, strict=True))
+        return submit_near(self.client, calls, homes, priority=PRIORITY, strictly=True)
 
     def _outcome(self, tasks, workers, members=()):
         """The result of the first of several tasks, when all have ended; the tasks are let go."""

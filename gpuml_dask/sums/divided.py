@@ -20,6 +20,7 @@ from distributed import Client, Future, KilledWorker
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
+from gpuml_dask.near import submit_near
 from gpuml_dask.planning.blocks import assign, cut_rows
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.placement import Table
@@ -203,7 +204,7 @@ class Spread:
             for j, column in enumerate(piece)
             if owner not in held_by[column.key]
         ]
-        moved = [self._moved(pieces[i][j], owners[i]) for i, j in moves]
+        moved = self._moved([(pieces[i][j], owners[i]) for i, j in moves])
         for (i, j), future in zip(moves, moved, strict=True):
             pieces[i][j] = future
         if moved:
@@ -225,20 +226,14 @@ class Spread:
             raise Lost(str(error)) from error
         return {each.key: tuple(found.get(each.key, ())) for each in futures}
 
-    def _moved(self, future, worker) -> Future:
-        """The same on a worker, unless that is gone by then."""
-        (moved,) = self.futures.add(
-            [
-                self.table.client.submit(
-                    _same,
-                    future,
-                    key=f"move-{uuid4().hex}",
-                    workers=[worker],
-                    allow_other_workers=True,
-                )
-            ]
-        )
-        return moved
+    def _moved(self, futures) -> list[Future]:
+        """The same, each on a worker, unless that is gone by then."""
+        if not futures:
+            return []
+        word = uuid4().hex
+        homes = {(f"move-{word}", i): worker for i, (_, worker) in enumerate(futures)}
+        tasks = {key: (_same, each) for key, (each, _) in zip(homes, futures, strict=True)}
+        return self.futures.add(submit_near(self.table.client, tasks, homes))
 
     def _columns(self, spans, positions) -> tuple[list[str], list[list[Future]]]:
         """Rows of X, y and weights between bounds, and what a share calls them."""
@@ -287,7 +282,7 @@ class Spread:
 
 def block_bytes() -> int | None:
     """Bytes of a block that the user wants; None for what is usual."""
-    wanted = dask.config.get(BLOCK_BYTES, None)
+    wanted = dask.config.get(BLOCK_BYTES)
     return None if wanted is None else parse_bytes(wanted)
 
 
