@@ -26,7 +26,7 @@ FOR_AUTHORS = {
         *("penalties", "persistence", "reading", "resampling", "solvers"),  # `save` is of gpuml
     },
     "gpuml_dask": {
-        *("client", "cluster", "fitting", "on_start", "planning", "resuming", "rows"),
+        *("client", "cluster", "fitting", "near", "on_start", "planning", "resuming", "rows"),
         *("scores", "searching", "sums", "tokens", "waiting"),
     },
 }
