@@ -21,6 +21,8 @@ from gpuml.extending import ClusterStack, MultifitEstimator
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.clusters import Clusters, Points, Run, costs, labels_of, lloyd
 
+# Steps of Lloyd's algorithm that a run takes, about.
+TYPICAL_STEPS = 20
 PARAMS = ("copy_x", "init", "max_iter", "n_clusters", "n_init", "random_state", "tol")
 
 
@@ -47,6 +49,16 @@ class KMeansTogether(MultifitEstimator):
         weight = check_weight(sample_weight, X)
         no_targets = xp.zeros_like(X[:, :0])
         return resident(X, no_targets, weight, current_settings().device)
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """About the products of rows and centres; how many passes there are, the rows decide."""
+        own: Any = self
+        seeded = own.n_init == "auto" and own.init == "k-means++"
+        runs = 1 if seeded else 10 if own.n_init == "auto" else own.n_init
+        flops = 2.0 * n_rows * n_features * own.n_clusters
+        return None, n_models * runs * TYPICAL_STEPS * flops
 
     def multifit(
         self,

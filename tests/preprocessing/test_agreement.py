@@ -132,7 +132,9 @@ def test_device_rows_give_what_scikit_learn_gives(name, params, kind, dtype, lib
             for one, other in zip(found, known, strict=True):
                 np.testing.assert_allclose(one, other, rtol=rtol)
         else:
-            np.testing.assert_allclose(to_numpy(found), known, rtol=rtol)
+            # Exponents of a power may be near 0: known are half of the digits that 1 has.
+            atol = rtol if name == "PowerTransformer" else 0.0
+            np.testing.assert_allclose(to_numpy(found), known, rtol=rtol, atol=atol)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
