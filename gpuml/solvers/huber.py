@@ -126,8 +126,8 @@ def fit_huber(
         there = problem.along(point, step)
         if there is None:
             break  # rows that the coefficients go through leave the scale no curvature
-        promise, point = -float(point.gradient @ step), there
-        if promise <= PROMISE * abs(point.value):
+        promise, gained, point = -float(point.gradient @ step), point.value - there.value, there
+        if promise <= PROMISE * abs(point.value) or gained <= 0:
             return point.result(n_steps + 1, True)
     return problem.by_scale(point, n_steps, max_iter)
 
@@ -243,7 +243,9 @@ class _Problem:
                 steps.append(1)
                 if there is None or promise <= PROMISE * abs(here.value):
                     break
-                here = there
+                gained, here = here.value - there.value, there
+                if gained <= 0:  # what the step promises is lost in the rounding of the objective
+                    break
             found.append(here)
             return here.gradient[-1]
 

@@ -212,3 +212,13 @@ def test_targets_that_are_all_the_same_have_no_outliers(value, rng):
     np.testing.assert_allclose(model.coef_, 0.0, atol=1e-12)
     np.testing.assert_allclose(model.intercept_, value, rtol=1e-9, atol=1e-99)
     assert 0 < model.scale_ <= 1e-10
+
+
+def test_huber_ends_where_steps_are_lost_in_rounding():
+    """With more features than rows the scale tends to 0, and so does what a step can gain."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(20, 50))
+    y = X @ rng.normal(size=50) + 0.3 * rng.normal(size=20)
+    model = HuberRegressor(tol=1e-9, max_iter=10_000).fit(X, y)
+    assert model.n_iter_ < 1000
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-6 * np.std(y))
