@@ -234,7 +234,8 @@ def learning_curve(
         parts = [random.permutation(row_indices(part)) for part in parts]
     n_rows = _num_samples(job.X)
     splits = [
-        Split(rows_within(part, slice(0, size), n_rows), split.test)
+        # Of a training part with fewer rows than the first one, all rows are the first so many.
+        Split(rows_within(part, slice(0, min(size, split.n_train)), n_rows), split.test)
         for part, split in zip(parts, job.splits, strict=True)
         for size in map(int, sizes)
     ]

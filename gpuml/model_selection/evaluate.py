@@ -145,11 +145,14 @@ class Evaluator:
     def targets_stack(self) -> Stack | None:
         """The only candidate, fitted to all columns of the target and all splits at once.
 
-        None unless each column has models of its own, as if it were alone.
+        None unless each column has models of its own, as if it were alone, and scores have the
+        weights of the fits.
         """
         job = self.job
         each = route(job.estimator, [{}], job.X, job.task)[0]
         if not isinstance(each, AtOnce) or not each.fits.multifit_targets:
+            return None
+        if fit_weight(each.fits, job.task) is not job.task.score_params.get("sample_weight"):
             return None
         stack, _, refused = self._fit_together(each.fits, each.group)
         return None if refused else stack

@@ -176,8 +176,7 @@ def _together(
         return None
     tags = get_tags(job.estimator)
     both = tags.target_tags.single_output and tags.target_tags.multi_output
-    weights = [task.get("sample_weight") for task in (job.task.fit_params, job.task.score_params)]
-    if not (is_regressor(job.estimator) and both) or weights[0] is not weights[1]:
+    if not (is_regressor(job.estimator) and both):
         return None
     place, host = place_of(y), np.asarray(to_host(y))
     found: list[np.ndarray] = []

@@ -68,6 +68,19 @@ def test_learning_curves(library, cv, numbers, n_fits):
     assert len(n_fits) == 3
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_learning_curves_of_training_parts_of_other_sizes(shuffle, numbers, n_fits):
+    """Sizes are of the first part; smaller ones have all their rows."""
+    X, y = numbers
+    groups = np.repeat(np.arange(5), [40, 150, 100, 100, 52])
+    options = {"cv": sk.LeaveOneGroupOut(), "groups": groups, "shuffle": shuffle, "random_state": 0}
+    found = ours.learning_curve(Ridge(), X, y, **options)
+    expected = sk.learning_curve(sk_linear.Ridge(), X, y, **options)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-8)
+    assert len(n_fits) == 1
+
+
 def test_learning_curves_of_models_that_go_on(numbers):
     X, y = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
@@ -145,6 +158,22 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
     np.testing.assert_allclose(score, expected[0], rtol=1e-8)
     np.testing.assert_allclose(permuted, expected[1], rtol=1e-7)
     assert pvalue == expected[2]
+
+
+@pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["", "scaled"])
+def test_scores_of_permutations_have_no_weights_of_fits(steps, numbers):
+    X, y = numbers
+    weight = np.random.default_rng(0).uniform(0.1, 2.0, len(y))
+    name = "ridge__sample_weight" if steps else "sample_weight"
+    options = {"n_permutations": 5, "params": {name: weight}}
+    (found, expected) = (
+        module.permutation_test_score(
+            make_pipeline(*steps, model) if steps else model, X, y, **options
+        )
+        for module, model in ((ours, Ridge()), (sk, sk_linear.Ridge()))
+    )
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-8)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-8)
 
 
 def test_targets_are_columns_where_models_of_each_are_its_own(numbers, n_fits):
