@@ -35,7 +35,7 @@ from gpuml.model_selection.candidates import (
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job
 from gpuml.model_selection.one_by_one import Task, rows_of
 from gpuml.model_selection.residence import place_name
-from gpuml.model_selection.route import AtOnce, kind_of, route
+from gpuml.model_selection.route import AtOnce, Nested, kind_of, route
 from gpuml.resampling.multifit import data_obstacle, model_words
 from gpuml.resampling.split import as_rows
 
@@ -66,9 +66,13 @@ class Parts(Evaluator):
     def models(self) -> list[Any]:
         """A fitted copy of the estimator for each split, all together where it can."""
         job = self.job
-        (each,) = route(job.estimator, [{}], job.X, job.task)
+        (each,) = route(job.estimator, [{}], job.X, job.task, nests=not self.few_rows)
         why = self._few_rows_obstacle(each) if isinstance(each, AtOnce) else each.reason
-        if isinstance(each, AtOnce) and why is None:
+        if isinstance(each, Nested):
+            results = self._fit_nested(0, [{}])
+            if results:
+                return [result["estimator"] for result in results]
+        elif isinstance(each, AtOnce) and why is None:
             try:
                 return self._models_at_once(each)
             except Exception as error:

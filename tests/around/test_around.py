@@ -1,5 +1,6 @@
 """Estimators around estimators: those of scikit-learn around scikit-learn's, wherever the rows are."""
 
+import importlib
 import pickle
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import gpuml
 from gpuml.calibration import CalibratedClassifierCV
 from gpuml.ensemble import (
     BaggingClassifier,
@@ -371,6 +373,40 @@ def test_what_is_fitted_is_not_fitted_again():
     assert stacked.estimators_ == [model for _, model in models]
     tuned = TunedThresholdClassifierCV(clone(LOGISTIC).fit(X, TWO), cv="prefit", refit=False)
     assert tuned.fit(X, TWO).estimator_ is tuned.estimator
+
+
+AROUND_SEARCHES = {
+    "stacked": (
+        lambda m, search: m.StackingRegressor([("one", search), ("two", sk.Ridge(9.0))], cv=3),
+        lambda m, ridge, _: m.GridSearchCV(ridge, {"alpha": [0.1, 100.0]}, cv=3),
+        (ensemble, "gpuml.ensemble"),
+        NUMBERS,
+    ),
+    "calibrated": (
+        lambda m, search: m.CalibratedClassifierCV(search, cv=3),
+        lambda m, _, logistic: m.GridSearchCV(logistic, {"C": [0.01, 1.0]}, cv=3),
+        (calibration, "gpuml.calibration"),
+        TWO,
+    ),
+    "tuned": (
+        lambda m, search: m.TunedThresholdClassifierCV(search, cv=3),
+        lambda m, _, logistic: m.GridSearchCV(logistic, {"C": [0.01, 1.0]}, cv=3),
+        (selection, "gpuml.model_selection"),
+        TWO,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AROUND_SEARCHES)
+def test_searches_inside_are_fitted_together(name):
+    around, search, (theirs, ours), y = AROUND_SEARCHES[name]
+    ours = importlib.import_module(ours)
+    own = around(ours, search(gpuml.model_selection, Ridge(), LOGISTIC)).fit(X, y)
+    assert_same(own, around(theirs, search(selection, sk.Ridge(), THEIRS)).fit(X, y), X)
+    assert "with 18 fits of the searches inside" in str(own.plan_)
+    assert str(own.plan_).startswith("3 fits in")
+    if name == "stacked":
+        assert own.plan_.steps[0].n_passes == 1
 
 
 def test_in_a_search_a_pipeline_and_of_a_frame():
