@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from gpuml._sklearn import BaseSearchCV, Interval
-from gpuml.model_selection.one_pass import OnePassSearch
+from gpuml.model_selection.one_pass import ONE_ERROR, OnePassSearch
 from gpuml.model_selection.session import Session
-from gpuml.model_selection.trials import Pruning, Space, suggested
+from gpuml.model_selection.trials import Pruning, Space, check_directions, suggested
 
 __all__ = ["OptunaSearchCV", "optimize"]
 
@@ -54,7 +54,8 @@ def optimize(
     Raises
     ------
     ValueError
-        If all fits of a batch fail; its trials are told to the study as failed.
+        For a study that minimises. If all fits of a batch fail; its trials are told to the study as
+        failed.
 
     Examples
     --------
@@ -62,6 +63,7 @@ def optimize(
     >>> study = optuna.create_study(direction="maximize")  # doctest: +SKIP
     >>> optimize(study, session, {"alpha": loguniform(1e-3, 1e3)}, n_trials=50)  # doctest: +SKIP
     """
+    check_directions(study)
     values_of = session.objective(space, metric=metric).values
     _run(study, values_of, n_trials, batch_size, timeout, callbacks)
 
@@ -163,7 +165,8 @@ class OptunaSearchCV(OnePassSearch, BaseSearchCV):
         From `fit`, without Optuna.
     ValueError
         From `fit`, for a study of another direction, for several metrics without a name in `refit`,
-        if all fits of a batch fail, and for what scikit-learn's searches reject.
+        if all fits of a batch fail, if the pruner drops all candidates, and for what scikit-learn's
+        searches reject.
 
     See Also
     --------
@@ -257,10 +260,25 @@ class OptunaSearchCV(OnePassSearch, BaseSearchCV):
             scores = results[f"mean_test_{self._metric()}"][-len(trials) :]
             return [None if i in pruning.pruned else (float(s),) for i, s in enumerate(scores)]
 
-        _run(study, values_of, self.n_trials, self.batch_size, self.timeout, self.callbacks)
+        n_trials, known = (
+            self.n_trials,
+            {trial.number for trial in study.get_trials(deepcopy=False)},
+        )
+        _run(study, values_of, n_trials, self.batch_size, self.timeout, self.callbacks)
+        own = [t.state.name for t in study.get_trials(deepcopy=False) if t.number not in known]
+        if set(own) == {"PRUNED"}:
+            raise ValueError(
+                f"The study's pruner ({type(study.pruner).__name__}) dropped all {len(own)} "
+                "candidates, so that none of them is the best. Use a pruner that lets some finish, "
+                "or enable_pruning=False."
+            )
+
+    def _same_splits(self):
+        return True
 
     def _metric(self):
-        return self.refit if isinstance(self.refit, str) else "score"
+        named = isinstance(self.refit, str) and self.refit != ONE_ERROR
+        return self.refit if named else "score"
 
     def _study(self):
         try:
@@ -273,11 +291,11 @@ class OptunaSearchCV(OnePassSearch, BaseSearchCV):
             random = check_random_state(self.random_state)
             sampler = optuna.samplers.TPESampler(seed=int(random.randint(2**31 - 1)))
             return optuna.create_study(direction="maximize", sampler=sampler)
-        directions = [direction.name for direction in self.study.directions]
-        if directions != ["MAXIMIZE"]:
+        check_directions(self.study)
+        if len(self.study.directions) > 1:
             raise ValueError(
-                "Higher scores are better: study must be of one direction, 'maximize', got "
-                f"{', '.join(directions).lower()}."
+                "The study must have one direction, since refit names one metric, got "
+                f"{len(self.study.directions)}. Use gpuml.optuna.optimize for several metrics."
             )
         return self.study
 

@@ -108,10 +108,11 @@ def _short(value):
 
 
 def _plan(plan):
-    lines = [escape(str(step)) for step in plan.steps[:SHOWN_STEPS]]
-    if len(plan.steps) > SHOWN_STEPS:
+    runs = plan.runs
+    lines = [escape(str(step)) for step in runs[:SHOWN_STEPS]]
+    if len(runs) > SHOWN_STEPS:
         lines.append(
-            f"and {len(plan.steps) - SHOWN_STEPS} more steps: "
+            f"and {len(runs) - SHOWN_STEPS} more steps: "
             f"{plan.n_fits} fits in {plan.n_passes} passes in all"
         )
     yield "plan", "<br>".join(lines)

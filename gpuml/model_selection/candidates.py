@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -328,8 +329,22 @@ class Plan(Stepwise):
         """Where the rows were worked on, such as "numpy:cpu"."""
         return ", ".join(dict.fromkeys(step.place for step in self.steps))
 
+    @property
+    def runs(self) -> tuple[Step, ...]:
+        """The steps, with those that follow one another and were done alike as one."""
+        alike = groupby(self.steps, lambda step: (step.place, step.why, step.reasons))
+        return tuple(
+            Step(total(s.n_fits for s in run), total(s.n_passes for s in run), *key)
+            for key, run in ((key, list(run)) for key, run in alike)
+        )
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why fits are not all made at once, a sentence for each run of such steps."""
+        return tuple(filter(None, (step.told for step in self.runs)))
+
     def __str__(self):
-        return "\n".join(["; ".join(str(step) for step in self.steps), *self.reasons])
+        return "\n".join(["; ".join(str(step) for step in self.runs), *self.reasons])
 
     def _repr_html_(self):
         from gpuml.model_selection._html import plan_html

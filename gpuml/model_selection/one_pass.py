@@ -222,7 +222,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         """Scorers, rows and what belongs to them, checked; splitter and their number are set."""
         scorers, refit_metric = self._get_scorers()
         check_workers(self.n_jobs, self.pre_dispatch)
-        if self.refit == ONE_ERROR and not self._has_one_round():
+        if self.refit == ONE_ERROR and not self._same_splits():
             raise ValueError(
                 f"refit='{ONE_ERROR}' needs all candidates on the same splits, which those of "
                 f"{type(self).__name__} are not; use GridSearchCV or RandomizedSearchCV."
@@ -268,6 +268,10 @@ class OnePassSearch(Travels, BaseSearchCV):
                 "set random_state"
             )
         return None
+
+    def _same_splits(self) -> bool:
+        """Whether all candidates are fitted on the same splits."""
+        return self._has_one_round()
 
     def _has_one_round(self) -> bool:
         own = type(self)._run_search

@@ -113,6 +113,22 @@ def scores_of(results: Results, metric: str) -> list[float]:
     return scores
 
 
+def check_directions(study: Any) -> None:
+    """Refuse a study that looks for low scores.
+
+    Raises
+    ------
+    ValueError
+        If one of its directions is "minimize", which is Optuna's default.
+    """
+    directions = [direction.name.lower() for direction in study.directions]
+    if set(directions) != {"maximize"}:
+        raise ValueError(
+            "Higher scores are better, those of 'neg_mean_squared_error' and the like as well: use "
+            f"create_study(direction='maximize'), got direction {', '.join(map(repr, directions))}."
+        )
+
+
 class Pruning:
     """Reports mean scores to the pruner of the study of trials, and knows whom it dropped."""
 
@@ -145,7 +161,11 @@ class Objective:
         ------
         optuna.TrialPruned
             If the pruner of the study says so.
+        ValueError
+            If the study minimises.
         """
+        if hasattr(trial, "study"):  # which trials of fixed parameters lack
+            check_directions(trial.study)
         found = self.values([trial])[0]
         if found is None:
             import optuna

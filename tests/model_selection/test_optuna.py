@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 optuna = pytest.importorskip("optuna", minversion="5.0")
 
 from gpuml.linear_model import ElasticNet, Ridge  # noqa: E402
-from gpuml.model_selection import Session  # noqa: E402
+from gpuml.model_selection import OneStandardError, Session  # noqa: E402
 from gpuml.optuna import OptunaSearchCV, optimize  # noqa: E402
 from gpuml.pipeline import make_pipeline  # noqa: E402
 from gpuml.preprocessing import MinMaxScaler, StandardScaler  # noqa: E402
@@ -81,17 +81,43 @@ def test_scores_are_those_of_cross_val_score(numbers):
         assert trial.value == pytest.approx(expected, rel=1e-8)
 
 
+def from_package(sampler, package):
+    """A sampler that needs a package which Optuna does not bring."""
+    pytest.importorskip(package)
+    return sampler(seed=0, n_startup_trials=2)
+
+
 @pytest.mark.parametrize(
     "sampler",
     [
         lambda: optuna.samplers.RandomSampler(seed=0),
         lambda: optuna.samplers.TPESampler(seed=0, multivariate=True, n_startup_trials=4),
+        lambda: optuna.samplers.TPESampler(seed=0, constant_liar=True, n_startup_trials=2),
         lambda: optuna.samplers.GridSampler({"alpha": [0.1, 1.0, 10.0], "fit": [0, 1]}),
         lambda: optuna.samplers.QMCSampler(seed=0),
         lambda: optuna.samplers.NSGAIISampler(seed=0, population_size=4),
+        lambda: optuna.samplers.NSGAIIISampler(seed=0, population_size=4),
         lambda: optuna.samplers.BruteForceSampler(seed=0),
+        lambda: optuna.samplers.PartialFixedSampler(
+            {"fit": 1}, optuna.samplers.RandomSampler(seed=0)
+        ),
+        lambda: from_package(optuna.samplers.CmaEsSampler, "cmaes"),
+        lambda: from_package(optuna.samplers.GPSampler, "torch"),
     ],
-    ids=["Random", "TPE", "Grid", "QMC", "NSGAII", "BruteForce"],
+    ids=[
+        *(
+            "Random",
+            "TPE",
+            "liar",
+            "Grid",
+            "QMC",
+            "NSGAII",
+            "NSGAIII",
+            "BruteForce",
+            "PartialFixed",
+        ),
+        *("CmaEs", "GP"),
+    ],
 )
 def test_samplers(sampler, numbers):
     def space(trial):
@@ -200,8 +226,9 @@ def test_failures_are_told(numbers):
     with pytest.raises(ValueError, match="All the 10 fits failed"):
         OptunaSearchCV(TheirRidge(), {"alpha": [-1.0]}, n_trials=2, study=study).fit(X, y)
     assert {trial.state.name for trial in study.trials} == {"FAIL"}
-    with pytest.raises(ValueError, match="direction, 'maximize', got minimize"):
-        OptunaSearchCV(Ridge(), SPACE, study=optuna.create_study()).fit(X, y)
+    two = optuna.create_study(directions=["maximize"] * 2)
+    with pytest.raises(ValueError, match="one direction"):
+        OptunaSearchCV(Ridge(), SPACE, study=two).fit(X, y)
     with pytest.raises(ValueError, match="batch_size"):
         OptunaSearchCV(Ridge(), SPACE, batch_size=0).fit(X, y)
 
@@ -215,3 +242,43 @@ def test_a_timeout_or_a_callback_ends_it(numbers):
     assert len(search.fit(*numbers).study_.trials) == 6
     search = OptunaSearchCV(Ridge(), SPACE, n_trials=100_000, timeout=0.05).fit(*numbers)
     assert 1 <= len(search.study_.trials) < 100_000
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda study, session: OptunaSearchCV(Ridge(), SPACE, study=study).fit(*session),
+        lambda study, session: optimize(study, Session(Ridge(), *session), SPACE, n_trials=3),
+        lambda study, session: study.optimize(
+            Session(Ridge(), *session).objective(SPACE), n_trials=1
+        ),
+    ],
+    ids=["search", "optimize", "objective"],
+)
+def test_a_study_that_minimises_scores_is_refused(start, numbers):
+    """Optuna's default direction would find the worst candidate."""
+    with pytest.raises(ValueError, match=r"create_study\(direction='maximize'\), got .*'minimize'"):
+        start(optuna.create_study(), numbers)
+
+
+def test_the_simplest_within_an_error_of_the_best(numbers):
+    search = OptunaSearchCV(Ridge(), SPACE, n_trials=20, refit="1se", random_state=0).fit(*numbers)
+    assert search.best_index_ == OneStandardError()(search.cv_results_)
+    assert search.best_params_["alpha"] > search.study_.best_params["alpha"]
+
+
+def test_pruning_of_all_candidates_is_an_error(numbers):
+    study = new_study(pruner=optuna.pruners.ThresholdPruner(lower=2.0))
+    search = OptunaSearchCV(DecisionTreeRegressor(), {"max_depth": [1, 2, 3]}, study=study)
+    with pytest.raises(ValueError, match="ThresholdPruner.* dropped all 10 candidates"):
+        search.set_params(enable_pruning=True).fit(*numbers)
+
+
+def test_a_plan_of_many_rounds_is_short(numbers):
+    study = new_study(pruner=optuna.pruners.NopPruner())
+    model = DecisionTreeRegressor(random_state=0)
+    search = OptunaSearchCV(model, {"max_depth": [1, 2, 3]}, study=study, batch_size=2)
+    plan = search.set_params(enable_pruning=True).fit(*numbers).plan_
+    assert len(plan.steps) == 25
+    assert str(plan).startswith("50 fits in 50 passes")
+    assert str(plan).count("DecisionTreeRegressor") == 1
