@@ -1,13 +1,16 @@
 """Pictures of searches and models: what they show is what the results say."""
 
+import itertools
 import re
 import sys
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import sklearn.metrics as skm
+from matplotlib.text import Text
 from scipy.stats import loguniform
 from sklearn import model_selection as sk
 from sklearn.calibration import calibration_curve
@@ -242,6 +245,46 @@ def test_lines_of_other_grids_pass_below_the_axis():
     np.testing.assert_allclose(heights[:2], [0, 1])
     assert heights[2] < -0.05
     assert "not set" in [text.get_text() for text in display.text_]
+
+
+def overlapping(figure):
+    """Texts of a drawn figure that lie on each other; turned ones by their distance in a row."""
+    figure.canvas.draw()
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    boxes = [
+        (text.get_text(), text.get_window_extent()) for text in texts if not text.get_rotation()
+    ]
+    found = [
+        (one, other)
+        for (one, first), (other, second) in itertools.combinations(boxes, 2)
+        if first.shrunk(0.95, 0.8).overlaps(second.shrunk(0.95, 0.8))
+    ]
+    turned = [text for text in texts if text.get_rotation() == 45]
+    places = sorted(text.get_transform().transform(text.get_position())[0] for text in turned)
+    height = max((text.get_size() for text in turned), default=0) * figure.dpi / 72
+    close = [gap for gap in np.diff(places) if gap / 2**0.5 < 0.95 * height]
+    return found, close
+
+
+LONG_NAMES = {
+    "elasticnet__fit_intercept": [True, False],
+    "elasticnet__max_iter": list(range(100, 2000, 90)),
+    "columntransformer__preprocessor": ["StandardScaler()", "QuantileTransformer()", "passthrough"],
+    "elasticnet__l1_ratio": [0.1, 0.12, 0.5, 0.9],
+}
+
+
+@pytest.mark.parametrize("names", [(0, 1), (1, 1), (2, 3), (0, 2, 3), (0, 1, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("size", [None, (4.5, 3.2), (10.0, 4.0)], ids=str)
+def test_labels_are_not_written_on_each_other(names, size):
+    chosen = {
+        f"{name}{i}": LONG_NAMES[name] for i, name in enumerate(list(LONG_NAMES)[n] for n in names)
+    }
+    params = list(sk.ParameterGrid(chosen))
+    search = FakeSearch(params, np.arange(float(len(params)))[:, None])
+    ax = None if size is None else plt.subplots(figsize=size, layout="constrained")[1]
+    display = SearchDisplay.from_search(search, ax=ax, annotate=False)
+    assert overlapping(display.figure_) == ([], [])
 
 
 # ---------------------------------------------------------------- odd tables

@@ -3,9 +3,12 @@
 from importlib import import_module
 from typing import Any
 
+# Of the default font: height of a line and mean width of a character, as shares of its size.
+LINE, CHARACTER = 1.2, 0.6
 
-def axes_for(ax: Any, caller: str) -> Any:
-    """The axes that were passed, or those of a new figure.
+
+def axes_for(ax: Any, caller: str, width: float | None = None) -> Any:
+    """The axes that were passed, or those of a new figure, which is `width` inches wide or more.
 
     Raises
     ------
@@ -14,7 +17,16 @@ def axes_for(ax: Any, caller: str) -> Any:
     """
     if ax is not None:
         return ax
-    return _matplotlib("pyplot", caller).subplots(layout="constrained")[1]
+    made = _matplotlib("pyplot", caller).subplots(layout="constrained")[1]
+    if width is not None and width > made.figure.get_figwidth():
+        made.figure.set_figwidth(width)
+    return made
+
+
+def size_in_points(ax: Any) -> tuple[float, float]:
+    """Width and height of axes, 72 points to the inch; beside a colour bar they get less wide."""
+    box = ax.get_window_extent()
+    return tuple(72.0 / ax.figure.dpi * side for side in (box.width, box.height))
 
 
 def axes_aside(caller: str) -> Any:

@@ -1,9 +1,11 @@
 """Scores over one parameter."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from gpuml.inspection._axes import CHARACTER, LINE, size_in_points
 from gpuml.inspection._best import best_at
 from gpuml.inspection._results import Results
 from gpuml.inspection._values import Axis, axis_of, plain
@@ -92,7 +94,7 @@ def set_scale(ax: Any, which: str, axis: Axis) -> None:
         set_labels(side, axis.labels)
         if which == "x":
             ax.margins(x=0.1)
-            tilt(ax, axis.labels)
+            tilt(ax)
     elif axis.kind == "symlog":
         getattr(ax, f"set_{which}scale")("symlog", linthresh=axis.least, linscale=0.5)
     else:
@@ -101,13 +103,19 @@ def set_scale(ax: Any, which: str, axis: Axis) -> None:
 
 def set_labels(side: Any, labels: list[str]) -> None:
     """Write labels at 0, 1, 2, ..., or as many of them as there is room for."""
-    step = -(-len(labels) // 25)
+    width, height = size_in_points(side.axes)
+    line = LINE * side.get_major_ticks()[0].label1.get_size()
+    # Labels of the horizontal axis may be turned, and stand further apart then.
+    most = height / line if side.axis_name == "y" else width / (line * 2**0.5)
+    step = math.ceil(len(labels) / max(1, int(most)))
     side.set_ticks(range(0, len(labels), step), labels[::step])
 
 
-def tilt(ax: Any, labels: list[str]) -> None:
-    """Turn labels that would run into each other."""
-    if sum(map(len, labels)) > 50:
+def tilt(ax: Any) -> None:
+    """Turn labels of the horizontal axis that would run into each other."""
+    labels = ax.get_xticklabels()
+    longest = max((len(label.get_text()) for label in labels), default=0)
+    if (longest + 2) * CHARACTER * labels[0].get_size() * len(labels) > size_in_points(ax)[0]:
         ax.tick_params(axis="x", rotation=45)
         for text in ax.get_xticklabels():
             text.set_horizontalalignment("right")

@@ -66,7 +66,7 @@ def _cells(ax, vertical, horizontal, means, cmap, annotate):
     image = ax.imshow(table, cmap=cmap, aspect="auto", origin="lower")
     set_labels(ax.yaxis, vertical.labels)
     set_labels(ax.xaxis, horizontal.labels)
-    tilt(ax, horizontal.labels)
+    tilt(ax)
     if annotate is None:
         annotate = table.size <= MOST_NUMBERS
     return image, _numbers(ax, table, image) if annotate else []

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from gpuml.inspection._best import of_last_iteration
-from gpuml.inspection._curve import say_nothing_to_draw
+from gpuml.inspection._curve import say_nothing_to_draw, tilt
 from gpuml.inspection._results import Results
-from gpuml.inspection._values import Axis, axis_of, key_of, plain
+from gpuml.inspection._values import Axis, axis_of, key_of, plain, shortened
 
-# Labels nearer to each other would overlap.
-LEAST_GAP = 0.05
+# Inches for each axis of a figure of its own.
+INCHES = 1.3
 # Where lines of candidates go that do not have the parameter, below the axis.
 NOT_SET = -0.12
 MOST_LABELS = 12
@@ -41,15 +41,16 @@ def draw_parallel(ax: Any, results: Results, *, cmap: Any) -> tuple[Any, list]:
     ax.set_xlim(-0.3, len(axes) + 0.3)
     ax.set_ylim(heights[:, :-1].min(initial=0.0) - 0.05, 1.05)
     ax.set_xticks(places, [*map(plain, names), plain(results.metric)])
+    tilt(ax)
     ax.set_yticks([])
     for side in ("left", "right", "top", "bottom"):
         ax.spines[side].set_visible(False)
-    texts = []
+    labels = []
     for place, axis in zip(places, [*axes, score], strict=True):
         ax.plot([place, place], [0, 1], color="grey", lw=0.8, zorder=0)
-        texts += _labels(ax, place, axis)
+        labels.append(_labels(ax, place, axis))
     ax.figure.colorbar(lines, ax=ax, label=plain(results.metric))
-    return lines, texts
+    return lines, _apart(ax, labels)
 
 
 def _heights(axis):
@@ -77,18 +78,31 @@ def _labels(ax, place, axis):
     if np.isnan(unit).any() and np.isfinite(unit).any():
         found.append((NOT_SET, "not set"))
     box = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5}
-    return [
-        ax.text(place + 0.03, height, text, fontsize="small", va="center", bbox=box)
-        for height, text in _apart(found)
-    ]
+    shown = {"fontsize": "small", "va": "center", "bbox": box}
+    return [ax.text(place + 0.03, height, text, **shown) for height, text in found]
 
 
-def _apart(found):
-    """Labels without those that are near the one below; the highest stays."""
+def _apart(ax, labels):
+    """Labels of each axis, as drawn: none longer than it is to the next axis, none on another.
+
+    Of those that are near to each other the highest stays.
+    """
+    ax.figure.draw_without_rendering()
+    start, stop = ax.transData.transform([(0.03, 0.0), (1.0, 0.0)])[:, 0]
     kept: list = []
-    for height, text in sorted(found, reverse=True):
-        if not kept or kept[-1][0] - height >= LEAST_GAP:
-            kept.append((height, text))
+    for texts in labels:
+        lowest = np.inf
+        for text in sorted(texts, key=lambda each: -each.get_position()[1]):
+            box = text.get_window_extent()
+            if box.y1 > lowest:
+                text.remove()
+                continue
+            most = len(text.get_text())
+            while text.get_window_extent().width > stop - start and most > 2:
+                most -= 1
+                text.set_text(shortened(text.get_text(), most))
+            kept.append(text)
+            lowest = box.y0
     return kept
 
 

@@ -98,10 +98,12 @@ def label_of(value: Any) -> str:
         text = value.__name__
     else:
         text = repr(value)
-    text = " ".join(text.split())
-    if len(text) > LONGEST_LABEL:
-        text = text[: LONGEST_LABEL - 1] + "\N{HORIZONTAL ELLIPSIS}"
-    return plain(text)
+    return plain(shortened(" ".join(text.split()), LONGEST_LABEL))
+
+
+def shortened(text: str, most: int) -> str:
+    """Text of so many characters or fewer."""
+    return text if len(text) <= most else text[: most - 1].rstrip("\\") + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from gpuml.inspection._axes import axes_for
 from gpuml.inspection._curve import draw_curve
 from gpuml.inspection._map import draw_map
-from gpuml.inspection._parallel import draw_parallel
+from gpuml.inspection._parallel import INCHES, draw_parallel
 from gpuml.inspection._results import Results, read_results
 
 
@@ -182,7 +182,8 @@ class SearchDisplay:
             If scores and values are not of the same candidates.
         """
         results = self._results()
-        ax = axes_for(ax, f"{type(self).__name__}.plot")
+        width = INCHES * (len(results.values) + 1) if len(results.values) > 2 else None
+        ax = axes_for(ax, f"{type(self).__name__}.plot", width)
         self.lines_: list = []
         self.image_: Any = None
         self.text_: list = []
