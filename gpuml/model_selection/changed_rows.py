@@ -109,6 +109,13 @@ def _joined(before, new, name, n_new):
         xp = namespace(before)
         if not is_array(new):
             new = np.asarray(new)
+        if new.shape[1:] != before.shape[1:]:
+            raise ValueError(
+                f"{name} of the new rows must have the shape (n_new, {before.shape[1]}), got "
+                f"{tuple(new.shape)}."
+                if before.ndim > 1
+                else f"{name} of the new rows must be one-dimensional, got {tuple(new.shape)}."
+            )
         if place_of(new) != place_of(before):
             raise ValueError(
                 f"{name} of the new rows must be in {place_of(before)} as those before."

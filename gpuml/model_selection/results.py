@@ -24,7 +24,7 @@ def results_frame(search: Any) -> Any:
     if not metrics:  # of one split, as Hyperband's
         return _frame_as_it_is(table, names)
     first = metrics[0]
-    if isinstance(search.refit, str) and search.refit in metrics:
+    if getattr(search, "refit", None) in metrics:  # a session has none
         first = search.refit
     order = np.argsort(np.asarray(table[f"rank_test_{first}"]), kind="stable")
     columns: dict[str, Any] = {"candidate": np.arange(len(order))}

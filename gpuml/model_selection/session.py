@@ -15,8 +15,10 @@ from gpuml._sklearn import (
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.changed_rows import with_rows, without_rows
+from gpuml.model_selection.choice import split_scores
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.model_selection.one_by_one import check_error_score
+from gpuml.model_selection.results import results_frame
 from gpuml.model_selection.trials import GoesOn, Objective, Space, in_turn
 from gpuml.model_selection.validation import job_of
 
@@ -47,6 +49,8 @@ class Session:
     ----------
     cv_results_ : dict of ndarrays
         Of all candidates so far, as `GridSearchCV` has it.
+    results_ : DataFrame
+        A row for each candidate so far, the best one first.
     n_splits_ : int
     plan_ : Plan
         How many fits were done in how many passes, and where.
@@ -132,6 +136,11 @@ class Session:
         return Plan(self._steps + now)
 
     @property
+    def results_(self) -> Any:
+        """All candidates so far as a DataFrame, the best one first, as `GridSearchCV` has it."""
+        return results_frame(self)
+
+    @property
     def cv_results_(self) -> dict[str, Any]:
         """Tables of all candidates so far."""
         return self._table(self._params, self._results)
@@ -154,7 +163,14 @@ class Session:
         ------
         ValueError
             If all fits fail, if there are no candidates, or after `close`.
+        TypeError
+            For one dict in place of a list of them.
         """
+        if isinstance(candidates, Mapping):
+            raise TypeError(
+                "evaluate takes a list of dicts of parameters, got one dict: write "
+                f"evaluate([{dict(candidates)!r}]), or list(ParameterGrid(...)) for a grid."
+            )
         candidates = [dict(each) for each in candidates]
         if not candidates:
             raise ValueError("No candidates: evaluate takes a list of dicts of parameters.")
@@ -178,14 +194,14 @@ class Session:
         Raises
         ------
         ValueError
-            If nothing was evaluated yet, and after `close`.
+            If nothing was evaluated yet, for an unknown metric, and after `close`.
         """
         evaluator = self._evaluator
         if params is None:
             if not self._params:
                 raise ValueError("Nothing was evaluated yet: say which params to fit.")
-            rank = self.cv_results_[f"rank_test_{metric}"]
-            params = self._params[int(np.argmin(rank))]
+            scores = split_scores(self.cv_results_, metric).mean(axis=1)
+            params = self._params[int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))]
         with small_arrays():
             evaluator.evaluate([dict(params)])
             model = evaluator.refit(evaluator.n_done - 1)

@@ -102,6 +102,19 @@ def test_steps_that_are_fitted_once_are_those_of_each_candidate(weighted):
         np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-12)
 
 
+def test_the_best_of_several_metrics_is_named(numbers):
+    session = Session(Ridge(), *numbers, scoring=["r2", "neg_mean_absolute_error"])
+    session.evaluate(CANDIDATES)
+    with pytest.raises(ValueError, match="Choose one of the metrics 'r2', 'neg"):
+        session.refit()
+    assert session.results_["alpha"][0] == session.refit(metric="r2").alpha
+    ranks = session.cv_results_["rank_test_neg_mean_absolute_error"]
+    best = session.refit(metric="neg_mean_absolute_error")
+    assert best.alpha == CANDIDATES[ranks.argmin()]["alpha"]
+    with pytest.raises(TypeError, match="list of dicts"):
+        session.evaluate(CANDIDATES[0])
+
+
 def test_a_closed_session_says_so_and_keeps_its_tables(numbers):
     with Session(Ridge(), *numbers) as session:
         session.evaluate(CANDIDATES)
@@ -259,6 +272,7 @@ def test_new_rows_of_other_splits_are_placed_by_the_user(cv, numbers):
     [
         (lambda s, X, y: s.add_rows(X), ValueError, "y must be given"),
         (lambda s, X, y: s.add_rows(X, y[:2]), ValueError, "y has 2 new rows"),
+        (lambda s, X, y: s.add_rows(X[:, :3], y), ValueError, r"the shape \(n_new, 10\)"),
         (lambda s, X, y: s.add_rows(X, y, test_fold=[9] * len(y)), ValueError, "one of 5 splits"),
         (lambda s, X, y: s.add_rows(X, y, test_fold=[0]), ValueError, "integers"),
         (lambda s, X, y: s.remove_rows(np.arange(442)), ValueError, "No rows are left"),
