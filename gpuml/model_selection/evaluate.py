@@ -327,11 +327,11 @@ class Evaluator:
         for c, varying in enumerate(group.varying):
             params = {**group.shared, **varying}
             results = []
-            for s in range(len(job.splits)):
+            for s, scores in enumerate(scored.of(c)):
                 if s in alone:
                     results.append(alone[s][c])
                     continue
-                result = {"fit_error": None, **scored.of(c, s), **times}
+                result = {"fit_error": None, **scores, **times}
                 asks = job.task.kept is not None and "predictions" not in result
                 if job.task.return_estimator or asks:
                     model = estimator.multifit_model(params, stack.pick(c, s))

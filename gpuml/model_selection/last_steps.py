@@ -416,7 +416,7 @@ class _Work:
             if scored is None:
                 result = self._scored(member, models[c], fit_seconds)
             else:
-                scores = scored.of(c, 0)
+                scores = scored.of(c)[0]
                 asks = self.task.kept is not None and "predictions" not in scores
                 model = model_of(c) if self.task.return_estimator or asks else None
                 if asks:

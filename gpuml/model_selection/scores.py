@@ -28,14 +28,17 @@ class Scored:
     several: bool
     said: Mapping[int, Array]
 
-    def of(self, candidate: int, split: int) -> dict[str, Any]:
-        """Scores of one model, as scikit-learn's results hold them."""
-        out: dict[str, Any] = {"n_test_samples": self.n_test[split]}
+    def of(self, candidate: int) -> list[dict[str, Any]]:
+        """Scores of the models of a candidate, split after split, as scikit-learn's results."""
+        out: list[dict[str, Any]] = [{"n_test_samples": n} for n in self.n_test]
         for part, tables in self.tables.items():
-            scores = {name: table[candidate, split] for name, table in tables.items()}
-            out[f"{part}_scores"] = scores if self.several else scores["score"]
-        if split in self.said:
-            out["predictions"] = self.said[split][candidate, ...]
+            columns = {name: table[candidate].tolist() for name, table in tables.items()}
+            by_split = zip(*columns.values(), strict=True)
+            for own, scores in zip(out, by_split, strict=True):
+                named = dict(zip(columns, scores, strict=True))
+                own[f"{part}_scores"] = named if self.several else named["score"]
+        for split, said in self.said.items():
+            out[split]["predictions"] = said[candidate, ...]
         return out
 
 
