@@ -33,9 +33,8 @@ class Scored:
         out: list[dict[str, Any]] = [{"n_test_samples": n} for n in self.n_test]
         for part, tables in self.tables.items():
             columns = {name: table[candidate].tolist() for name, table in tables.items()}
-            by_split = zip(*columns.values(), strict=True)
-            for own, scores in zip(out, by_split, strict=True):
-                named = dict(zip(columns, scores, strict=True))
+            for split, own in enumerate(out):
+                named = {name: column[split] for name, column in columns.items()}
                 own[f"{part}_scores"] = named if self.several else named["score"]
         for split, said in self.said.items():
             out[split]["predictions"] = said[candidate, ...]
