@@ -22,6 +22,7 @@ TABLES = ROOT / "examples" / "table_search.py"
 TEXTS = ROOT / "examples" / "text_search.py"
 SKRUB = ROOT / "examples" / "skrub_search.py"
 ENSEMBLES = ROOT / "examples" / "ensemble_selection.py"
+INTERVALS = ROOT / "examples" / "prediction_intervals.py"
 BENCHMARK = ROOT / "benchmarks" / "ridge_search.py"
 LOGISTIC_BENCHMARK = ROOT / "benchmarks" / "logistic_search.py"
 PIPELINE_BENCHMARK = ROOT / "benchmarks" / "pipeline_search.py"
@@ -107,6 +108,14 @@ def test_ensemble_selection_takes_the_best_steps(bags):
     done = run(ENSEMBLES, "--rows", 500, "--steps", 10, "--bags", bags)
     assert done.returncode == 0, done.stderr
     for text in ("ensemble", "splines 10", f"{10 * bags} steps"):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.95])
+def test_prediction_intervals_cover_new_rows(coverage):
+    done = run(INTERVALS, "--rows", 200, "--coverage", coverage)
+    assert done.returncode == 0, done.stderr
+    for text in ("CV+, 10 folds", "jackknife+", "200 rows"):
         assert text in done.stdout
 
 
