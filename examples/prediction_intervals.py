@@ -2,11 +2,12 @@
 
     python examples/prediction_intervals.py [--rows N] [--coverage 0.9]
 
-A target with noise (Friedman's function: products, a square and lines of ten features), and a ridge
-regression of products of features. `ConformalRegressor` puts intervals around its predictions of new
-rows in four ways: CV+, jackknife+ (R. F. Barber et al., Annals of Statistics 2021), from one training
-part, and from the smallest and largest prediction of all models. All models are fitted together;
-jackknife+ has one for each row. What share of new targets the intervals hold is what was asked for.
+A target with noise (Friedman's function: products, a square and lines of ten features), and a
+ridge regression of products of features. `ConformalRegressor` puts intervals around its
+predictions of new rows in four ways: CV+, jackknife+ (R. F. Barber et al., Annals of Statistics
+2021), from one training part, and from the smallest and largest prediction of all models. All
+models are fitted together; jackknife+ has one for each row. What share of new targets the
+intervals hold is what was asked for.
 
 The script fails if CV+ is not what its definition gives over scikit-learn's models, fitted one by
 one, or if intervals of new rows hold far fewer of the targets than was asked for.
