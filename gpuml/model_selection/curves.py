@@ -1,14 +1,16 @@
 """Scores over the values of a parameter, or over the number of rows: from one reading of them."""
 
+import time
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn import model_selection as sk
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import is_foreign, place_of
+from gpuml._arrays import is_foreign
 from gpuml._sklearn import (
     HasMethods,
     StrOptions,
@@ -21,6 +23,8 @@ from gpuml.data import Split, row_indices
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.inside import rows_within
+from gpuml.model_selection.one_by_one import Part, params_of, score_model
+from gpuml.model_selection.trainers import with_classes
 from gpuml.model_selection.validation import job_of
 
 # Of a training part, as scikit-learn has them.
@@ -167,8 +171,9 @@ def learning_curve(
     cv, scoring, n_jobs, pre_dispatch, verbose, error_score, params
         As for `cross_val_score`.
     exploit_incremental_learning : bool, default=False
-        Whether one model learns more and more rows by `partial_fit`: by scikit-learn's function,
-        for rows in CPU memory; others are a ValueError.
+        Whether one model of each split learns more and more rows by `partial_fit`. Rows of NumPy
+        and DataFrames go to scikit-learn's function, where `n_jobs` divides the splits; others
+        are learnt where they are, one split after the other.
     shuffle : bool, default=False
         Whether rows of a training part are shuffled before the first of them are taken.
     random_state : int, RandomState or None, default=None
@@ -202,14 +207,15 @@ def learning_curve(
     >>> sizes, test.mean(axis=1).round(2)
     (array([ 70, 353]), array([0.14, 0.41]))
     """
-    if exploit_incremental_learning:
-        if is_foreign(X) and not place_of(X).is_host:
-            raise ValueError(
-                "exploit_incremental_learning=True needs rows in CPU memory, and X is on "
-                f"{place_of(X)}. Convert X and y to NumPy, or leave it at False."
-            )
+    if exploit_incremental_learning and not is_foreign(X):
         given = {name: value for name, value in locals().items() if name not in ("X", "y")}
         return sk.learning_curve(X=X, y=y, **given)
+    grows = exploit_incremental_learning
+    if grows and not hasattr(estimator, "partial_fit"):
+        raise ValueError(
+            "exploit_incremental_learning=True needs an estimator with partial_fit, which "
+            f"{type(estimator).__name__} has not."
+        )
     job = job_of(
         estimator,
         X,
@@ -224,6 +230,7 @@ def learning_curve(
         return_train_score=True,
         error_score=error_score,
         verbose=verbose,
+        method="partial_fit" if grows else "fit",
     )
     sizes = _translate_train_sizes(train_sizes, job.splits[0].n_train)
     if verbose > 0:
@@ -233,21 +240,47 @@ def learning_curve(
         random = check_random_state(random_state)
         parts = [random.permutation(row_indices(part)) for part in parts]
     n_rows = _num_samples(job.X)
+    # Of a training part with fewer rows than the first one, all rows are the first so many.
     splits = [
-        # Of a training part with fewer rows than the first one, all rows are the first so many.
         Split(rows_within(part, slice(0, min(size, split.n_train)), n_rows), split.test)
         for part, split in zip(parts, job.splits, strict=True)
         for size in map(int, sizes)
     ]
-    found = _scores(replace(job, splits=splits), [{}], error_score)
+    job = replace(job, splits=splits)
+    found = _grown(job, len(sizes)) if grows else _scores(job, [{}], error_score)
     names = ["train_scores", "test_scores"]
     names += ["fit_time", "score_time"] if return_times else []
     return sizes, *(found[name].reshape(len(parts), len(sizes)).T for name in names)
+
+
+def _grown(job: Job, n_sizes: int) -> dict[str, np.ndarray]:
+    """The same of models that go on from one number of rows to the next by `partial_fit`."""
+    task, results = with_classes(job.estimator, job.y, job.task), []
+    for number, split in enumerate(job.splits):
+        if number % n_sizes == 0:
+            model, n_seen = clone(job.estimator), 0
+        started = time.perf_counter()
+        new = Part(rows_within(split.train, slice(n_seen, split.n_train), _num_samples(job.X)))
+        y = () if job.y is None else (new.of(job.y),)
+        model.partial_fit(new.of(job.X), *y, **params_of(job.X, task.fit_params, new))
+        n_seen, fitted = split.n_train, time.perf_counter()
+        result: dict[str, Any] = {"fit_time": fitted - started}
+        for name in ("test", "train"):
+            part = Part(getattr(split, name))
+            params = params_of(job.X, task.score_params, part)
+            rows = part.of(job.X), None if job.y is None else part.of(job.y)
+            result[f"{name}_scores"] = score_model(model, *rows, params, task)
+        results.append(result | {"score_time": time.perf_counter() - fitted})
+    return _tables(results)
 
 
 def _scores(job: Job, candidates: list[dict], error_score: Any) -> dict[str, np.ndarray]:
     """Scores and seconds of every candidate on every split, split after split of a candidate."""
     results = Evaluator(job).evaluate(candidates)
     _warn_or_raise_about_fit_failures(results, error_score)
+    return _tables(results)
+
+
+def _tables(results: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     names = ("train_scores", "test_scores", "fit_time", "score_time")
     return {name: np.asarray([result[name] for result in results]) for name in names}

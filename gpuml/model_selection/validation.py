@@ -208,9 +208,12 @@ def job_of(
     params: Any,
     n_jobs: int | None = None,
     pre_dispatch: Any = "2*n_jobs",
+    method: str = "fit",
     **task: Any,
 ) -> Job:
     """What a function of the name `owner` fits and scores; `task` as of `Task`.
+
+    Models are given `params` by `method`.
 
     Raises
     ------
@@ -223,33 +226,35 @@ def job_of(
     X, y = indexable(X, y)
     params = {} if params is None else {name: as_array(value) for name, value in params.items()}
     cv = check_splitter(cv, y, classifier=is_classifier(estimator))
-    routed = _route(estimator, cv, scorers, params, groups, owner)
+    routed = _route(estimator, cv, scorers, params, groups, owner, method)
     splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)
     if not splits:
         raise ValueError(f"cv={cv!r} gives no splits.")
     made = Task(
         scorer=scorers,
-        fit_params={n: v for n, v in routed.estimator.fit.items() if v is not None},
+        fit_params={n: v for n, v in routed.estimator[method].items() if v is not None},
         score_params=dict(routed.scorer.score),
         **task,
     )
     return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch)
 
 
-def _route(estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any, owner: str):
+def _route(
+    estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any, owner: str, method: str
+):
     """Who gets which of the parameters."""
     if not _routing_enabled():
         return _manual_routing(
             {
                 "splitter": {"split": {"groups": groups}},
-                "estimator": {"fit": params},
+                "estimator": {method: params},
                 "scorer": {"score": {}},
             }
         )
     router = (
         MetadataRouter(owner=owner)
         .add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
-        .add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        .add(estimator=estimator, method_mapping=MethodMapping().add(caller="fit", callee=method))
     )
     scores = hasattr(scorers, "get_metadata_routing")
     if scores:

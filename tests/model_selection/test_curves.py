@@ -5,10 +5,11 @@ import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.naive_bayes import GaussianNB as TheirNB
 from sklearn.pipeline import make_pipeline
 
 import gpuml.model_selection as ours
-from gpuml._arrays import device_of, places
+from gpuml._arrays import device_of
 from gpuml.feature_selection import SelectKBest, f_regression
 from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection.evaluate import Evaluator
@@ -81,17 +82,26 @@ def test_learning_curves_of_training_parts_of_other_sizes(shuffle, numbers, n_fi
     assert len(n_fits) == 1
 
 
-def test_learning_curves_of_models_that_go_on(numbers):
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "random_state": 0}], ids=str)
+def test_learning_curves_of_models_that_go_on(library, options):
     X, y = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order], y[order]
-    options = {"exploit_incremental_learning": True, "train_sizes": [0.5, 1.0]}
-    options["return_times"] = True
-    found = ours.learning_curve(GaussianNB(), X, y, **options)
-    expected = sk.learning_curve(GaussianNB(), X, y, **options)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    options = {**options, "exploit_incremental_learning": True, "train_sizes": [0.3, 0.5, 1.0]}
+    options |= {"return_times": True, "cv": sk.KFold(3, shuffle=True, random_state=0)}
+    rows = library.asarray(X), library.asarray(y)
+    params = {"sample_weight": library.asarray(weight)}
+    found = ours.learning_curve(GaussianNB(), *rows, params=params, **options)
+    params = {"sample_weight": weight}
+    expected = sk.learning_curve(TheirNB(), X, y, params=params, **options)
+    np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1:3], expected[1:3])
     assert len(found) == 5
-    assert len(ours.learning_curve(GaussianNB(), X, y, return_times=True)) == 5
+    assert len(ours.learning_curve(GaussianNB(), *rows, return_times=True)) == 5
+    with pytest.raises(ValueError, match="partial_fit"):
+        ours.learning_curve(Ridge(), *rows, exploit_incremental_learning=True)
 
 
 @pytest.mark.pairwise
@@ -208,11 +218,3 @@ def test_what_is_refused(numbers):
         ours.validation_curve(Ridge(), X, y, param_name="no_such", param_range=[1])
     with pytest.raises(ValueError, match="alpha"):
         ours.cross_val_predict(Ridge(alpha=-1), X, y)
-
-
-def test_models_that_go_on_need_rows_in_cpu_memory(numbers, monkeypatch):
-    torch = pytest.importorskip("torch")
-    X, y = (torch.asarray(a) for a in numbers)
-    monkeypatch.setattr(places, "_is_host_device", lambda *_: False)
-    with pytest.raises(ValueError, match="Convert X and y to NumPy"):
-        ours.learning_curve(GaussianNB(), X, y, exploit_incremental_learning=True)
