@@ -1,10 +1,33 @@
-"""Element-wise CUDA kernels: one reading of the margins gives weighted slopes of the loss."""
+"""CUDA kernels of passes over rows: weighted slopes of a loss and their sums, and what is around.
+
+One kernel reads the margins once, or twice for many classes, and writes slopes in their place. It
+sums them too, as gradients of intercepts are sums of slopes: for each warp one sum, which
+`add_sums` adds up in a fixed order. Plain operations of arrays would be a dozen launches.
+"""
 
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from gpuml._arrays import Array
 from gpuml.losses import Loss
+
+THREADS, WARP = 256, 32
+# Rows of each thread, which are so far apart as there are threads.
+ROWS_OF_ONE, ROWS_OF_CLASSES = 8, 4
+# Classes up to which a thread keeps the margins of a row in its registers.
+MOST_IN_REGISTERS = 32
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+}
 
 
 def has_kernel(loss: Loss) -> bool:
@@ -12,80 +35,187 @@ def has_kernel(loss: Loss) -> bool:
     return loss.coupled or loss.cuda is not None
 
 
-@cache
-def _one_vector(name: str, slope: str) -> Any:
-    """The kernel of a loss with one margin, from its slope as an expression of z and y."""
-    import cupy
+_AROUND = """
+typedef long long i64;
 
-    return cupy.ElementwiseKernel(
-        "T offset, Y target, W w",
-        "T margin",
-        f"const T z = margin + offset; const T y = target; margin = ({slope}) * T(w)",
-        f"gpuml_{name}_slope",
-    )
+// Adds up a number of each lane, and has lane 0 write it down.
+__device__ inline void to_sum(T value, T* sum) {
+    for (int other = 16; other; other /= 2) value += __shfl_xor_sync(0xffffffffu, value, other);
+    if (threadIdx.x % 32 == 0) *sum = value;
+}
 
-
-# Classes up to which a thread keeps the margins of a row in its registers.
-MOST_IN_REGISTERS = 32
-# One thread per model and row; classes are `stride` apart. Margins are read once and written once.
-_FEW_CLASSES = """
-    T e[{k}];
-    #pragma unroll
-    for (int j = 0; j < {k}; ++j) {{
-        e[j] = z[i + j * stride] + offset[model + j * models];
-    }}
-    T top = e[0];
-    #pragma unroll
-    for (int j = 1; j < {k}; ++j) {{
-        top = max(top, e[j]);
-    }}
+// The margins (k, models, n) become slopes; `sums` (k, models, n_sums) are those of each warp.
+extern "C" __global__ void slopes(T* margins, const T* offsets, const Y* targets, i64 of_target,
+                                  const W* weights, i64 of_weight, int n_classes, int n_splits,
+                                  i64 n_models, i64 n, int n_tiles, T* sums) {
+    const i64 model = blockIdx.x / n_tiles, tile = blockIdx.x % n_tiles;
+    const Y* target = targets + model / n_splits * of_target;
+    const W* weight = weights ? weights + model % n_splits * of_weight : nullptr;
+    const i64 begin = tile * (ROWS * THREADS) + threadIdx.x;
+    T* z = margins + model * n;
+    T* sum = sums + (model * n_tiles + tile) * (THREADS / 32) + threadIdx.x / 32;
+    BODY
+}
+"""
+_ONE_VECTOR = """
+    const T offset = offsets[model];
     T total = 0;
     #pragma unroll
-    for (int j = 0; j < {k}; ++j) {{
-        e[j] = exp(e[j] - top);
-        total += e[j];
-    }}
-    const T scale = T(w) / total;
-    #pragma unroll
-    for (int j = 0; j < {k}; ++j) {{
-        z[i + j * stride] = e[j] * scale - (j == (int)y ? T(w) : T(0));
-    }}
+    for (int r = 0; r < ROWS; ++r) {
+        const i64 i = begin + r * THREADS;
+        if (i < n) {
+            const T z_i = z[i] + offset;
+            T slope;
+            { const T z = z_i, y = target[i]; slope = (SLOPE); }
+            slope *= weight ? T(weight[i]) : T(1);
+            z[i] = slope;
+            total += slope;
+        }
+    }
+    to_sum(total, sum);
 """
+# Vectors are `stride` apart in margins, and `sum_stride` in sums.
+_STRIDES = "const i64 stride = n_models * n, sum_stride = n_models * n_tiles * (THREADS / 32);"
+# One thread per model and row. Margins are read once and written once.
+_FEW_CLASSES = (
+    _STRIDES
+    + """
+    T total_of[K];
+    #pragma unroll
+    for (int j = 0; j < K; ++j) total_of[j] = 0;
+    #pragma unroll 1
+    for (int r = 0; r < ROWS; ++r) {
+        const i64 i = begin + r * THREADS;
+        if (i >= n) break;
+        T e[K];
+        #pragma unroll
+        for (int j = 0; j < K; ++j) e[j] = z[i + j * stride] + offsets[model + j * n_models];
+        T top = e[0];
+        #pragma unroll
+        for (int j = 1; j < K; ++j) top = max(top, e[j]);
+        T total = 0;
+        #pragma unroll
+        for (int j = 0; j < K; ++j) {
+            e[j] = exp(e[j] - top);
+            total += e[j];
+        }
+        const T w = weight ? T(weight[i]) : T(1), scale = w / total;
+        const int y = (int)target[i];
+        #pragma unroll
+        for (int j = 0; j < K; ++j) {
+            const T slope = e[j] * scale - (j == y ? w : T(0));
+            z[i + j * stride] = slope;
+            total_of[j] += slope;
+        }
+    }
+    #pragma unroll
+    for (int j = 0; j < K; ++j) to_sum(total_of[j], sum + j * sum_stride);
+"""
+)
 # Margins are read twice: an exponential more costs less than to write it down and to read it again.
-_MANY_CLASSES = """
-    T top = z[i] + offset[model];
-    T total = 1;
-    for (long long j = 1; j < k; ++j) {
-        const T v = z[i + j * stride] + offset[model + j * models];
-        total = v > top ? total * exp(top - v) + T(1) : total + exp(v - top);
-        top = max(top, v);
+# The rows of a thread do not wait for each other.
+_MANY_CLASSES = (
+    _STRIDES
+    + """
+    T top[ROWS], total[ROWS], w[ROWS];
+    int y[ROWS];
+    i64 at[ROWS];
+    #pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        const i64 i = begin + r * THREADS;
+        at[r] = min(i, n - 1);
+        w[r] = i < n ? (weight ? T(weight[at[r]]) : T(1)) : T(0);
+        y[r] = (int)target[at[r]];
+        top[r] = z[at[r]] + offsets[model];
+        total[r] = 1;
     }
-    const T scale = T(w) / total;
-    for (long long j = 0; j < k; ++j) {
-        const T v = z[i + j * stride] + offset[model + j * models];
-        z[i + j * stride] = exp(v - top) * scale - (j == (long long)y ? T(w) : T(0));
+    for (int j = 1; j < n_classes; ++j) {
+        const T offset = offsets[model + j * n_models];
+        #pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            const T more = z[at[r] + j * stride] + offset - top[r], e = exp(-fabs(more));
+            total[r] = more > T(0) ? total[r] * e + T(1) : total[r] + e;
+            top[r] += max(more, T(0));
+        }
     }
+    for (int j = 0; j < n_classes; ++j) {
+        const T offset = offsets[model + j * n_models];
+        T total_of = 0;
+        #pragma unroll
+        for (int r = 0; r < ROWS; ++r) {
+            const T e = exp(z[at[r] + j * stride] + offset - top[r]);
+            const T slope = e * (w[r] / total[r]) - (j == y[r] ? w[r] : T(0));
+            if (begin + r * THREADS < n) z[at[r] + j * stride] = slope;
+            total_of += slope;
+        }
+        to_sum(total_of, sum + j * sum_stride);
+    }
+"""
+)
+_SUMS = """
+typedef long long i64;
+
+// Adds products (models, p) and sums (models, n_sums) to totals (models, p + 1).
+extern "C" __global__ void add_sums(double* totals, const P* products, const T* sums, int p,
+                                    int n_sums) {
+    const i64 m = blockIdx.x;
+    double* total = totals + m * (p + 1);
+    for (int j = threadIdx.x; j < p; j += blockDim.x) total[j] += products[m * p + j];
+    double sum = 0;
+    for (int j = threadIdx.x; j < n_sums; j += blockDim.x) sum += sums[m * n_sums + j];
+    for (int other = 16; other; other /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, other);
+    __shared__ double of_warp[THREADS / 32];
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        sum = 0;
+        for (int w = 0; w < blockDim.x / 32; ++w) sum += of_warp[w];
+        total[p] += sum;
+    }
+}
 """
 
 
 @cache
-def _softmax(k: int | None) -> Any:
-    """The kernel of k classes; None for any number."""
+def _slopes(body: str, rows: int, k: int, slope: str, dtypes: tuple[Any, ...]) -> Any:
+    """The kernel of margins, targets and weights of some dtypes."""
     import cupy
 
-    body = _MANY_CLASSES if k is None else _FEW_CLASSES.format(k=k)
-    return cupy.ElementwiseKernel(
-        "raw T offset, Y y, W w, int64 k, int64 stride, int64 n_rows",
-        "raw T z",
-        f"const long long model = i / n_rows, models = stride / n_rows; {body}",
-        "gpuml_softmax_slope" if k is None else f"gpuml_softmax_slope_{k}",
+    types = "".join(
+        f"typedef {_C_NAMES[dtype.name]} {name};\n"
+        for name, dtype in zip("TYW", dtypes, strict=True)
     )
+    constants = {"THREADS": THREADS, "ROWS": rows, "K": k}
+    defined = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    source = _AROUND.replace("BODY", body).replace("SLOPE", slope)
+    return cupy.RawKernel(types + defined + source, "slopes")
+
+
+@cache
+def _add_sums(dtypes: tuple[Any, ...]) -> Any:
+    import cupy
+
+    types = "".join(
+        f"typedef {_C_NAMES[dtype.name]} {name};\n"
+        for name, dtype in zip("PT", dtypes, strict=True)
+    )
+    return cupy.RawKernel(f"{types}#define THREADS {THREADS}\n{_SUMS}", "add_sums")
+
+
+def _rows_in_line(a):
+    """An array whose last axis is contiguous in memory."""
+    import cupy
+
+    return a if a.strides[-1] == a.itemsize else cupy.ascontiguousarray(a)
 
 
 def weighted_slope(
     loss: Loss, z: Array, offset: Array, target: Array, weights: Array | None, shape: tuple
-) -> Array:
-    """Weight x slope of a loss that `has_kernel`, (k C S, b), in the memory of `z` where it can be.
+) -> tuple[Array, Array]:
+    """Weight x slope of a loss that `has_kernel`, (k C S, b), and sums of it in parts.
+
+    The slopes are in the memory of `z` where they can be. The parts (k C S, t) add up to the sums
+    over rows.
 
     Parameters
     ----------
@@ -93,22 +223,85 @@ def weighted_slope(
     z : CuPy array (k C S, b)
         Margins without their offsets.
     offset : array (k C S, 1)
-    target : array (b,)
+    target : array (b,) or (C, 1, b)
     weights : array (S, b) or None
     shape : (k, C, S)
     """
     import cupy
 
     k, n_candidates, n_splits = shape
-    z = cupy.ascontiguousarray(z)
-    n_rows = z.shape[-1]
-    weights = cupy.ones((1, 1), dtype=cupy.uint8) if weights is None else weights
-    if not loss.coupled:
-        grid: Any = z.reshape(n_candidates, n_splits, n_rows)
-        slope = _one_vector(loss.name, loss.cuda or "")
-        slope(offset.reshape(n_candidates, n_splits, 1), target, weights, grid)
-        return z
-    stride = n_candidates * n_splits * n_rows
-    y, w = (cupy.broadcast_to(a, (n_candidates, n_splits, n_rows)) for a in (target, weights))
-    _softmax(k if k <= MOST_IN_REGISTERS else None)(offset, y, w, k, stride, n_rows, z)
-    return z
+    z, offset, target = (
+        cupy.ascontiguousarray(z),
+        cupy.ascontiguousarray(offset),
+        _rows_in_line(target),
+    )
+    weights = None if weights is None else _rows_in_line(weights)
+    n_models, n_rows = n_candidates * n_splits, z.shape[-1]
+    body, rows, in_registers = _ONE_VECTOR, ROWS_OF_ONE, 1
+    if loss.coupled:
+        few = k <= MOST_IN_REGISTERS
+        body, rows = _FEW_CLASSES if few else _MANY_CLASSES, ROWS_OF_CLASSES
+        in_registers = k if few else 1
+    dtypes = (z.dtype, target.dtype, z.dtype if weights is None else weights.dtype)
+    kernel = _slopes(body, rows, in_registers, loss.cuda or "", dtypes)
+    n_tiles = max(1, -(-n_rows // (rows * THREADS)))
+    sums = cupy.empty((len(z), n_tiles * (THREADS // WARP)), dtype=z.dtype)
+    of_target = 0 if target.ndim == 1 else target.strides[0] // target.itemsize
+    of_weight = 0 if weights is None else weights.strides[0] // weights.itemsize
+    if weights is None:
+        weights = np.uintp(0)
+    given = (z, offset, target, np.int64(of_target), weights, np.int64(of_weight))
+    sizes = (np.int32(k), np.int32(n_splits), np.int64(n_models), np.int64(n_rows))
+    kernel((n_models * n_tiles,), (THREADS,), (*given, *sizes, np.int32(n_tiles), sums))
+    return z, sums
+
+
+def add_sums(total: Array, products: Array, sums: Array) -> None:
+    """Add products (M, p), and what sums (M, t) add up to, to totals (M, p + 1), in place."""
+    import cupy
+
+    products = cupy.ascontiguousarray(products)
+    kernel = _add_sums((products.dtype, sums.dtype))
+    sizes = (np.int32(products.shape[1]), np.int32(sums.shape[1]))
+    kernel((len(total),), (THREADS,), (total, products, sums, *sizes))
+
+
+@cache
+def _vectors() -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "float64 w, int64 p",
+        "raw T coef, raw T offset",
+        "const long long j = i % (p + 1), m = i / (p + 1);"
+        "if (j < p) coef[m * p + j] = w; else offset[m] = w;",
+        "gpuml_vectors",
+    )
+
+
+def vectors_of(W: Array, dtype: Any) -> tuple[Array, Array]:
+    """Coefficients (k C S, p) and intercepts (k C S, 1) of models (C, S, k, p + 1), on CuPy."""
+    import cupy
+
+    n_models, p = W.size // W.shape[-1], W.shape[-1] - 1
+    coef = cupy.empty((n_models, p), dtype=dtype)
+    offset = cupy.empty((n_models, 1), dtype=dtype)
+    _vectors()(W.transpose(2, 0, 1, 3), p, coef, offset)
+    return coef, offset
+
+
+@cache
+def _penalised() -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "float64 sum, float64 total, float64 l2, float64 w, float64 used",
+        "float64 gradient",
+        "gradient = (sum / total + l2 * w) * used",
+        "gpuml_penalised_gradient",
+    )
+
+
+def penalised(sums: Array, total: Array, l2: Array, W: Array, used: Array) -> Array:
+    """``(sums / total + l2 W) used``, in one launch, on CuPy."""
+    return _penalised()(sums, total, l2, W, used)

@@ -19,7 +19,15 @@ from gpuml._arrays.ops import zeros
 from gpuml.designs import Divided
 from gpuml.penalties import Penalty
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.lbfgs import ENOUGH, FORESEEN, GAIN, PATIENCE, SURE_OVERSHOOT, Solved, shortened
+from gpuml.solvers._step_rules import (
+    ENOUGH,
+    FORESEEN,
+    GAIN,
+    PATIENCE,
+    SURE_OVERSHOOT,
+    shortened,
+)
+from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import RIDGE, check_squares, grams, same_for_all
 

@@ -21,21 +21,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays import Array, device_of, namespace, place_of, to_host
 from gpuml._arrays.ops import constant
+from gpuml.solvers import _lbfgs_gpu
 from gpuml.solvers._secants import Secants
+from gpuml.solvers._step_rules import (
+    ENOUGH,
+    FORESEEN,
+    GAIN,
+    OVERSHOOT,
+    PATIENCE,
+    SURE_OVERSHOOT,
+    shortened,
+)
 
-# A step that overshoots is kept while the slope at its end is at most this share of the first one.
-OVERSHOOT = 0.5
-SURE_OVERSHOOT = 0.05
-# A gradient has become smaller if its largest component is below this share of the smallest so far.
-GAIN = 0.8
-PATIENCE = 6
-# The decrease that the next step promises is at most so many squares of `tol`: then gaps to the
-# optimum are those that scikit-learn leaves at its defaults, or smaller.
-ENOUGH = 1.0
-# A last step that is not looked at follows one whose slope at the end is no more of the first one.
-FORESEEN = 0.5
 HOST_TABLES = (
     *("step", "slope", "stalled", "n_iter", "violation", "best", "waited", "done", "foreseen"),
 )
@@ -45,8 +44,8 @@ EPS = float(np.finfo(np.float64).eps)
 class Problem(Protocol):
     """A grid (C, S) of smooth convex problems in W (C, S, k, q)."""
 
-    def gradient(self, W: Array) -> Array:
-        """Gradients (C, S, k, q)."""
+    def gradient(self, W: Array, *, begins: bool = False) -> Array:
+        """Gradients (C, S, k, q); where models begin, those of all candidates may be the same."""
 
     def precondition(self, G: Array) -> Array:
         """A fixed positive definite matrix for each problem, times G."""
@@ -120,7 +119,8 @@ def minimise(
     Solved
     """
     found = _Found(start.shape[:2])
-    now = _Iteration(problem, start, tol, looks)
+    kind = _lbfgs_gpu.Iteration if place_of(start).kind == "cupy" else _Iteration
+    now = kind(problem, start, tol, looks)
     alive = np.arange(start.shape[0])
     for n_iter in range(max_iter):
         going = now.going.any(axis=1)
@@ -150,7 +150,7 @@ class _Iteration:
         self.slope = np.zeros(self.grid)
         self.stalled = np.zeros(self.grid, dtype=bool)
         self.n_iter = np.zeros(self.grid, dtype=np.int32)
-        G = problem.gradient(W)
+        G = problem.gradient(W, begins=True)
         self.secants = Secants(self._flat(G), xp)
         self.violation = self.best = to_host(xp.max(xp.abs(G), axis=(-2, -1)))
         self.waited = np.zeros(self.grid, dtype=int)
@@ -262,14 +262,6 @@ class _Iteration:
 
     def _table(self, values):
         return constant(values, like=self.W, xp=self.xp)[..., None, None]
-
-
-def shortened(first, slope):
-    """Where the secant of the slopes has its zero, kept away from both ends."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        total = slope - first
-        share = np.where(total > 0, -first / np.where(total > 0, total, 1.0), 0.8)
-        return np.clip(np.where(np.isfinite(slope), share, 0.1), 0.1, 0.8)
 
 
 class _Found:

@@ -57,7 +57,7 @@ STRONG, WEAKER, ROUGH = 0.1, 10.0, 1e-2
 # Coefficients of a model from which models with l1 penalties do without Hessians.
 MOST_COEFFICIENTS = 2048
 # Coefficients of all models up to which their vectors are in CPU memory: on a GPU each of dozens of
-# operations of a pass on them is a launch, however few they are.
+# operations of a pass on them is a launch, however few they are, where no kernel does them at once.
 FEW_COEFFICIENTS = 2**14
 # Copies of coefficients while steps are taken.
 VECTORS_PER_MODEL = 48
@@ -253,7 +253,7 @@ def _along_path(data, penalty, start, options):
     while options.max_iter > n_iter and bool(xp.any((penalty.l2 > 0) & (penalty.l2 < strong))):
         l2 = xp.where((penalty.l2 > 0) & (penalty.l2 < strong), strong, penalty.l2)
         stronger = replace(penalty, l2=l2)
-        gradient = Objective(data, total, stronger).gradient(W)
+        gradient = Objective(data, total, stronger).gradient(W, begins=True)
         tol = max(options.tol, ROUGH * float(xp.max(xp.abs(gradient))))
         rough = replace(options, tol=tol, max_iter=options.max_iter - n_iter)
         found = _solve(data, stronger, W, rough)
@@ -305,7 +305,7 @@ def solve_sparse(
     if many and data.loss.bound is not None:
         solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
     else:
-        home, precision = _home_of(start, data), _precision(data)
+        home, precision = _home_of(start, data, smooth=False), _precision(data)
         problem = SparseProblem(data, move(problem.total, home), moved(penalty, home))
         start = move(start, home)
         solved = minimise_sparse(problem, start, options.tol, options.max_iter, precision, refresh)
@@ -340,7 +340,7 @@ def _solve(data, penalty, start, options, *, near=False):
     few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
     # Of a level that few rows have a sample knows nothing.
     sample = data if beside else data.every(max(1, data.n_rows // few))
-    home = data.place if beside else _home_of(start, data)
+    home = data.place if beside else _home_of(start, data, smooth=True)
     penalty = moved(penalty, home)
     inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
     problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
@@ -363,9 +363,14 @@ def _solve(data, penalty, start, options, *, near=False):
     return replace(solved, W=move(solved.W, data.place))
 
 
-def _home_of(start, data):
-    """Where models are while they are solved: few of them in CPU memory, wherever the rows are."""
+def _home_of(start, data, *, smooth):
+    """Where models are while they are solved: few of them in CPU memory, wherever the rows are.
+
+    Unless they are smooth and of CuPy, whose steps take few launches (`solvers._lbfgs_gpu`).
+    """
     if data.place.is_host or isinstance(data.design.stored, Divided):
+        return data.place
+    if data.place.kind == "cupy" and smooth:
         return data.place
     return HOST if math.prod(start.shape) <= FEW_COEFFICIENTS else data.place
 

@@ -22,7 +22,7 @@ from gpuml.data import Absent, Aligned, spaced
 from gpuml.designs import Block, Dense, Design, Divided, Mapped
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers._kernels import has_kernel, weighted_slope
+from gpuml.solvers._kernels import add_sums, has_kernel, vectors_of, weighted_slope
 
 # Boundaries of the runs of blocks that threads get follow the data alone, so that sums are the same
 # to the last bit for any number of threads.
@@ -231,8 +231,7 @@ def _gradients(data, W):
 def _row_gradients(data, W):
     xp = data.place.xp
     n_candidates, n_splits, k, q = W.shape
-    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
-    coef, offset = (xp.astype(a, data.design.dtype) for a in (A[:, :-1], A[:, -1:]))
+    coef, offset = _vectors(W, data, xp)
     shape = (k, n_candidates, n_splits)
     some = _OfSplits(coef, offset, shape)
 
@@ -240,11 +239,7 @@ def _row_gradients(data, W):
         weights = None if data.weights is None else data.weights[:, block.rows]
         training = _training(data, weights)
         if training is None:
-            slope = _weighted_slope(data, block, coef, offset, shape, weights, xp)
-            # By views: `total[...] += x` would copy each sum to itself once more.
-            coefs, levels = total[:, :-1], total[:, -1]
-            coefs += block.products(slope)
-            levels += along_rows(xp.sum, slope, xp)
+            _add_gradients(total, data, block, (coef, offset, shape, weights), xp)
         elif training.any():
             index, own_coef, own_offset = some.of(training)
             own = (k, n_candidates, int(training.sum()))
@@ -256,10 +251,37 @@ def _row_gradients(data, W):
         if data.advance is not None:
             data.advance(block.rows.stop - block.rows.start)
 
-    total = sum_over_rows(data, A.shape, add)
+    total = sum_over_rows(data, (coef.shape[0], q), add)
     if is_numpy(total):
         total = np.ascontiguousarray(total)
     return xp.permute_dims(xp.reshape(total, (*shape, q)), (1, 2, 0, 3))
+
+
+def _by_kernel(data):
+    return data.place.kind == "cupy" and has_kernel(data.loss)
+
+
+def _vectors(W, data, xp):
+    """Coefficients (k C S, p) and intercepts (k C S, 1) of models, of the dtype of the rows."""
+    if _by_kernel(data):
+        return vectors_of(W, data.design.dtype)
+    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, W.shape[-1]))
+    return (xp.astype(a, data.design.dtype) for a in (A[:, :-1], A[:, -1:]))
+
+
+def _add_gradients(total, data, block, models, xp):
+    """Add the gradients (k C S, q) of a block to their totals, in place."""
+    if _by_kernel(data):
+        coef, offset, shape, weights = models
+        z, target = block.margins(coef), data.target[..., block.rows]
+        slope, sums = weighted_slope(data.loss, z, offset, target, weights, shape)
+        add_sums(total, block.products(slope), sums)
+        return
+    slope = _weighted_slope(data, block, *models, xp)
+    # By views: `total[...] += x` would copy each sum to itself once more.
+    coefs, levels = total[:, :-1], total[:, -1]
+    coefs += block.products(slope)
+    levels += along_rows(xp.sum, slope, xp)
 
 
 @dataclass
@@ -292,8 +314,6 @@ def _weighted_slope(data, block, coef, offset, shape, weights, xp):
     """Weight x slope (M, b) of a block, all models as rows."""
     rows = block.rows
     z, target = block.margins(coef), data.target[..., rows]
-    if data.place.kind == "cupy" and has_kernel(data.loss):
-        return weighted_slope(data.loss, z, offset, target, weights, shape)
     if is_numpy(z):
         z += offset
     else:

@@ -20,6 +20,7 @@ from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers._kernels import penalised
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
@@ -50,12 +51,17 @@ class Objective:
     total: Array
     penalty: Penalty
 
-    def gradient(self, W: Array) -> Array:
-        """Gradients (C, S, k, q) of all but the l1 part at models W, where these are."""
-        # Where models begin, those of all candidates are the same.
-        own = W[:1, ...] if self.data.target.ndim == 1 and are_alike(W) else W
+    def gradient(self, W: Array, *, begins: bool = False) -> Array:
+        """Gradients (C, S, k, q) of all but the l1 part at models W, where these are.
+
+        Where models begin, those of all candidates may be the same: one is read for all then.
+        """
+        own = W[:1, ...] if begins and self.data.target.ndim == 1 and are_alike(W) else W
         sums = move(gradients(self.data, own), place_of(W))
-        return (sums / self.total[:, None, None] + self.penalty.l2 * W) * self.penalty.used
+        total, l2, used = self.total[:, None, None], self.penalty.l2, self.penalty.used
+        if place_of(W).kind == "cupy":
+            return penalised(sums, total, l2, W, used)
+        return (sums / total + l2 * W) * used
 
     def select(self, candidates: np.ndarray) -> Self:
         """The problem of some candidates."""

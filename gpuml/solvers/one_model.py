@@ -17,15 +17,15 @@ from gpuml.designs import Dense
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers.lbfgs import (
+from gpuml.solvers._step_rules import (
     ENOUGH,
     FORESEEN,
     GAIN,
     OVERSHOOT,
     PATIENCE,
     SURE_OVERSHOOT,
-    Solved,
 )
+from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
 from gpuml.solvers.newton import (
     RIDGE,

@@ -34,7 +34,7 @@ OVERSHOOT = 0.1
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
 # Up to so many coefficients a step goes all the way to the minimum on a CPU too.
-FEW_COEFFICIENTS = 128
+FEW_COEFFICIENTS = 16
 # A step that goes there in part stops at this share of the violation at its start.
 APPROACH = 0.1
 APPROACH_SWEEPS = 100
@@ -114,7 +114,7 @@ def minimise(
     """Proximal Newton steps until the least subgradient of each model is at most `tol`."""
     xp = namespace(start)
     W = start
-    G = problem.gradient(W)
+    G = problem.gradient(W, begins=True)
     violation = problem.violation(W, G)
     step = xp.ones_like(violation)
     direction = first = None
