@@ -34,9 +34,8 @@ from gpuml.naive_bayes._input import result_dtype
 from gpuml.naive_bayes._sums import (
     ClassRows,
     as_kept,
+    class_distances,
     here_if_few,
-    in_blocks,
-    work_place,
 )
 
 # Features up to which eigenvectors are found in CPU memory: a GPU takes as long for small matrices.
@@ -353,24 +352,14 @@ def normal_joints(mean: Array, vectors: Array, values: Array, prior: Array, X: A
     They have means (k, p), eigenvectors (k, p, p) and eigenvalues (C, k, p) of covariances, and
     priors (C, k); these may be elsewhere than the rows.
     """
-    place, xp = work_place(X), namespace(values)
+    xp = namespace(values)
     mean, vectors, values, prior = (
         xp.astype(a, xp.float64) for a in (mean, vectors, values, prior)
     )
     with np.errstate(divide="ignore"):
         constant = xp.log(prior) - 0.5 * xp.sum(xp.log(values), axis=-1)  # (C, k)
     shares = xp.permute_dims(-0.5 / values, (1, 2, 0))  # (k, p, C)
-    mean, vectors, shares, constant = (move(a, place) for a in (mean, vectors, shares, constant))
-
-    def joint(block: Array) -> Array:
-        said = [
-            ((block - mean[c, :]) @ vectors[c, ...]) ** 2 @ shares[c, ...]
-            for c in range(mean.shape[0])
-        ]
-        return place.xp.stack(said, axis=-1) + constant  # (b, C, k)
-
-    n_columns = 3 * X.shape[1] + 2 * values.shape[0] * mean.shape[0]
-    return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
+    return class_distances(X, mean, shares, constant, vectors)
 
 
 class DecidingStack(GridStack):

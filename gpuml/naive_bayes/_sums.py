@@ -90,6 +90,42 @@ def in_blocks(
     return parts[0] if len(parts) == 1 else home.xp.concat(parts, axis=0)
 
 
+def class_distances(
+    X: Array, mean: Array, shares: Array, constant: Array, vectors: Array | None = None
+) -> Array:
+    """Sums over features of shares x squared distances from means, plus a constant: (C, n, k).
+
+    Float64. Numbers of the models may be elsewhere than the rows.
+
+    Parameters
+    ----------
+    X : array (n, p)
+    mean : array (k, p)
+    shares : array (k, p, C)
+    constant : array (C, k)
+    vectors : array (k, p, p), optional
+        In whose columns distances are measured, rather than in features.
+    """
+    place, (k, p, n_models) = work_place(X), shares.shape
+    mean, shares, constant, vectors = (move(a, place) for a in (mean, shares, constant, vectors))
+
+    # On a device all classes at once: there it is launches that loops over them take.
+    some = [slice(c, c + 1) for c in range(k)] if place.is_host else [slice(0, k)]
+
+    def joint(block: Array) -> Array:
+        found = []
+        for own in some:
+            away = block - mean[own, None, :]
+            away = away if vectors is None else away @ vectors[own, ...]
+            found.append((away * away) @ shares[own, ...])  # (k or 1, b, C)
+        whole = found[0] if len(found) == 1 else place.xp.concat(found)
+        return place.xp.permute_dims(whole, (1, 2, 0)) + constant
+
+    n_columns = 3 * p * (k // len(some)) + 2 * n_models * k
+    found = in_blocks(X, n_columns, joint)
+    return namespace(X).permute_dims(found, (1, 0, 2))
+
+
 def here_if_few(arrays: Sequence[Array]) -> Sequence[Array]:
     """Float64 arrays in CPU memory, brought by one copy, if they are on a device and small.
 

@@ -17,10 +17,10 @@ from gpuml.naive_bayes._sums import (
     ClassMoments,
     ClassRows,
     as_kept,
+    class_distances,
     class_moments,
     column_moments,
     here_if_few,
-    in_blocks,
     joined_moments,
     work_place,
 )
@@ -203,21 +203,11 @@ def normal_joints(mean: Array, variance: Array, prior: Array, X: Array) -> Array
 
     Float64 (C, n, k). Numbers of the models may be elsewhere than the rows.
     """
-    place, xp = work_place(X), namespace(variance)
+    xp = namespace(variance)
     mean, variance, prior = (xp.astype(a, xp.float64) for a in (mean, variance, prior))
     constant = xp.log(prior) - 0.5 * xp.sum(xp.log(2.0 * np.pi * variance), axis=-1)  # (C, k)
     shares = xp.permute_dims(-0.5 / variance, (1, 2, 0))  # (k, p, C)
-    mean, shares, constant = (move(a, place) for a in (mean, shares, constant))
-
-    def joint(block: Array) -> Array:
-        said = []
-        for c in range(mean.shape[0]):
-            distance = block - mean[c, :]
-            said.append((distance * distance) @ shares[c, ...])
-        return place.xp.stack(said, axis=-1) + constant  # (b, C, k)
-
-    n_columns = 3 * X.shape[1] + 2 * variance.shape[0] * mean.shape[0]
-    return namespace(X).permute_dims(in_blocks(X, n_columns, joint), (1, 0, 2))
+    return class_distances(X, mean, shares, constant)
 
 
 @dataclass(frozen=True)
