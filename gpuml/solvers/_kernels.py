@@ -15,7 +15,7 @@ from gpuml.losses import Loss
 
 THREADS, WARP = 256, 32
 # Rows of each thread, which are so far apart as there are threads.
-ROWS_OF_ONE, ROWS_OF_CLASSES = 8, 4
+ROWS_OF_ONE, ROWS_OF_FEW, ROWS_OF_MANY = 8, 4, 2
 # Classes up to which a thread keeps the margins of a row in its registers.
 MOST_IN_REGISTERS = 32
 _C_NAMES = {
@@ -44,27 +44,29 @@ __device__ inline void to_sum(T value, T* sum) {
     if (threadIdx.x % 32 == 0) *sum = value;
 }
 
-// The margins (k, models, n) become slopes; `sums` (k, models, n_sums) are those of each warp.
+// The margins (models, k, n) become slopes; `sums` (models, k, n_sums) are those of each warp.
 extern "C" __global__ void slopes(T* margins, const T* offsets, const Y* targets, i64 of_target,
-                                  const W* weights, i64 of_weight, int n_classes, int n_splits,
-                                  i64 n_models, i64 n, int n_tiles, T* sums) {
+                                  const W* weights, i64 of_weight, int k, int n_splits, i64 n,
+                                  int n_tiles, T* sums) {
     const i64 model = blockIdx.x / n_tiles, tile = blockIdx.x % n_tiles;
     const Y* target = targets + model / n_splits * of_target;
     const W* weight = weights ? weights + model % n_splits * of_weight : nullptr;
     const i64 begin = tile * (ROWS * THREADS) + threadIdx.x;
-    T* z = margins + model * n;
-    T* sum = sums + (model * n_tiles + tile) * (THREADS / 32) + threadIdx.x / 32;
+    // From one class to the next.
+    const i64 stride = n, sum_stride = (i64)n_tiles * (THREADS / 32);
+    T* z = margins + model * k * stride;
+    T* sum = sums + model * k * sum_stride + tile * (THREADS / 32) + threadIdx.x / 32;
+    const T* offset = offsets + model * k;
     BODY
 }
 """
 _ONE_VECTOR = """
-    const T offset = offsets[model];
     T total = 0;
     #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const i64 i = begin + r * THREADS;
         if (i < n) {
-            const T z_i = z[i] + offset;
+            const T z_i = z[i] + offset[0];
             T slope;
             { const T z = z_i, y = target[i]; slope = (SLOPE); }
             slope *= weight ? T(weight[i]) : T(1);
@@ -74,12 +76,8 @@ _ONE_VECTOR = """
     }
     to_sum(total, sum);
 """
-# Vectors are `stride` apart in margins, and `sum_stride` in sums.
-_STRIDES = "const i64 stride = n_models * n, sum_stride = n_models * n_tiles * (THREADS / 32);"
 # One thread per model and row. Margins are read once and written once.
-_FEW_CLASSES = (
-    _STRIDES
-    + """
+_FEW_CLASSES = """
     T total_of[K];
     #pragma unroll
     for (int j = 0; j < K; ++j) total_of[j] = 0;
@@ -89,7 +87,7 @@ _FEW_CLASSES = (
         if (i >= n) break;
         T e[K];
         #pragma unroll
-        for (int j = 0; j < K; ++j) e[j] = z[i + j * stride] + offsets[model + j * n_models];
+        for (int j = 0; j < K; ++j) e[j] = z[i + j * stride] + offset[j];
         T top = e[0];
         #pragma unroll
         for (int j = 1; j < K; ++j) top = max(top, e[j]);
@@ -111,12 +109,9 @@ _FEW_CLASSES = (
     #pragma unroll
     for (int j = 0; j < K; ++j) to_sum(total_of[j], sum + j * sum_stride);
 """
-)
 # Margins are read twice: an exponential more costs less than to write it down and to read it again.
 # The rows of a thread do not wait for each other.
-_MANY_CLASSES = (
-    _STRIDES
-    + """
+_MANY_CLASSES = """
     T top[ROWS], total[ROWS], w[ROWS];
     int y[ROWS];
     i64 at[ROWS];
@@ -126,24 +121,24 @@ _MANY_CLASSES = (
         at[r] = min(i, n - 1);
         w[r] = i < n ? (weight ? T(weight[at[r]]) : T(1)) : T(0);
         y[r] = (int)target[at[r]];
-        top[r] = z[at[r]] + offsets[model];
+        top[r] = z[at[r]] + offset[0];
         total[r] = 1;
     }
-    for (int j = 1; j < n_classes; ++j) {
-        const T offset = offsets[model + j * n_models];
+    for (int j = 1; j < k; ++j) {
+        const T offset_j = offset[j];
         #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
-            const T more = z[at[r] + j * stride] + offset - top[r], e = exp(-fabs(more));
+            const T more = z[at[r] + j * stride] + offset_j - top[r], e = exp(-fabs(more));
             total[r] = more > T(0) ? total[r] * e + T(1) : total[r] + e;
             top[r] += max(more, T(0));
         }
     }
-    for (int j = 0; j < n_classes; ++j) {
-        const T offset = offsets[model + j * n_models];
+    for (int j = 0; j < k; ++j) {
+        const T offset_j = offset[j];
         T total_of = 0;
         #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
-            const T e = exp(z[at[r] + j * stride] + offset - top[r]);
+            const T e = exp(z[at[r] + j * stride] + offset_j - top[r]);
             const T slope = e * (w[r] / total[r]) - (j == y[r] ? w[r] : T(0));
             if (begin + r * THREADS < n) z[at[r] + j * stride] = slope;
             total_of += slope;
@@ -151,7 +146,6 @@ _MANY_CLASSES = (
         to_sum(total_of, sum + j * sum_stride);
     }
 """
-)
 _SUMS = """
 typedef long long i64;
 
@@ -212,24 +206,24 @@ def _rows_in_line(a):
 def weighted_slope(
     loss: Loss, z: Array, offset: Array, target: Array, weights: Array | None, shape: tuple
 ) -> tuple[Array, Array]:
-    """Weight x slope of a loss that `has_kernel`, (k C S, b), and sums of it in parts.
+    """Weight x slope of a loss that `has_kernel`, (C S k, b), and sums of it in parts.
 
-    The slopes are in the memory of `z` where they can be. The parts (k C S, t) add up to the sums
-    over rows.
+    The vectors of a model are neighbours. The slopes are in the memory of `z` where they can be.
+    The parts (C S k, t) add up to the sums over rows.
 
     Parameters
     ----------
     loss : Loss
-    z : CuPy array (k C S, b)
+    z : CuPy array (C S k, b)
         Margins without their offsets.
-    offset : array (k C S, 1)
+    offset : array (C S k, 1)
     target : array (b,) or (C, 1, b)
     weights : array (S, b) or None
-    shape : (k, C, S)
+    shape : (C, S, k)
     """
     import cupy
 
-    k, n_candidates, n_splits = shape
+    n_candidates, n_splits, k = shape
     z, offset, target = (
         cupy.ascontiguousarray(z),
         cupy.ascontiguousarray(offset),
@@ -240,7 +234,7 @@ def weighted_slope(
     body, rows, in_registers = _ONE_VECTOR, ROWS_OF_ONE, 1
     if loss.coupled:
         few = k <= MOST_IN_REGISTERS
-        body, rows = _FEW_CLASSES if few else _MANY_CLASSES, ROWS_OF_CLASSES
+        body, rows = (_FEW_CLASSES, ROWS_OF_FEW) if few else (_MANY_CLASSES, ROWS_OF_MANY)
         in_registers = k if few else 1
     dtypes = (z.dtype, target.dtype, z.dtype if weights is None else weights.dtype)
     kernel = _slopes(body, rows, in_registers, loss.cuda or "", dtypes)
@@ -251,7 +245,7 @@ def weighted_slope(
     if weights is None:
         weights = np.uintp(0)
     given = (z, offset, target, np.int64(of_target), weights, np.int64(of_weight))
-    sizes = (np.int32(k), np.int32(n_splits), np.int64(n_models), np.int64(n_rows))
+    sizes = (np.int32(k), np.int32(n_splits), np.int64(n_rows))
     kernel((n_models * n_tiles,), (THREADS,), (*given, *sizes, np.int32(n_tiles), sums))
     return z, sums
 
@@ -280,13 +274,13 @@ def _vectors() -> Any:
 
 
 def vectors_of(W: Array, dtype: Any) -> tuple[Array, Array]:
-    """Coefficients (k C S, p) and intercepts (k C S, 1) of models (C, S, k, p + 1), on CuPy."""
+    """Coefficients (C S k, p) and intercepts (C S k, 1) of models (C, S, k, p + 1), on CuPy."""
     import cupy
 
     n_models, p = W.size // W.shape[-1], W.shape[-1] - 1
     coef = cupy.empty((n_models, p), dtype=dtype)
     offset = cupy.empty((n_models, 1), dtype=dtype)
-    _vectors()(W.transpose(2, 0, 1, 3), p, coef, offset)
+    _vectors()(W, p, coef, offset)
     return coef, offset
 
 

@@ -22,6 +22,8 @@ SWEPT = 1e-10
 SWEEPS = 10
 # At least so many coordinates may join at a time.
 FIRST_ACTIVE = 64
+# Rows of a matrix are taken out for a product where they are one in so many, or fewer.
+FEW_ROWS = 8
 
 
 def approach(
@@ -57,7 +59,8 @@ def approach(
     inverse = None
     for _ in range(0, max_sweeps, SWEEPS):
         some = np.flatnonzero(v)
-        slope = v[some] @ H[some] + l2 * v - g
+        few = FEW_ROWS * len(some) < len(v)  # else to copy them takes longer than all products
+        slope = (v[some] @ H[some] if few else v @ H) + l2 * v - g
         wrong = Penalty(l1, l2).violation(v, slope, np) * live
         if wrong.max() <= allowed:
             break
@@ -67,9 +70,10 @@ def approach(
         if inverse is None:
             # Intercepts of several classes have a direction that changes nothing.
             square = H[np.ix_(free, free)] + np.diag(l2[free])
-            inverse = np.linalg.pinv(square, 1e-8, hermitian=True)
-        missing = np.flatnonzero(penalised & (v == 0) & (wrong > allowed))
-        active = _with_worst(np.flatnonzero(penalised & (v != 0)), missing, wrong)
+            alone = len(free) == 1
+            inverse = 1.0 / square if alone else np.linalg.pinv(square, 1e-8, hermitian=True)
+        active, missing = penalised & (v != 0), penalised & (v == 0) & (wrong > allowed)
+        active = _with_worst(active, missing, wrong)
         # Coordinates without an l1 part follow the others, whose problem is left.
         cross = H[np.ix_(free, active)]
         if len(active):
@@ -81,6 +85,9 @@ def approach(
 
 
 def _with_worst(active, missing, excess):
-    """Active coordinates, and those of the missing ones whose excess is largest."""
-    room = max(len(active), FIRST_ACTIVE)
-    return np.union1d(active, missing[np.argsort(-excess[missing], kind="stable")[:room]])
+    """Where coordinates are active, or missing with an excess that is among the largest."""
+    room, left = max(np.count_nonzero(active), FIRST_ACTIVE), np.flatnonzero(missing)
+    if len(left) > room:
+        left = left[np.argsort(-excess[left], kind="stable")[:room]]
+    active[left] = True
+    return np.flatnonzero(active)

@@ -29,7 +29,7 @@ from gpuml.solvers._step_rules import (
 )
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
-from gpuml.solvers.newton import RIDGE, check_squares, grams, same_for_all
+from gpuml.solvers.newton import check_squares, grams, unit_diagonal
 
 # Products of columns, and curvatures, take so many bytes at most, and a pass so many
 # multiplications: about what its calls take.
@@ -242,21 +242,12 @@ class _Models:
 
     def _step(self, H, G, xp):
         """Newton steps (C, S, k, q) for Hessians of the loss (C, S, k q, k q) and gradients."""
-        k, q = G.shape[-2:]
-        used, penalty = (a[:, :, 0, :] for a in (self.penalty.used, self.penalty.l2))
-        if k > 1:
-            used, penalty = (xp.tile(a, (1, 1, k)) for a in (used, penalty))
-        diagonal = xp.linalg.diagonal(H) * used + penalty
-        known = diagonal > 0
-        scale = used / xp.sqrt(xp.where(known, diagonal, xp.ones_like(diagonal)))
-        more = penalty * scale**2 + xp.where(known, RIDGE, xp.ones_like(diagonal))
-        if self.data.loss.coupled:
-            H = H + same_for_all(diagonal, k, q, xp)
-        H = H * scale[..., :, None] * scale[..., None, :] + more[..., None] * self.eye
+        coupled = self.data.loss.coupled
+        H, scale = unit_diagonal(H, self.penalty, G.shape[-2:], self.eye, coupled=coupled)
         side = (xp.reshape(G, scale.shape) * scale)[..., None]
         step = -xp.reshape(_solved(H, side, self.eye, xp)[..., 0] * scale, G.shape)
         # Of coupled vectors steps sum to 0, which no loss notices.
-        return step - xp.mean(step, axis=2, keepdims=True) if self.data.loss.coupled else step
+        return step - xp.mean(step, axis=2, keepdims=True) if coupled else step
 
 
 def _sums(rows, W, total):

@@ -225,13 +225,31 @@ def gradients(data: LossRows, W: Array) -> Array:
 def _gradients(data, W):
     design, W = data.design, move(W, data.place)
     rows = data if design.stored is design else replace(data, design=design.stored)
-    return design.from_stored(_row_gradients(rows, design.to_stored(W)))
+    by_kernel = data.place.kind == "cupy" and has_kernel(data.loss)
+    compute = _gradients_by_kernel if by_kernel else _row_gradients
+    return design.from_stored(compute(rows, design.to_stored(W)))
+
+
+def _gradients_by_kernel(data, W):
+    """As `_row_gradients`, on CuPy, in four launches a block."""
+    coef, offset = vectors_of(W, data.design.dtype)
+
+    def add(total, block):
+        weights = None if data.weights is None else data.weights[:, block.rows]
+        z, target = block.margins(coef), data.target[..., block.rows]
+        slope, sums = weighted_slope(data.loss, z, offset, target, weights, W.shape[:3])
+        add_sums(total, block.products(slope), sums)
+        if data.advance is not None:
+            data.advance(block.rows.stop - block.rows.start)
+
+    return sum_over_rows(data, (coef.shape[0], W.shape[-1]), add).reshape(W.shape)
 
 
 def _row_gradients(data, W):
     xp = data.place.xp
     n_candidates, n_splits, k, q = W.shape
-    coef, offset = _vectors(W, data, xp)
+    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
+    coef, offset = (xp.astype(a, data.design.dtype) for a in (A[:, :-1], A[:, -1:]))
     shape = (k, n_candidates, n_splits)
     some = _OfSplits(coef, offset, shape)
 
@@ -239,7 +257,11 @@ def _row_gradients(data, W):
         weights = None if data.weights is None else data.weights[:, block.rows]
         training = _training(data, weights)
         if training is None:
-            _add_gradients(total, data, block, (coef, offset, shape, weights), xp)
+            slope = _weighted_slope(data, block, coef, offset, shape, weights, xp)
+            # By views: `total[...] += x` would copy each sum to itself once more.
+            coefs, levels = total[:, :-1], total[:, -1]
+            coefs += block.products(slope)
+            levels += along_rows(xp.sum, slope, xp)
         elif training.any():
             index, own_coef, own_offset = some.of(training)
             own = (k, n_candidates, int(training.sum()))
@@ -251,37 +273,10 @@ def _row_gradients(data, W):
         if data.advance is not None:
             data.advance(block.rows.stop - block.rows.start)
 
-    total = sum_over_rows(data, (coef.shape[0], q), add)
+    total = sum_over_rows(data, A.shape, add)
     if is_numpy(total):
         total = np.ascontiguousarray(total)
     return xp.permute_dims(xp.reshape(total, (*shape, q)), (1, 2, 0, 3))
-
-
-def _by_kernel(data):
-    return data.place.kind == "cupy" and has_kernel(data.loss)
-
-
-def _vectors(W, data, xp):
-    """Coefficients (k C S, p) and intercepts (k C S, 1) of models, of the dtype of the rows."""
-    if _by_kernel(data):
-        return vectors_of(W, data.design.dtype)
-    A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, W.shape[-1]))
-    return (xp.astype(a, data.design.dtype) for a in (A[:, :-1], A[:, -1:]))
-
-
-def _add_gradients(total, data, block, models, xp):
-    """Add the gradients (k C S, q) of a block to their totals, in place."""
-    if _by_kernel(data):
-        coef, offset, shape, weights = models
-        z, target = block.margins(coef), data.target[..., block.rows]
-        slope, sums = weighted_slope(data.loss, z, offset, target, weights, shape)
-        add_sums(total, block.products(slope), sums)
-        return
-    slope = _weighted_slope(data, block, *models, xp)
-    # By views: `total[...] += x` would copy each sum to itself once more.
-    coefs, levels = total[:, :-1], total[:, -1]
-    coefs += block.products(slope)
-    levels += along_rows(xp.sum, slope, xp)
 
 
 @dataclass

@@ -27,6 +27,8 @@ from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 RIDGE = 1e-10
 # Matrices up to this order are inverted in one batched call on a device.
 BATCHED_ORDER = 160
+# So many larger ones are inverted together, by halves; fewer one by one.
+WORTH_BATCHING = 4
 # Workspace for weighted copies of rows.
 CPU_COPY_BYTES = 2**22
 GPU_COPY_BYTES = 2**29
@@ -366,19 +368,30 @@ def _block_diagonal(blocks, xp):
 def inverted(H: Array, penalty: Penalty, k: int, q: int, data: LossRows) -> Array:
     """Inverse of Hessians plus penalty; 0 for intercepts that are not fitted."""
     xp = data.place.xp
-    # (C, 1, k q) and (C, S, k q)
-    used, l2 = (xp.tile(a[:, :, 0, :], (1, 1, k)) for a in (penalty.used, penalty.l2))
-    H = H * used[..., :, None] * used[..., None, :]
-    diagonal = xp.linalg.diagonal(H) + l2
-    scale = 1.0 / xp.sqrt(xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal)))
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
-    if data.loss.coupled:
+    H, scale = unit_diagonal(H, penalty, (k, q), eye, coupled=data.loss.coupled)
+    return _inverse_spd(H, xp, data.threads) * scale[..., :, None] * scale[..., None, :]
+
+
+def unit_diagonal(
+    H: Array, penalty: Penalty, shape: tuple[int, int], eye: Array, *, coupled: bool
+) -> tuple[Array, Array]:
+    """Hessians (C, S, k q, k q) plus penalty, scaled to a unit diagonal, and the scale (C, S, k q).
+
+    The scale is 0 for coordinates that are not used; their diagonal is 1 too. `shape` is (k, q),
+    `eye` the unit matrix.
+    """
+    xp, (k, q) = namespace(H), shape
+    used, l2 = (a[:, :, 0, :] for a in (penalty.used, penalty.l2))
+    if k > 1:
+        used, l2 = (xp.tile(a, (1, 1, k)) for a in (used, l2))
+    diagonal = xp.linalg.diagonal(H) * used + l2
+    known = diagonal > 0
+    scale = used / xp.sqrt(xp.where(known, diagonal, xp.ones_like(diagonal)))
+    more = l2 * scale**2 + xp.where(known, RIDGE, xp.ones_like(diagonal))
+    if coupled:
         H = H + same_for_all(diagonal, k, q, xp)
-    H = (H + l2[..., None] * eye) * scale[..., :, None] * scale[..., None, :]
-    empty = xp.where(diagonal > 0, xp.zeros_like(diagonal), xp.ones_like(diagonal))
-    H = H + (RIDGE + empty)[..., None] * eye
-    used = used * scale
-    return _inverse_spd(H, xp, data.threads) * used[..., :, None] * used[..., None, :]
+    return H * scale[..., :, None] * scale[..., None, :] + more[..., None] * eye, scale
 
 
 def same_for_all(diagonal, k, q, xp):
@@ -408,10 +421,32 @@ def _inverse_spd(H, xp, threads):
 def _inverse_each(H, xp):
     """As `_inverse_spd` on a device, where batched factorisations of large matrices are slow."""
     order = H.shape[-1]
-    eye = xp.eye(order, dtype=xp.float64, device=device_of(H))
     flat = xp.reshape(H, (-1, order, order))
+    step = max(1, GPU_COPY_BYTES // (8 * order**2))
+    if type(H).__module__.startswith("cupy") and min(step, flat.shape[0]) >= WORTH_BATCHING:
+        roots = (root_inverses(flat[i : i + step, ...], xp) for i in range(0, flat.shape[0], step))
+        found = [xp.matrix_transpose(root) @ root for root in roots]
+        return xp.reshape(xp.concat(found), H.shape)
+    eye = xp.eye(order, dtype=xp.float64, device=device_of(H))
     found = [_inverse_by_cholesky(flat[i, ...], eye, xp) for i in range(flat.shape[0])]
     return xp.reshape(xp.stack(found), H.shape)
+
+
+def root_inverses(H: Array, xp: Any) -> Array:
+    """Inverses of the lower Cholesky factors of matrices (B, p, p), from those of their halves.
+
+    Nearly all of it is products of many matrices, where a device factors each one in hundreds of
+    small kernels.
+    """
+    order = H.shape[-1]
+    if order <= BATCHED_ORDER:
+        return xp.linalg.inv(xp.linalg.cholesky(H))
+    half = order // 2
+    first = root_inverses(H[:, :half, :half], xp)
+    below = H[:, half:, :half] @ xp.matrix_transpose(first)
+    last = root_inverses(H[:, half:, half:] - below @ xp.matrix_transpose(below), xp)
+    above = xp.concat([first, zeros((H.shape[0], half, order - half), like=H, xp=xp)], axis=2)
+    return xp.concat([above, xp.concat([-(last @ below) @ first, last], axis=2)], axis=1)
 
 
 def _inverse_by_cholesky(matrix, eye, xp):

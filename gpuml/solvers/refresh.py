@@ -17,6 +17,8 @@ SAMPLE_PART = 8
 SMALLEST_SAMPLE = 1024
 # Below this ratio of rows to sample the sample is not worth its own passes.
 WORTH_SAMPLING = 3
+# On a device a pass over all rows has to take so many times what a pass takes in any case.
+WORTH_PASSES = 4.0
 # Copies of Hessians while they are inverted.
 MATRICES_AT_ONCE = 4
 # Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
@@ -67,10 +69,11 @@ def has_cheap_squares(data: LossRows) -> bool:
 def starts_take_longest(data: LossRows, shape: tuple[int, ...]) -> bool:
     """Whether a pass of models (C, S, k, q) on a device takes longer to start than to compute.
 
-    Then passes over a sample take as long as those over all rows.
+    Then passes over a sample take nearly as long as those over all rows, and their Hessians more.
     """
     n_models = shape[0] * shape[1] * shape[2]
-    return not data.place.is_host and _products(data, GPU_COSTS, n_models) <= GPU_COSTS.one_pass
+    longest = WORTH_PASSES * GPU_COSTS.one_pass
+    return not data.place.is_host and _products(data, GPU_COSTS, n_models) <= longest
 
 
 def _products(data, costs, n_models):

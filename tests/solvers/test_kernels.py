@@ -56,8 +56,10 @@ def check(loss, k, dtype, weighted, n_rows, *, own=False):
     target, weights = (None if a is None else a[..., rows] for a in (target, weights))
     expected = loss.slope(z.astype(float) + offset, target, np)
     expected = expected * (1 if weights is None else weights)
+    # The vectors of a model are neighbours there.
+    z, offset, expected = (np.moveaxis(a, 0, 2) for a in (z, offset, expected))
     flat = (cupy.asarray(a.reshape(-1, a.shape[-1])) for a in (z, offset))
-    found, sums = weighted_slope(loss, *flat, *there, shape)
+    found, sums = weighted_slope(loss, *flat, *there, (N_CANDIDATES, N_SPLITS, k))
     size = np.max(np.abs(expected), axis=-1, keepdims=True)
     error = np.abs(found.get().reshape(expected.shape) - expected) / size
     allowed = 1e-12 if dtype == "float64" else 1e-4
@@ -78,7 +80,7 @@ def test_vectors_and_gradients_are_as_of_plain_operations():
     rng = np.random.default_rng(0)
     W, G = rng.normal(size=(2, 4, 3, 2, 6))
     coef, offset = (a.get() for a in vectors_of(cupy.asarray(W), np.dtype("float32")))
-    flat = W.transpose(2, 0, 1, 3).reshape(-1, 6).astype(np.float32)
+    flat = W.reshape(-1, 6).astype(np.float32)
     np.testing.assert_array_equal(np.concatenate([coef, offset], axis=1), flat)
     total, l2 = rng.uniform(1, 2, (3, 1, 1)), rng.uniform(size=(4, 3, 1, 6))
     used = np.ones((4, 1, 1, 6))
