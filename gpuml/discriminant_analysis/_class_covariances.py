@@ -12,7 +12,7 @@ from gpuml._arrays.ops import column_sums
 from gpuml.data import take
 from gpuml.naive_bayes._sums import ClassRows, row_slices, work_place
 from gpuml.resampling.split import rows_by_class
-from gpuml.solvers.covariances import spectrum
+from gpuml.solvers.components import leading_eigh
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,8 @@ class Covariances:
     def eigen(self) -> tuple[Array, Array]:
         """Eigenvalues (k, p), from large to small, and eigenvectors (k, p, p) in columns."""
         xp = namespace(self.matrix)
-        # On a device one by one: batches are for small orders there.
-        found = [spectrum(self.matrix[c, ...]) for c in range(self.matrix.shape[0])]
-        values = xp.stack([xp.flip(each) for each, _ in found])
-        vectors = xp.stack([xp.flip(each, axis=1) for _, each in found])
-        return xp.where(values > 0, values, 0.0), vectors
+        values, rows = leading_eigh(self.matrix, self.matrix.shape[-1], xp)
+        return xp.where(values > 0, values, 0.0), xp.matrix_transpose(rows)
 
 
 def joined(each: Sequence[Covariances], times: Any = None) -> Covariances:

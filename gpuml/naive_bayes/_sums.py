@@ -109,20 +109,15 @@ def class_distances(
     place, (k, p, n_models) = work_place(X), shares.shape
     mean, shares, constant, vectors = (move(a, place) for a in (mean, shares, constant, vectors))
 
-    # On a device all classes at once: there it is launches that loops over them take.
-    some = [slice(c, c + 1) for c in range(k)] if place.is_host else [slice(0, k)]
-
     def joint(block: Array) -> Array:
-        found = []
-        for own in some:
-            away = block - mean[own, None, :]
-            away = away if vectors is None else away @ vectors[own, ...]
-            found.append((away * away) @ shares[own, ...])  # (k or 1, b, C)
-        whole = found[0] if len(found) == 1 else place.xp.concat(found)
-        return place.xp.permute_dims(whole, (1, 2, 0)) + constant
+        said = []
+        for c in range(k):
+            away = block - mean[c, :]
+            away = away if vectors is None else away @ vectors[c, ...]
+            said.append((away * away) @ shares[c, ...])
+        return place.xp.stack(said, axis=-1) + constant  # (b, C, k)
 
-    n_columns = 3 * p * (k // len(some)) + 2 * n_models * k
-    found = in_blocks(X, n_columns, joint)
+    found = in_blocks(X, 3 * p + 2 * n_models * k, joint)
     return namespace(X).permute_dims(found, (1, 0, 2))
 
 

@@ -15,9 +15,10 @@ from gpuml.losses import Loss
 
 THREADS, WARP = 256, 32
 # Rows of each thread, which are so far apart as there are threads.
-ROWS_OF_ONE, ROWS_OF_FEW, ROWS_OF_MANY = 8, 4, 2
-# Classes up to which a thread keeps the margins of a row in its registers.
-MOST_IN_REGISTERS = 32
+ROWS_OF_ONE, ROWS_OF_FEW = 8, 4
+# Classes up to which a thread keeps the margins of a row in its registers, and how many of more it
+# reads at a time.
+MOST_IN_REGISTERS, CHUNK = 32, 8
 _C_NAMES = {
     "float32": "float",
     "float64": "double",
@@ -109,41 +110,42 @@ _FEW_CLASSES = """
     #pragma unroll
     for (int j = 0; j < K; ++j) to_sum(total_of[j], sum + j * sum_stride);
 """
-# Margins are read twice: an exponential more costs less than to write it down and to read it again.
-# The rows of a thread do not wait for each other.
+# Margins are read twice, K at a time, which do not wait for each other: an exponential more costs
+# less than to write it down and to read it again.
 _MANY_CLASSES = """
-    T top[ROWS], total[ROWS], w[ROWS];
-    int y[ROWS];
-    i64 at[ROWS];
-    #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        const i64 i = begin + r * THREADS;
-        at[r] = min(i, n - 1);
-        w[r] = i < n ? (weight ? T(weight[at[r]]) : T(1)) : T(0);
-        y[r] = (int)target[at[r]];
-        top[r] = z[at[r]] + offset[0];
-        total[r] = 1;
-    }
-    for (int j = 1; j < k; ++j) {
-        const T offset_j = offset[j];
+    const bool inside = begin < n;
+    const i64 i = inside ? begin : n - 1;
+    const T w = inside ? (weight ? T(weight[i]) : T(1)) : T(0);
+    const int y = (int)target[i];
+    T top = z[i] + offset[0], total = 0;
+    for (int first = 0; first < k; first += K) {
+        T v[K], most = top;
         #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
-            const T more = z[at[r] + j * stride] + offset_j - top[r], e = exp(-fabs(more));
-            total[r] = more > T(0) ? total[r] * e + T(1) : total[r] + e;
-            top[r] += max(more, T(0));
+        for (int j = 0; j < K; ++j) {
+            v[j] = first + j < k ? z[i + (first + j) * stride] + offset[first + j] : top;
+            most = max(most, v[j]);
         }
-    }
-    for (int j = 0; j < k; ++j) {
-        const T offset_j = offset[j];
-        T total_of = 0;
+        total *= exp(top - most);
         #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
-            const T e = exp(z[at[r] + j * stride] + offset_j - top[r]);
-            const T slope = e * (w[r] / total[r]) - (j == y[r] ? w[r] : T(0));
-            if (begin + r * THREADS < n) z[at[r] + j * stride] = slope;
-            total_of += slope;
+        for (int j = 0; j < K; ++j) total += first + j < k ? exp(v[j] - most) : T(0);
+        top = most;
+    }
+    const T scale = w / total;
+    for (int first = 0; first < k; first += K) {
+        T v[K];
+        #pragma unroll
+        for (int j = 0; j < K; ++j)
+            v[j] = first + j < k ? z[i + (first + j) * stride] + offset[first + j] : top;
+        #pragma unroll
+        for (int j = 0; j < K; ++j) {
+            if (first + j >= k) break;
+            T slope = 0;  // what others write there meanwhile may be anything
+            if (inside) {
+                slope = exp(v[j] - top) * scale - (first + j == y ? w : T(0));
+                z[i + (first + j) * stride] = slope;
+            }
+            to_sum(slope, sum + (first + j) * sum_stride);
         }
-        to_sum(total_of, sum + j * sum_stride);
     }
 """
 _SUMS = """
@@ -234,8 +236,8 @@ def weighted_slope(
     body, rows, in_registers = _ONE_VECTOR, ROWS_OF_ONE, 1
     if loss.coupled:
         few = k <= MOST_IN_REGISTERS
-        body, rows = (_FEW_CLASSES, ROWS_OF_FEW) if few else (_MANY_CLASSES, ROWS_OF_MANY)
-        in_registers = k if few else 1
+        body, rows = (_FEW_CLASSES, ROWS_OF_FEW) if few else (_MANY_CLASSES, 1)
+        in_registers = k if few else CHUNK
     dtypes = (z.dtype, target.dtype, z.dtype if weights is None else weights.dtype)
     kernel = _slopes(body, rows, in_registers, loss.cuda or "", dtypes)
     n_tiles = max(1, -(-n_rows // (rows * THREADS)))

@@ -274,10 +274,13 @@ def leading_eigh(A: Array, n_leading: int, xp) -> tuple[Array, Array]:
 def _lapack_eigh(A, n_leading):
     p = A.shape[-1]
     some = 0 < n_leading <= SOME_OF_ALL * p
-    options = {"subset_by_index": [p - n_leading, p - 1]} if some else {"driver": "evd"}
 
     def solve(matrix):
-        return linalg.eigh(matrix, check_finite=False, **options)
+        # NumPy's lets other threads go on meanwhile, SciPy's does not.
+        if not some:
+            return np.linalg.eigh(matrix)
+        wanted = [p - n_leading, p - 1]
+        return linalg.eigh(matrix, check_finite=False, subset_by_index=wanted)
 
     # Matrices side by side: threads within such small ones would wait for each other.
     side_by_side = SIDE_BY_SIDE[0] <= p <= SIDE_BY_SIDE[1] and may_limit_blas()

@@ -5,6 +5,7 @@ import pytest
 
 from gpuml import losses
 from gpuml.solvers._kernels import (
+    CHUNK,
     MOST_IN_REGISTERS,
     add_sums,
     penalised,
@@ -20,7 +21,7 @@ N_ROWS = [257, 5000]  # less than a block of threads has, and rows of several
 @pytest.mark.parametrize("n_rows", N_ROWS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("k", [2, 10, MOST_IN_REGISTERS, MOST_IN_REGISTERS + 1, 100])
+@pytest.mark.parametrize("k", [2, 10, MOST_IN_REGISTERS, MOST_IN_REGISTERS + 1, 12 * CHUNK, 100])
 def test_slopes_of_classes(k, dtype, weighted, n_rows):
     check(losses.MULTINOMIAL, k, dtype, weighted, n_rows)
 
