@@ -188,8 +188,8 @@ def test_a_search_of_logistic_models_makes_few_operations_however_many_candidate
 
 
 STEPS = {
-    "two classes": (LogisticRegression(), "C", 780, 62),
-    "counts": (PoissonRegressor(), "alpha", 740, 70),
+    "two classes": (LogisticRegression(), "C", 680, 56),
+    "counts": (PoissonRegressor(), "alpha", 620, 60),
 }
 
 
@@ -206,6 +206,29 @@ def test_steps_over_many_rows_take_few_operations_and_looks(device, monkeypatch,
         GridSearchCV(estimator, grid).fit(device.asarray(X), device.asarray(y))
     assert count["ops"] <= most
     assert count["looks"] <= most_looks
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("k", [2, 10])
+def test_steps_on_a_gpu_look_once_a_pass(monkeypatch, k):
+    cupy = pytest.importorskip("cupy")
+    if not cupy.is_available():
+        pytest.skip("no GPU")
+    monkeypatch.setattr(few_rows, "MOST_PRODUCTS", {"cpu": 0, "gpu": 0})
+    X, y = problem(4000)
+    z = np.digitize(y, np.quantile(y, np.arange(1, k) / k))
+    looks, data = [], (cupy.asarray(X / X.std()), cupy.asarray(z))
+
+    def moved(direction, n_bytes):
+        looks.extend([n_bytes] * (direction == "to_host"))
+
+    grid = {"C": np.logspace(-3, 1, 10)}
+    transfer_observers.append(moved)
+    try:
+        search = GridSearchCV(LogisticRegression(), grid).fit(*data)
+    finally:
+        transfer_observers.remove(moved)
+    assert len(looks) <= search.plan_.n_passes + 45  # among them those of splits and scores
 
 
 def calls(function):

@@ -5,7 +5,7 @@ by slopes along it alone: a convex function has gone down wherever its slope sti
 slopes keep their digits close to a minimum where differences of values have lost theirs [1]_. The
 inverse of a problem's approximate Hessian, where one is known, takes the place of the
 identity in the two-loop recursion [2]_. Vectors stay on the device; the recursion runs on the host,
-on their inner products [3]_, so that a pass takes few calls there.
+on their inner products [3]_, so that a pass takes few calls there. On CuPy it runs on the GPU too.
 
 References
 ----------
