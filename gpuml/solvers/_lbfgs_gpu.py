@@ -276,6 +276,7 @@ class Iteration:
         self.tables = cupy.zeros((*grid, 2 * MEMORY + 1, MEMORY + 1))
         self.aheads = cupy.zeros((*grid, MEMORY + 1))
         self.numbers = cupy.zeros((*grid, N_NUMBERS))
+        self.seen: np.ndarray = np.zeros((*grid, N_NUMBERS))  # what the host knows of them
         self.numbers[..., STEP] = 1.0
         largest = cupy.abs(self.gradients).max(axis=(-2, -1))
         self.numbers[..., VIOLATION] = self.numbers[..., BEST] = largest

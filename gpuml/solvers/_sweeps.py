@@ -86,7 +86,7 @@ def approach(
 
 def _with_worst(active, missing, excess):
     """Where coordinates are active, or missing with an excess that is among the largest."""
-    room, left = max(np.count_nonzero(active), FIRST_ACTIVE), np.flatnonzero(missing)
+    room, left = max(int(active.sum()), FIRST_ACTIVE), np.flatnonzero(missing)
     if len(left) > room:
         left = left[np.argsort(-excess[left], kind="stable")[:room]]
     active[left] = True

@@ -119,7 +119,7 @@ def minimise(
     Solved
     """
     found = _Found(start.shape[:2])
-    kind = _lbfgs_gpu.Iteration if place_of(start).kind == "cupy" else _Iteration
+    kind: Any = _lbfgs_gpu.Iteration if place_of(start).kind == "cupy" else _Iteration
     now = kind(problem, start, tol, looks)
     alive = np.arange(start.shape[0])
     for n_iter in range(max_iter):
