@@ -33,7 +33,15 @@ _PACKAGES = (
     *("decomposition", "discriminant_analysis"),
     *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection", "impute"),
     *("inspection", "kernel_ridge", "linalg", "linear_model", "losses", "manifold", "metrics"),
-    *("model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors", "optuna"),
+    *(
+        "mixture",
+        "model_selection",
+        "multiclass",
+        "multioutput",
+        "naive_bayes",
+        "neighbors",
+        "optuna",
+    ),
     *(
         "penalties",
         "persistence",

@@ -218,13 +218,14 @@ def estimators() -> list[tuple[str, Any]]:
         discriminant_analysis,
         kernel_ridge,
         linear_model,
+        mixture,
         preprocessing,
         svm,
     )
 
     modules = (
         *(decomposition, linear_model, preprocessing, discriminant_analysis),
-        *(cross_decomposition, kernel_ridge),
+        *(cross_decomposition, kernel_ridge, mixture),
     )
     names = {module: module.__all__ for module in modules}
     # What is fitted to labels alone takes no rows.

@@ -237,7 +237,7 @@ HOLES = {
 DENSE_ONLY = dict.fromkeys(
     [
         *("EmpiricalCovariance", "FactorAnalysis", "LedoitWolf", "OAS", "ShrunkCovariance"),
-        *("CCA", "PLSCanonical", "PLSRegression", "PLSSVD"),
+        *("GaussianMixture", "CCA", "PLSCanonical", "PLSRegression", "PLSSVD"),
     ],
     "TypeError",
 )

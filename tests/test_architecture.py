@@ -141,6 +141,9 @@ RULES = {
     "gpuml.multioutput": AROUND,
     "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
+    "gpuml.mixture": (
+        *(*MODELS, "gpuml.cluster", "gpuml.decomposition", "gpuml.exceptions", "gpuml.resampling"),
+    ),
     "gpuml.neighbors": ("gpuml.adapters",),
     "gpuml.svm": (
         *(*MODELS, "gpuml.adapters", "gpuml.linear_model", "gpuml.losses", "gpuml.resampling"),
@@ -151,7 +154,7 @@ RULES = {
     "gpuml.testing": (
         *("gpuml._arrays", "gpuml.covariance", "gpuml.cross_decomposition"),
         *("gpuml.decomposition", "gpuml.discriminant_analysis", "gpuml.kernel_ridge"),
-        *("gpuml.linear_model", "gpuml.preprocessing", "gpuml.svm"),
+        *("gpuml.linear_model", "gpuml.mixture", "gpuml.preprocessing", "gpuml.svm"),
     ),
     "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),
 }

@@ -86,6 +86,9 @@ OF_SCIKIT_LEARN = {
     "sklearn.linear_model.RidgeClassifier": "_label_binarizer",
     "sklearn.metrics._scorer._MultimetricScorer": "_raise_exc _scorers",
     "sklearn.metrics._scorer._Scorer": ("_accept_sample_weight _response_method _score_func _sign"),
+    "sklearn.mixture.GaussianMixture": (
+        "_print_verbose_msg_init_beg _print_verbose_msg_init_end _print_verbose_msg_iter_end"
+    ),
     "sklearn.model_selection.GridSearchCV": (
         "_check_refit_for_multimetric _get_routed_params_for_fit _init_callback_context "
         "_select_best_index"

@@ -50,6 +50,7 @@ from gpuml.linear_model import (
     RidgeCV,
     TweedieRegressor,
 )
+from gpuml.mixture import GaussianMixture
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import (
@@ -196,6 +197,8 @@ DENSITIES = [
     OAS(),
     FactorAnalysis(),
     FactorAnalysis(1, svd_method="lapack", rotation="varimax"),
+    GaussianMixture(),
+    GaussianMixture(covariance_type="tied", init_params="random_from_data", random_state=0),
 ]
 # With as many targets as the checks have.
 CROSSED = [PLSRegression(), PLSCanonical(1), CCA(1), PLSSVD(1)]

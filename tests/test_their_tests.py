@@ -24,6 +24,7 @@ PACKAGES = {
     "svm": 20,
     "calibration": 110,
     "kernel_ridge": 9,
+    "mixture": 150,
     "multiclass": 60,
     "multioutput": 60,
     "ensemble": 265,

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 MODULES = {
     "calibration": {"test_calibration": None},
     "kernel_ridge": {"test_kernel_ridge": None},
+    "mixture": dict.fromkeys(("test_gaussian_mixture", "test_mixture")),
     "multiclass": {"test_multiclass": None},
     "multioutput": {"test_multioutput": None},
     "ensemble": dict.fromkeys(("test_stacking", "test_voting", "test_bagging", "test_common")),
@@ -75,6 +76,14 @@ OTHERWISE = {
     # Weights beside repeated rows, of logistic models at the default tol: one row of 17 falls to
     # the other side. At tol=1e-10 all scores are the same.
     "test_search_cv_sample_weight_equivalence",
+    # Ours begin with clusters of k-means wherever rows are, and call none of their functions.
+    "test_gaussian_mixture_raises_where_array_api_not_implemented",
+    "test_gaussian_mixture_all_init_does_not_estimate_gaussian_parameters",
+    # A component of one row has no variance: theirs has what rounding leaves, ours is refused.
+    "test_gaussian_mixture_setting_best_params",
+    # Of float32 rows, a score is compared with a mean that was summed in float32; five starts that
+    # come to the same mixture end within rounding of one.
+    *("mixture.test_score", "test_multiple_init"),
     # Private attributes are asked for.
     *("test_pls_canonical_basics", "test_sanity_check_pls_canonical"),
     "test_sanity_check_pls_canonical_random",
@@ -147,14 +156,14 @@ def collected():
             for test, function in vars(with_ours(package, name)).items():
                 if isinstance(function, FIXTURE):
                     yield test, function
-                elif is_asked(test, words):
+                elif is_asked(package, test, words):
                     marks = getattr(function, "pytestmark", ())
                     function.pytestmark = [as_list(mark, test) for mark in marks]
                     yield f"{test}_of_{package}_{name}", function
 
 
-def is_asked(test, words):
-    if not test.startswith("test_") or test in OTHERWISE:
+def is_asked(package, test, words):
+    if not test.startswith("test_") or OTHERWISE & {test, f"{package}.{test}"}:
         return False
     return words is None or any(word in test for word in words.split())
 

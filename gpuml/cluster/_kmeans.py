@@ -180,7 +180,7 @@ def _fitted(model: Any, batch: Batch, rows: Rows, params: Sequence[Mapping[str, 
     found = []
     for each, count in zip(params, n_runs, strict=True):
         best = _best([next(ends) for _ in range(count)], points)
-        _warn_of_few(best.n_found, each["n_clusters"])
+        warn_of_few(best.n_found, each["n_clusters"])
         found.append(best)
     return _Fits(found, mean)
 
@@ -218,7 +218,8 @@ def _are_same(one: Clusters, other: Clusters, points: Points) -> bool:
     return bool(pairs.shape[0] == max(one.n_found, other.n_found))
 
 
-def _warn_of_few(n_found: int, n_clusters: int) -> None:
+def warn_of_few(n_found: int, n_clusters: int) -> None:
+    """Warn as scikit-learn does of fewer clusters than there should be."""
     if n_found < n_clusters:
         warnings.warn(
             f"Number of distinct clusters ({n_found}) found smaller than n_clusters "

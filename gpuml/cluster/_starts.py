@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
 from gpuml.solvers.clusters import Points
-from gpuml.solvers.seeds import Draw, plus_plus
+from gpuml.solvers.seeds import Draw, seed_numbers
 
 
 @dataclass(frozen=True)
-class _Seeding:
+class Seeding:
     """The k-means++ seeds of one run.
 
     Attributes
@@ -55,7 +55,7 @@ def starts_of(
     n_runs : list of int
         Of each candidate.
     """
-    shares = _shares(points)
+    shares = shares_of(points)
     found: list[list[Any]] = []
     for params, count in zip(candidates, n_runs, strict=True):
         init, k = params["init"], params["n_clusters"]
@@ -67,9 +67,16 @@ def starts_of(
         elif init == "random":
             found.append([_random_rows(points, random, k, shares) for _ in range(count)])
         else:
-            found.append([_seeding(random, k, r, seed, shares) for r in range(count)])
-    _seed(points, [each for runs in found for each in runs if isinstance(each, _Seeding)], found)
-    return found
+            found.append([seeding(random, k, r, seed, shares) for r in range(count)])
+    seedings = [each for runs in found for each in runs if isinstance(each, Seeding)]
+    numbers, xp = iter(seeds_of(points, seedings)), namespace(points.X)
+    return [
+        [
+            xp.take(points.X, next(numbers), axis=0) if isinstance(each, Seeding) else each
+            for each in runs
+        ]
+        for runs in found
+    ]
 
 
 def given_centres(init: Any, X: Array) -> Array:
@@ -79,7 +86,7 @@ def given_centres(init: Any, X: Array) -> Array:
     return namespace(X).astype(move(init, place_of(X)), X.dtype)
 
 
-def _shares(points):
+def shares_of(points: Points) -> np.ndarray:
     """The shares of the rows in all weight, in CPU memory, as scikit-learn computes them."""
     if points.weight is None:
         weight = np.ones(points.n_rows, dtype=to_host(points.X[:1, :]).dtype)
@@ -94,7 +101,8 @@ def _random_rows(points, random, k, shares):
     return namespace(points.X).take(points.X, index, axis=0)
 
 
-def _seeding(random, k, run, seed, shares):
+def seeding(random: Any, k: int, run: int, seed: Any, shares: np.ndarray) -> Seeding:
+    """The next k-means++ seeds that random numbers draw, of a run of the model of a seed."""
     n_trials = 2 + int(log(k))
     state = random.get_state()
     draw = Draw(int(random.choice(len(shares), p=shares)), random.uniform(size=(k - 1, n_trials)))
@@ -103,34 +111,31 @@ def _seeding(random, k, run, seed, shares):
     else:
         # Where later runs begin to draw depends on how many numbers those before them took.
         key = (seed, n_trials) if run == 0 else (seed, n_trials, k, run)
-    return _Seeding(key, draw, state)
+    return Seeding(key, draw, state)
 
 
-def _seed(points, seedings, found):
-    """Put centres in the place of seedings."""
-    longest: dict[Hashable, _Seeding] = {}
+def seeds_of(points: Points, seedings: Sequence[Seeding]) -> list[Array]:
+    """Numbers (k,) of the rows that are the seeds of each run."""
+    longest: dict[Hashable, Seeding] = {}
     for each in seedings:
         if each.key not in longest or longest[each.key].n_seeds < each.n_seeds:
             longest[each.key] = each
     if not longest:
-        return
-    seeds = dict(zip(longest, _seeds(points, list(longest.values())), strict=True))
-    for runs in found:
-        for r, each in enumerate(runs):
-            if isinstance(each, _Seeding):
-                runs[r] = seeds[each.key][: each.n_seeds, :]
+        return []
+    found = dict(zip(longest, _numbers(points, list(longest.values())), strict=True))
+    return [found[each.key][: each.n_seeds] for each in seedings]
 
 
-def _seeds(points, seedings):
+def _numbers(points, seedings):
     if not is_numpy(points.X) or points.X.dtype == np.float64:
-        return plus_plus(points, [each.draw for each in seedings])
+        return seed_numbers(points, [each.draw for each in seedings])
     # Cumulated float32 distances have other digits in another order: other rows would be drawn.
     lengths = np.einsum("ij,ij->i", points.X, points.X)
     return [_of_scikit_learn(points, lengths, each) for each in seedings]
 
 
-def _of_scikit_learn(points, lengths, seeding):
+def _of_scikit_learn(points, lengths, one):
     random = np.random.RandomState()
-    random.set_state(seeding.state)
+    random.set_state(one.state)
     options = {"sample_weight": points.weight, "x_squared_norms": lengths, "random_state": random}
-    return kmeans_plusplus(points.X, seeding.n_seeds, **options)[0]
+    return kmeans_plusplus(points.X, one.n_seeds, **options)[1]

@@ -1,4 +1,4 @@
-"""How well rows are clustered, by the number of clusters, as a picture."""
+"""How well rows are clustered, by the number of clusters or components, as a picture."""
 
 from collections.abc import Iterable
 from typing import Any, Self
@@ -18,10 +18,12 @@ METRICS = {
     "calinski_harabasz": (sk.calinski_harabasz_score, "Calinski-Harabasz index"),
     "davies_bouldin": (sk.davies_bouldin_score, "Davies-Bouldin index"),
 }
+# Of models that have a method of that name.
+CRITERIA = {"aic": "AIC", "bic": "BIC"}
 
 
 class ClusterCurveDisplay:
-    """A measure of clusters over their number: inertia, whose elbow people look for, or an index.
+    """A measure of clusters over their number: inertia, an index, or an information criterion.
 
     Make one with `from_estimator`.
 
@@ -77,21 +79,23 @@ class ClusterCurveDisplay:
     ) -> Self:
         """Cluster rows with each number of clusters, and draw how well.
 
-        `KMeans` is fitted with all numbers at once, where its candidates are in a search; other
-        estimators are fitted one by one.
+        `KMeans` and `GaussianMixture` are fitted with all numbers at once, where their candidates
+        are in a search; other estimators are fitted one by one.
 
         Parameters
         ----------
         estimator : estimator
-            With a parameter `n_clusters`; `labels_`, or of the inertia `inertia_`, after `fit`.
+            With a parameter `n_clusters` or `n_components`. After `fit` it has `labels_` or
+            `predict`; `inertia_` for that measure, and methods `aic` and `bic` for these.
         X : array-like of shape (n_samples, n_features)
             Of any array library. Indices are computed by scikit-learn, in CPU memory.
         n_clusters : iterable of int, default=range(2, 11)
-            Numbers of clusters.
-        metric : {"inertia", "silhouette", "calinski_harabasz", "davies_bouldin"}, \
+            Numbers of clusters, or of components.
+        metric : {"inertia", "silhouette", "calinski_harabasz", "davies_bouldin", "aic", "bic"}, \
                 default="inertia"
             The measure. Of silhouettes and the Calinski-Harabasz index more is better, of the
-            Davies-Bouldin index less; inertia falls with every cluster.
+            Davies-Bouldin index and the information criteria less; inertia falls with every
+            cluster.
         sample_size : int, default=None
             Rows that silhouettes are computed of, by distances of all pairs; None is all.
         random_state : int, RandomState instance or None, default=None
@@ -130,20 +134,21 @@ class ClusterCurveDisplay:
         >>> int(curve.n_clusters[curve.values.argmax()])
         2
         """
-        if metric != "inertia" and metric not in METRICS:
-            raise ValueError(
-                f"metric={metric!r} is none of inertia, {', '.join(METRICS)}; pass one of these."
-            )
+        known = ("inertia", *METRICS, *CRITERIA)
+        if metric not in known:
+            raise ValueError(f"metric={metric!r} is none of {', '.join(known)}; pass one of these.")
         numbers = np.asarray(list(n_clusters))
-        fits = _fits(estimator, X, [int(k) for k in numbers])
+        models = _models(estimator, X, [int(k) for k in numbers])
         if metric == "inertia":
-            label, values = metric, [float(each["inertia_"]) for each in fits]
+            label, values = metric, [float(model.inertia_) for model in models]
+        elif metric in CRITERIA:
+            label, values = CRITERIA[metric], [float(getattr(each, metric)(X)) for each in models]
         else:
             measure, label = METRICS[metric]
             options = {"sample_size": sample_size, "random_state": random_state}
             options = options if metric == "silhouette" else {}
             rows = on_host(X)
-            values = [measure(rows, on_host(each["labels_"]), **options) for each in fits]
+            values = [measure(rows, on_host(_labels(each, X)), **options) for each in models]
         name = type(estimator).__name__ if name is None else name
         made = cls(n_clusters=numbers, values=np.asarray(values), metric=label, estimator_name=name)
         return made.plot(ax, **kwargs)
@@ -171,7 +176,9 @@ class ClusterCurveDisplay:
         ax = axes_for(ax, f"{type(self).__name__}.plot")
         options = {"marker": "o", "ms": 4, "label": self.estimator_name, **kwargs}
         (self.line_,) = ax.plot(self.n_clusters, self.values, **options)
-        ax.set_xlabel("number of clusters")
+        ax.set_xlabel(
+            "number of components" if self.metric in CRITERIA.values() else "number of clusters"
+        )
         ax.set_ylabel(self.metric)
         ax.xaxis.get_major_locator().set_params(integer=True)
         if self.estimator_name is not None:
@@ -180,13 +187,18 @@ class ClusterCurveDisplay:
         return self
 
 
-def _fits(estimator, X, numbers):
-    """Fitted attributes of each number of clusters."""
+def _models(estimator, X, numbers):
+    """Fitted models of each number of clusters."""
     estimator = clone(estimator)
+    named = "n_clusters" if "n_clusters" in estimator.get_params() else "n_components"
+    candidates = [{named: k} for k in numbers]
     if offers_multifit(estimator) and data_obstacle(estimator, X) is None:
         batch = estimator.multifit_batch(X)
-        stack = estimator.multifit(whole(batch), [{"n_clusters": k} for k in numbers])
-        return [stack.pick(c, 0) for c in range(len(numbers))]
-    models = [clone(estimator).set_params(n_clusters=k).fit(X) for k in numbers]
-    names = ("inertia_", "labels_")
-    return [{n: getattr(model, n) for n in names if hasattr(model, n)} for model in models]
+        stack = estimator.multifit(whole(batch), candidates)
+        pairs = enumerate(candidates)
+        return [estimator.multifit_model(params, stack.pick(c, 0)) for c, params in pairs]
+    return [clone(estimator).set_params(**params).fit(X) for params in candidates]
+
+
+def _labels(model, X):
+    return model.labels_ if hasattr(model, "labels_") else model.predict(X)

@@ -57,7 +57,7 @@ OF_ROWS = dict.fromkeys(
     ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
     "gpuml.naive_bayes",
 )
-OF_ROWS["KernelRidge"] = "gpuml.kernel_ridge"
+OF_ROWS |= {"GaussianMixture": "gpuml.mixture", "KernelRidge": "gpuml.kernel_ridge"}
 STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),

@@ -39,6 +39,12 @@ class Draw:
 
 def plus_plus(points: Points, draws: Sequence[Draw]) -> list[Array]:
     """Seeds (k, p) of each run."""
+    xp = namespace(points.X)
+    return [xp.take(points.X, each, axis=0) for each in seed_numbers(points, draws)]
+
+
+def seed_numbers(points: Points, draws: Sequence[Draw]) -> list[Array]:
+    """Numbers (k,) of the rows that are the seeds of each run."""
     X, xp = points.X, namespace(points.X)
     lengths = xp.astype(xp.sum(X * X, axis=1), xp.float64)
     size = HOST_DISTANCE_BYTES if place_of(X).is_host else DISTANCE_BYTES
@@ -50,8 +56,7 @@ def plus_plus(points: Points, draws: Sequence[Draw]) -> list[Array]:
         for at in range(0, len(runs), step):
             some = runs[at : at + step]
             numbers = _numbers(points, lengths, [draws[r] for r in some])
-            for r, each in zip(some, numbers, strict=True):
-                found[r] = xp.take(X, each, axis=0)
+            found |= dict(zip(some, numbers, strict=True))
     return [found[r] for r in range(len(draws))]
 
 

@@ -1,0 +1,370 @@
+"""A Gaussian mixture, and searches that fit all candidates on all splits together."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn import mixture as sk
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import Array, as_array, is_array, is_sparse, move, namespace, place_of, to_host
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._inputs.validation import check_rows, unchanged_on_error
+from gpuml._persistence.travel import Travels
+from gpuml._settings.config import current_settings
+from gpuml._sklearn import _fit_context, check_same_namespace
+from gpuml.data import Batch, Folds, resident_rows
+from gpuml.extending import MultifitEstimator
+from gpuml.mixture._models import (
+    Mixture,
+    MixtureStack,
+    Silent,
+    attributes_at_home,
+    fitted,
+    rows_of,
+)
+from gpuml.resampling.stand_ins import refuse
+from gpuml.solvers.gaussians import log_densities, log_joints
+
+PARAMS = (
+    *("covariance_type", "init_params", "max_iter", "means_init", "n_components", "n_init"),
+    *("precisions_init", "random_state", "reg_covar", "tol", "warm_start", "weights_init"),
+)
+ARRAYS = ("weights_", "means_", "precisions_cholesky_")
+
+
+class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
+    r"""A mixture of normal densities.
+
+    Rows x have the density
+
+    .. math:: \sum_{k=1}^K w_k \, N(x; \mu_k, \Sigma_k) , \qquad \sum_k w_k = 1 .
+
+    Expectation and maximisation raise the mean of its logarithm over the rows until that changes
+    by less than `tol`.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. Sums over rows are float64. In a
+    `gpuml.model_selection` search, candidates of one `covariance_type` and all their
+    initialisations read each training part together, by products of the rows with all components,
+    and candidates of one integer `random_state` have their initialisations in common. The same
+    seed draws the numbers that scikit-learn draws.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        K.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Whether each component has its own covariance matrix, all have the same, or each has a
+        variance for each feature, or one variance.
+    tol : float, default=1e-3
+        Steps end when the mean log density changes by less.
+    reg_covar : float, default=1e-6
+        Is added to the variances.
+    max_iter : int, default=100
+        Bound on the steps.
+    n_init : int, default=1
+        Initialisations; the one that ends with the highest mean log density is kept.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
+        Whether the first components are clusters of k-means, rows that k-means++ or chance
+        chooses, or come from random shares of the components in each row. Unlike scikit-learn's,
+        all of them take CuPy and torch arrays.
+    weights_init : array-like of shape (n_components,), default=None
+        First weights.
+    means_init : array-like of shape (n_components, n_features), default=None
+        First means.
+    precisions_init : array-like of the shape of `covariances_`, default=None
+        Inverses of the first covariances.
+    random_state : int, RandomState instance or None, default=None
+        Draws the initialisations, and the rows of `sample`.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the components of the last one.
+    verbose : int, default=0
+        Whether `fit` prints its steps; searches then fit one by one.
+    verbose_interval : int, default=10
+        Steps from one line to the next.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components,)
+        This and the arrays below are in the library, on the device and of the dtype of X.
+    means_ : array of shape (n_components, n_features)
+    covariances_ : array
+        Of shape (n_components, n_features, n_features) for "full", (n_features, n_features) for
+        "tied", (n_components, n_features) for "diag" and (n_components,) for "spherical".
+    precisions_ : array
+        Their inverses, of the same shape.
+    precisions_cholesky_ : array
+        Upper triangular U with the precision ``U U'``; square roots of precisions for "diag" and
+        "spherical".
+    converged_ : bool
+    n_iter_ : int
+    lower_bound_ : float
+        The mean log density before the last step.
+    lower_bounds_ : list of float
+        The same of each step.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    gpuml.cluster.KMeans : Clusters of equal spherical shape.
+    gpuml.inspection.ClusterCurveDisplay : AIC and BIC over the number of components.
+
+    Notes
+    -----
+    Products of pairs of features lose digits where a component is small next to its distance from
+    the mean of the rows. Such components are found, and worked on by differences to their means.
+
+    References
+    ----------
+    A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM
+    algorithm", Journal of the Royal Statistical Society B 39 (1977).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.mixture import GaussianMixture
+    >>> from gpuml.model_selection import GridSearchCV
+    >>> grid = {"n_components": [1, 2, 3], "covariance_type": ["full", "diag"]}
+    >>> search = GridSearchCV(GaussianMixture(random_state=0), grid).fit(load_iris().data)
+    >>> search.best_params_
+    {'covariance_type': 'full', 'n_components': 2}
+    """
+
+    multifit_params = PARAMS
+    multifit_score = "log_likelihood"
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None) -> Self:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects, and for components whose covariance is
+            not positive definite. A failed fit leaves the estimator as it was.
+        """
+        with unchanged_on_error(self), small_arrays():
+            batch = self.multifit_batch(X)
+            _check_enough(batch.n_rows, self.n_components)
+            rows = rows_of(batch, slice(0, batch.n_rows))
+            goes_on = self.warm_start and hasattr(self, "converged_")
+            [found] = fitted(
+                rows,
+                [self._params({})],
+                randoms=[check_random_state(self.random_state)],
+                last=self._mixture(batch) if goes_on else None,
+                told=_Printed(self) if self.verbose else None,
+            )
+            self.__dict__.update(attributes_at_home(found, batch))
+        return self
+
+    def fit_predict(self, X, y=None):
+        """Fit the mixture and tell the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+        """
+        return self.fit(X).predict(X)
+
+    def _params(self, changed: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: changed.get(name, getattr(self, name)) for name in PARAMS}
+
+    def _mixture(self, batch: Batch) -> Mixture:
+        """The fitted mixture, where a batch is worked on."""
+        xp = batch.work.xp
+        weights, means, covariances = (
+            xp.astype(move(as_array(a), batch.work), xp.float64)
+            for a in (self.weights_, self.means_, self.covariances_)
+        )
+        kind, bounds = self.covariance_type, [self.lower_bound_]
+        return Mixture(kind, weights, means, covariances, self.converged_, bounds)
+
+    # ------------------------------------------------------------ searches
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why candidates are fitted one by one."""
+        if self.verbose:
+            return f"verbose={self.verbose!r}"
+        return "sparse X" if is_sparse(as_array(X)) else None
+
+    def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
+        return resident_rows(X, current_settings().device)
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> MixtureStack:
+        """Fit every candidate on the training part of every split; see `MultifitEstimator`."""
+        for each in candidates:
+            clone(self).set_params(**each)._validate_params()
+        params = [self._params(each) for each in candidates]
+        most = max(each["n_components"] for each in params)
+        few = {s: split.n_train for s, split in enumerate(folds.splits)}
+        few = {s: n for s, n in few.items() if n < max(most, 2)}
+        refuse({s: _too_few(n, most) for s, n in few.items()}, folds.n_splits)
+        fits = []
+        for split in folds.splits:
+            fits.append(fitted(rows_of(folds.batch, split.train), params))
+            if advance is not None:
+                advance(split.n_train)
+        return MixtureStack(folds, params, fits)
+
+    # ------------------------------------------------------------ what is said of rows
+
+    def _joints(self, X: Any, method: str) -> tuple[Array, Any]:
+        """Float64 (n, k) of rows, where they are, and the dtype of results."""
+        check_is_fitted(self)
+        X = as_array(X)
+        if is_array(X):
+            check_same_namespace(X, self, attribute="means_", method=method)
+        X = check_rows(self, X, reset=False)
+        xp, place = namespace(X), place_of(X)
+        weights, means, factors = (
+            xp.astype(move(as_array(getattr(self, name)), place), xp.float64) for name in ARRAYS
+        )
+        return log_joints(X, weights, means, factors, self.covariance_type), X.dtype
+
+    def score_samples(self, X):
+        """Logarithm of the density of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_prob : array of shape (n_samples,)
+            In the library, on the device and of the dtype of X.
+        """
+        joints, dtype = self._joints(X, "score_samples")
+        return namespace(joints).astype(log_densities(joints), dtype, copy=False)
+
+    def score(self, X, y=None):
+        """Mean logarithm of the density over rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        log_likelihood : float
+        """
+        joints, _ = self._joints(X, "score")
+        return float(namespace(joints).mean(log_densities(joints)))
+
+    def predict(self, X):
+        """The most probable component of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X.
+        """
+        joints, _ = self._joints(X, "predict")
+        return namespace(joints).argmax(joints, axis=1)
+
+    def predict_proba(self, X):
+        """Probabilities of the components of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        resp : array of shape (n_samples, n_components)
+            In the library, on the device and of the dtype of X; rows sum to 1.
+        """
+        joints, dtype = self._joints(X, "predict_proba")
+        xp = namespace(joints)
+        return xp.astype(xp.exp(joints - log_densities(joints)[:, None]), dtype, copy=False)
+
+    def sample(self, n_samples=1):
+        """Draw rows from the mixture, in CPU memory.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            In the library and on the device of the means, as float64.
+        y : array of shape (n_samples,)
+            The component of each row.
+        """
+        check_is_fitted(self)
+        twin = sk.GaussianMixture(**self.get_params(deep=False))
+        for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
+            setattr(twin, name, to_host(as_array(getattr(self, name))))
+        X, y = twin.sample(n_samples)
+        place = place_of(as_array(self.means_))
+        return move(np.asarray(X, dtype=np.float64), place), move(np.asarray(y), place)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+class _Printed(Silent):
+    """Prints what scikit-learn's class prints of a fit."""
+
+    def __init__(self, model: GaussianMixture):
+        self._model: Any = model
+
+    def begins(self, run: int) -> None:
+        self._model._print_verbose_msg_init_beg(run)
+
+    def steps(self, n_iter: int, bound: float, change: float) -> None:
+        self._model._print_verbose_msg_iter_end(n_iter, change)
+
+    def ends(self, bound: float, converged: bool) -> None:
+        self._model._print_verbose_msg_init_end(bound, converged)
+
+
+def _too_few(n_rows: int, n_components: int) -> str:
+    if n_rows < 2:
+        return (
+            f"Found array with {n_rows} sample(s) while a minimum of 2 is required by "
+            "GaussianMixture."
+        )
+    return (
+        f"Expected n_samples >= n_components but got n_components = {n_components}, "
+        f"n_samples = {n_rows}"
+    )
+
+
+def _check_enough(n_rows: int, n_components: int) -> None:
+    if n_rows < max(2, n_components):
+        raise ValueError(_too_few(n_rows, n_components))

@@ -1,0 +1,357 @@
+"""Gaussian mixtures of all candidates on all splits, from readings of rows in common."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
+from gpuml._arrays.ops import constant
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._sklearn import _check_means, _check_precisions, _check_weights
+from gpuml.data import Batch, Folds, Rows, take
+from gpuml.decomposition._projection import at_home
+from gpuml.exceptions import level_of_user
+from gpuml.extending import DensityStack
+from gpuml.mixture._starts import Start, starts_of
+from gpuml.solvers._mixture_kinds import Kind, kind_of
+from gpuml.solvers._mixture_space import Components, Space
+from gpuml.solvers.gaussians import (
+    factors_of_precisions,
+    log_densities,
+    log_joints,
+    precision_factors,
+    precisions_of,
+)
+from gpuml.solvers.mixtures import End, Run, begun, expectation_maximisation
+
+# Mean log densities of runs that came to the same mixture, next to their size.
+SAME = 1e-12
+STARTS = ("weights_init", "means_init", "precisions_init")
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A fitted mixture, in float64, where its rows were worked on.
+
+    Attributes
+    ----------
+    kind : str
+        The type of the covariances.
+    weights, means, covariances, factors : arrays
+        Factors are those of `gpuml.solvers.gaussians`.
+    converged : bool
+    bounds : list of float
+        The mean log density at each step.
+    """
+
+    kind: str
+    weights: Array
+    means: Array
+    covariances: Array
+    converged: bool
+    bounds: list[float]
+
+    @cached_property
+    def factors(self) -> Array:
+        return precision_factors(self.covariances, self.kind)
+
+    def joints(self, X: Array) -> Array:
+        """``log w_k + log N_k(x)`` (n, k) of rows, in float64, where these are."""
+        numbers = self.weights, self.means, self.factors
+        weights, means, factors = (move(a, place_of(X)) for a in numbers)
+        return log_joints(X, weights, means, factors, self.kind)
+
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes, whose arrays are float64."""
+        return {
+            "weights_": self.weights,
+            "means_": self.means,
+            "covariances_": self.covariances,
+            "precisions_": precisions_of(self.factors, self.kind),
+            "precisions_cholesky_": self.factors,
+            "converged_": self.converged,
+            "n_iter_": len(self.bounds),
+            "lower_bound_": max(self.bounds[-1:], default=-float("inf")),
+            "lower_bounds_": self.bounds,
+        }
+
+
+@dataclass(frozen=True)
+class MixtureStack(DensityStack):
+    """Mixtures of all candidates on all splits."""
+
+    folds: Folds
+    params: list[dict[str, Any]]
+    fits: list[list[Mixture]]
+    known: dict[int, Mixture] = field(default_factory=dict)
+
+    @property
+    def n_candidates(self) -> int:
+        return len(self.params)
+
+    @property
+    def n_passes(self) -> int:
+        """Steps of the mixture that took most of them, and the first one."""
+        return 1 + max(len(each.bounds) for fits in self.fits for each in fits)
+
+    def log_likelihood(self, part: str) -> Array:
+        """Scores (C, S) of the "train" or "test" rows of all splits; see `DensityStack`."""
+        batch, place = self.folds.batch, self.folds.batch.work
+        columns = []
+        for fits, split in zip(self.fits, self.folds.splits, strict=True):
+            X = rows_of(batch, getattr(split, part))
+            columns.append(
+                place.xp.stack(list(_each(lambda fit, X=X: _mean_density(fit, X), fits, X)))
+            )
+        return place.xp.stack(columns, axis=1)
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        batch = self.folds.batch
+        if split is not None:
+            found = self.fits[split][candidate]
+        else:
+            if candidate not in self.known:
+                X = rows_of(batch, slice(0, batch.n_rows))
+                [self.known[candidate]] = fitted(X, [self.params[candidate]])
+            found = self.known[candidate]
+        return attributes_at_home(found, batch)
+
+
+def attributes_at_home(found: Mixture, batch: Batch) -> dict[str, Any]:
+    """Fitted attributes in the library, on the device and of the dtype of the user's X."""
+    return {
+        name: at_home(value, batch) if is_array(value) else value
+        for name, value in found.attributes().items()
+    }
+
+
+def rows_of(batch: Batch, rows: Rows) -> Array:
+    """Some rows, at the place of the work."""
+    return move(take(batch.X, rows, namespace(batch.X)), batch.work)
+
+
+def _mean_density(fit, X):
+    found = log_densities(fit.joints(X))
+    return namespace(found).mean(found)
+
+
+def _each(function, items, X):
+    """A function of each item, by several threads where X is in CPU memory."""
+    if not place_of(X).is_host or not may_limit_blas():
+        return map(function, items)
+    threads = blas_threads()
+    with one_blas_thread():
+        return list(ordered_map(function, items, threads))
+
+
+# ---------------------------------------------------------------- fits
+
+
+class Silent:
+    """What is told of the fit of one mixture, and says nothing of it."""
+
+    def begins(self, run: int) -> None:
+        """A run begins."""
+
+    def steps(self, n_iter: int, bound: float, change: float) -> None:
+        """A step was taken."""
+
+    def ends(self, bound: float, converged: bool) -> None:
+        """The run is over."""
+
+
+def fitted(
+    X: Array,
+    params: Sequence[Mapping[str, Any]],
+    *,
+    randoms: Sequence[Any] | None = None,
+    last: Mixture | None = None,
+    told: Silent | None = None,
+) -> list[Mixture]:
+    """The best run of each candidate on rows X (n, p).
+
+    Parameters
+    ----------
+    params : list of dict
+        All parameters of the candidates.
+    randoms : list of RandomState, optional
+        That draw their starts; of copies of `random_state` where there are none.
+    last : Mixture, optional
+        Where the one candidate begins, instead.
+    told : Silent, optional
+        Told of the runs of the one candidate, which are made one after the other.
+
+    Raises
+    ------
+    ValueError
+        For starts that scikit-learn rejects, and where a covariance is not positive definite.
+    """
+    if randoms is None:
+        # Every fit of a search is of a clone, which has a copy.
+        randoms = [check_random_state(deepcopy(each["random_state"])) for each in params]
+    given = [_given(each, X) for each in params]
+    drawn = [c for c, each in enumerate(given) if len(each) < len(STARTS) and last is None]
+    of_drawn = [params[c] for c in drawn], [randoms[c] for c in drawn]
+    starts = dict(zip(drawn, starts_of(X, *of_drawn), strict=True)) if drawn else {}
+    found: dict[int, Mixture] = {}
+    for name in dict.fromkeys(each["covariance_type"] for each in params):
+        some = [c for c, each in enumerate(params) if each["covariance_type"] == name]
+        found |= _Group(X, name, params, given, starts, some).fitted(last, told)
+    for c in range(len(params)):
+        _warn_of(found[c], params[c])
+    return [found[c] for c in range(len(params))]
+
+
+def _warn_of(mixture, params):
+    if not mixture.converged and params["max_iter"] > 0:
+        warnings.warn(
+            "Best performing initialization did not converge. Try different init parameters, or "
+            "increase max_iter, tol, or check for degenerate data.",
+            ConvergenceWarning,
+            stacklevel=level_of_user(),
+        )
+
+
+def _given(params, X):
+    """Starts that the user gives, checked, where the rows are."""
+    k, p, found = params["n_components"], X.shape[1], {}
+    for name in STARTS:
+        value = params[name]
+        if value is None:
+            continue
+        value = as_array(value)
+        value = to_host(value) if is_array(value) else np.asarray(value)
+        if name == "weights_init":
+            value = _check_weights(value, k, xp=np)
+        elif name == "means_init":
+            value = _check_means(value, k, p, xp=np)
+        else:
+            value = _check_precisions(value, params["covariance_type"], k, p, xp=np)
+        found[name] = constant(value, like=X, xp=namespace(X))
+    return found
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Candidates with one type of covariances."""
+
+    X: Array
+    name: str
+    params: Sequence[Mapping[str, Any]]
+    given: Sequence[Mapping[str, Array]]
+    starts: Mapping[int, Sequence[Start]]
+    candidates: Sequence[int]
+
+    def fitted(self, last: Mixture | None, told: Silent | None) -> dict[int, Mixture]:
+        """The best run of each candidate."""
+        owners, runs = self._runs(last)
+        if told is None:
+            ends = expectation_maximisation(self._kind, self._space, runs, self._precision)
+        else:
+            ends = [self._alone(r, run, told) for r, run in enumerate(runs)]
+        best: dict[int, End] = {}
+        for c, end in zip(owners, ends, strict=True):
+            if c not in best or _is_better(end.bounds, best[c].bounds):
+                best[c] = end
+        return {c: self._mixture(end) for c, end in best.items()}
+
+    def _alone(self, number, run, told):
+        told.begins(number)
+        options = self._kind, self._space, [run], self._precision
+        [end] = expectation_maximisation(*options, told.steps)
+        told.ends(max(end.bounds[-1:], default=run.bound), end.converged)
+        return end
+
+    @cached_property
+    def _kind(self) -> Kind:
+        return kind_of(self.name, self.X.shape[1])
+
+    @cached_property
+    def _space(self) -> Space:
+        least = min(self.params[c]["reg_covar"] for c in self.candidates)
+        return Space.of(self.X, turned=self._kind.turned, least_reg=float(least))
+
+    @property
+    def _precision(self) -> float:
+        return float(namespace(self.X).finfo(self.X.dtype).eps)
+
+    def _runs(self, last):
+        """Candidates of the runs, and the runs."""
+        if last is not None:
+            return [0], [self._run(0, self._inward(last), max(last.bounds[-1:], default=-np.inf))]
+        owners = [c for c in self.candidates for _ in self.starts.get(c, [None])]
+        wanted = [one for c in self.candidates for one in self.starts.get(c, [None])]
+        parts: dict[int, Any] = {}
+        for complete in (True, False):
+            some = [r for r, one in enumerate(wanted) if one and one.complete == complete]
+            parts |= self._begun(some, owners, wanted, complete)
+        return owners, [self._run(c, parts.get(r)) for r, c in enumerate(owners)]
+
+    def _begun(self, some, owners, wanted, complete):
+        if not some:
+            return {}
+        some = sorted(some, key=lambda r: wanted[r].size)
+        regs = [float(self.params[owners[r]]["reg_covar"]) for r in some]
+        xp = namespace(self.X)
+        found = begun(
+            self._kind,
+            self._space,
+            lambda rows: xp.concat([wanted[r].shares(rows) for r in some]),
+            [wanted[r].size for r in some],
+            regs,
+            self._precision,
+            complete=complete,
+        )
+        return {r: self._kind.taken(found, np.asarray([at])) for at, r in enumerate(some)}
+
+    def _run(self, c: int, found: Components | None, bound: float = -np.inf) -> Run:
+        """A run from its first components, in place of which are those that the user gives."""
+        given, params = self.given[c], self.params[c]
+        weights, means, covariances = (
+            (None,) * 3 if found is None else (found.weights, found.means, found.covariances)
+        )
+        weights = given.get("weights_init", weights)
+        if "means_init" in given:
+            means = self._space.means_inward(given["means_init"])
+        if "precisions_init" in given:
+            own = _inverse(given["precisions_init"], self.name)
+            covariances = self._kind.inward(self._space, own)
+        reg, tol = float(params["reg_covar"]), float(params["tol"])
+        return Run(weights, means, covariances, reg, tol, params["max_iter"], bound)
+
+    def _inward(self, last):
+        means = self._space.means_inward(last.means)
+        covariances = self._kind.inward(self._space, last.covariances)
+        return Components(np.asarray([len(means)]), last.weights, means, covariances)
+
+    def _mixture(self, end: End) -> Mixture:
+        means = self._space.means_outward(end.means)
+        covariances = self._kind.outward(self._space, end.covariances)
+        found = Mixture(self.name, end.weights, means, covariances, end.converged, end.bounds)
+        _ = found.factors  # here, where a candidate that fails is noticed
+        return found
+
+
+def _is_better(bounds: list[float], others: list[float]) -> bool:
+    """Whether a run ended higher than an earlier one, by more than rounding."""
+    if not bounds:
+        return True  # of runs without a step, scikit-learn keeps the last
+    return bounds[-1] - others[-1] > SAME * max(1.0, abs(others[-1]))
+
+
+def _inverse(precisions: Array, kind: str) -> Array:
+    """Covariances of precisions."""
+    if kind in ("diag", "spherical"):
+        return 1.0 / precisions
+    factors = factors_of_precisions(precisions, kind)
+    xp = namespace(factors)
+    inverse = xp.linalg.inv(factors)
+    return xp.matrix_transpose(inverse) @ inverse

@@ -1,0 +1,146 @@
+"""Where runs of mixtures begin: shares of components in rows, by scikit-learn's random numbers."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import Array, device_of, move, namespace, place_of
+from gpuml.cluster._kmeans import warn_of_few
+from gpuml.cluster._starts import Seeding, seeding, seeds_of, shares_of
+from gpuml.solvers.clusters import Points, Run, labels_of, lloyd
+
+# scikit-learn's defaults of k-means.
+MAX_ITER, TOL = 300, 1e-4
+BY_SEEDS = ("kmeans", "k-means++")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Each row is of one component."""
+
+    labels: Array
+    size: int
+    complete = True
+
+    def shares(self, rows: slice) -> Array:
+        """Shares (k, m) of the components in some rows."""
+        xp = namespace(self.labels)
+        numbers = xp.arange(self.size, dtype=self.labels.dtype, device=device_of(self.labels))
+        return xp.astype(self.labels[rows] == numbers[:, None], xp.float64)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Each component has one row, with the numbers (k,)."""
+
+    numbers: Array
+    complete = False
+
+    @property
+    def size(self) -> int:
+        return self.numbers.shape[0]
+
+    def shares(self, rows: slice) -> Array:
+        """Shares (k, m) of the components in some rows."""
+        xp, numbers = namespace(self.numbers), self.numbers
+        some = xp.arange(rows.start, rows.stop, dtype=numbers.dtype, device=device_of(numbers))
+        return xp.astype(some == numbers[:, None], xp.float64)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Each component has a share (k, n) in each row."""
+
+    values: Array
+    complete = True
+
+    @property
+    def size(self) -> int:
+        return self.values.shape[0]
+
+    def shares(self, rows: slice) -> Array:
+        """Shares (k, m) of the components in some rows."""
+        return self.values[:, rows]
+
+
+Start = Labels | Chosen | Shares
+
+
+def starts_of(
+    X: Array, candidates: Sequence[Mapping[str, Any]], randoms: Sequence[Any]
+) -> list[list[Start]]:
+    """Where each of the `n_init` runs of each candidate begins.
+
+    Candidates of one integer seed that differ in neither `init_params` nor `n_components` have
+    their starts in common.
+
+    Parameters
+    ----------
+    X : array (n, p)
+    candidates : list of dict
+    randoms : list of RandomState
+        Of each candidate, which draws its starts one after the other.
+    """
+    drawn: dict[Hashable, list[Any]] = {}
+    keys = []
+    points = _points(X)
+    shares = shares_of(points)
+    for c, (params, random) in enumerate(zip(candidates, randoms, strict=True)):
+        seed, k = params["random_state"], params["n_components"]
+        key: Hashable = ("alone", c)
+        if isinstance(seed, Integral):
+            key = params["init_params"], k, int(seed)
+        keys.append(key)
+        found = drawn.setdefault(key, [])
+        if len(found) < params["n_init"]:
+            # Candidates of a seed have the same random numbers, one perhaps more of them.
+            found[:] = [_drawn(params, random, X, run, shares) for run in range(params["n_init"])]
+    seeds = [one for runs in drawn.values() for one in runs if isinstance(one, tuple)]
+    made = iter(_of_seeds(points, seeds))
+    for runs in drawn.values():
+        runs[:] = [next(made) if isinstance(one, tuple) else one for one in runs]
+    return [drawn[key][: params["n_init"]] for key, params in zip(keys, candidates, strict=True)]
+
+
+def _points(X):
+    xp = namespace(X)
+    return Points(xp.asarray(X - xp.mean(X, axis=0), copy=False), None)
+
+
+def _drawn(params, random, X, run, shares):
+    """A start, or how k-means++ goes on with it: by its seeds as such or as those of k-means."""
+    init, k, n = params["init_params"], params["n_components"], X.shape[0]
+    if init in BY_SEEDS:
+        seed = params["random_state"]
+        return init, seeding(random, k, run, seed, shares)
+    if init == "random":
+        values = random.uniform(size=(n, k)).astype(shares.dtype)
+        values /= values.sum(axis=1)[:, None]
+        return Shares(move(np.asarray(values.T, dtype=np.float64, order="C"), place_of(X)))
+    numbers = random.choice(n, size=k, replace=False).astype(np.int64)
+    return Chosen(move(numbers, place_of(X)))
+
+
+def _of_seeds(points: Points, wanted: Sequence[tuple[str, Seeding]]) -> list[Start]:
+    if not wanted:
+        return []
+    xp = namespace(points.X)
+    numbers = seeds_of(points, [each for _, each in wanted])
+    by_means = [i for i, (init, _) in enumerate(wanted) if init == "kmeans"]
+    tol = TOL * float(xp.mean(xp.var(points.X, axis=0)))
+    runs = [Run(xp.take(points.X, numbers[i], axis=0), MAX_ITER, tol) for i in by_means]
+    found: list[Start] = [Chosen(_as_numbers(each, points.X)) for each in numbers]
+    for i, end in zip(by_means, lloyd(points, runs) if runs else [], strict=True):
+        k = end.centres.shape[0]
+        warn_of_few(end.n_found, k)
+        found[i] = Labels(labels_of(points.X, end.centres), k)
+    return found
+
+
+def _as_numbers(numbers, X):
+    """Numbers of rows, where the rows are; scikit-learn's are in CPU memory."""
+    numbers = move(numbers, place_of(X))
+    return namespace(numbers).astype(numbers, namespace(numbers).int64, copy=False)
