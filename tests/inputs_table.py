@@ -114,7 +114,9 @@ def _sees_gpu():
 
 def says(model: Any, X: Any) -> Any:
     """What a fitted model says of rows."""
-    methods = ("predict", "transform", "mahalanobis")
+    methods = ["predict", "transform", "mahalanobis"]
+    if hasattr(model, "predict") and hasattr(model, "score_samples"):
+        methods.insert(0, "score_samples")  # components have any numbers
     return getattr(model, next(name for name in methods if hasattr(model, name)))(X)
 
 
@@ -147,6 +149,8 @@ def estimators() -> list[tuple[str, Any]]:
             known = {"n_components": 1}  # of one target
         if name == "LinearSVR":  # sparse rows of the default are liblinear's, which ends anywhere
             known["loss"] = "squared_epsilon_insensitive"
+        if name == "GaussianMixture":
+            known["random_state"] = 0
         if name == "OneHotEncoder":
             known["handle_unknown"] = "ignore"
         found.append((name, estimator.set_params(**known)))

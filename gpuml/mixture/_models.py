@@ -202,9 +202,11 @@ def fitted(
     of_drawn = [params[c] for c in drawn], [randoms[c] for c in drawn]
     starts = dict(zip(drawn, starts_of(X, *of_drawn), strict=True)) if drawn else {}
     found: dict[int, Mixture] = {}
-    for name in dict.fromkeys(each["covariance_type"] for each in params):
-        some = [c for c, each in enumerate(params) if each["covariance_type"] == name]
-        found |= _Group(X, name, params, given, starts, some).fitted(last, told)
+    threads = blas_threads() if place_of(X).is_host and may_limit_blas() else 1
+    with one_blas_thread():
+        for name in dict.fromkeys(each["covariance_type"] for each in params):
+            some = [c for c, each in enumerate(params) if each["covariance_type"] == name]
+            found |= _Group(X, name, params, given, starts, some, threads).fitted(last, told)
     for c in range(len(params)):
         _warn_of(found[c], params[c])
     return [found[c] for c in range(len(params))]
@@ -249,6 +251,7 @@ class _Group:
     given: Sequence[Mapping[str, Array]]
     starts: Mapping[int, Sequence[Start]]
     candidates: Sequence[int]
+    threads: int
 
     def fitted(self, last: Mixture | None, told: Silent | None) -> dict[int, Mixture]:
         """The best run of each candidate."""
@@ -277,7 +280,8 @@ class _Group:
     @cached_property
     def _space(self) -> Space:
         least = min(self.params[c]["reg_covar"] for c in self.candidates)
-        return Space.of(self.X, turned=self._kind.turned, least_reg=float(least))
+        turned, threads = self._kind.turned, self.threads
+        return Space.of(self.X, turned=turned, least_reg=float(least), threads=threads)
 
     @property
     def _precision(self) -> float:

@@ -30,6 +30,8 @@ class Space:
         Of the turn.
     total : array (p, p) or None
         Sums of products of all rows.
+    threads : int
+        That read rows in CPU memory.
     """
 
     rows: Array
@@ -40,16 +42,18 @@ class Space:
     ridge: Array
     log_det: float
     total: Array | None
+    threads: int = 1
 
     @classmethod
-    def of(cls, X: Array, *, turned: bool, least_reg: float) -> "Space":
+    def of(cls, X: Array, *, turned: bool, least_reg: float, threads: int = 1) -> "Space":
         """Of rows (n, p); `least_reg` is the least number that is added to variances."""
         xp = namespace(X)
         X = xp.astype(X, xp.float64, copy=False)
         origin = xp.mean(X, axis=0)
         rows = xp.asarray((X - origin).T, copy=True)
         if not turned:
-            return cls(rows, origin, origin, None, None, xp.ones_like(origin), 0.0, None)
+            ones = xp.ones_like(origin)
+            return cls(rows, origin, origin, None, None, ones, 0.0, None, threads)
         n, p = X.shape
         values, vectors = spectrum(rows @ rows.T / n)
         most = float(xp.max(xp.abs(values)))
@@ -63,7 +67,8 @@ class Space:
         back = (vectors * xp.sqrt(values)).T
         rows = turn.T @ rows
         log_det = -0.5 * float(xp.sum(xp.log(values)))
-        return cls(rows, origin, origin @ turn, turn, back, 1.0 / values, log_det, rows @ rows.T)
+        zero, total = origin @ turn, rows @ rows.T
+        return cls(rows, origin, zero, turn, back, 1.0 / values, log_det, total, threads)
 
     @property
     def n_rows(self) -> int:

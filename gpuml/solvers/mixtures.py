@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, is_numpy, namespace, place_of, to_host
+from gpuml._arrays import Array, namespace, place_of, to_host
 from gpuml._arrays.ops import constant
-from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
+from gpuml._arrays.threads import ordered_map
 from gpuml.solvers._mixture_kinds import Kind, scattered
 from gpuml.solvers._mixture_space import Components, Space, Told
 
@@ -155,12 +155,8 @@ def _total(kind: Kind, space: Space, n_components: int, of_tile: Callable[..., A
         Z = space.rows[:, tile]
         return of_tile(tile, Z, kind.features(Z))
 
-    if is_numpy(space.rows) and len(tiles) > 1 and may_limit_blas():
-        threads = blas_threads()
-        if threads > 1:
-            with one_blas_thread():
-                return _summed(ordered_map(said, tiles, threads))
-    return _summed(map(said, tiles))
+    threads = min(space.threads, len(tiles))
+    return _summed(map(said, tiles) if threads == 1 else ordered_map(said, tiles, threads))
 
 
 def _summed(parts):
