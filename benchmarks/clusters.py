@@ -2,16 +2,20 @@
 
     python benchmarks/clusters.py --json clusters.json
 
-k-means of 2 to 12 clusters on 5 folds; of rows on a GPU scikit-learn's search over cuML's class is
-the rival. README.md beside this file says how it is measured.
+k-means of 2 to 12 (or 20) clusters, and Gaussian mixtures of 2 to 8 components and all types of
+covariances, on 5 folds. Of k-means of rows on a GPU scikit-learn's search over cuML's class is the
+rival; cuML has no mixtures, so that the rival is scikit-learn's search in CPU memory. README.md
+beside this file says how it is measured.
 """
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import _harness as harness
 import numpy as np
 import sklearn.cluster as sk
+import sklearn.mixture as sk_mixture
 from _beside import contenders
 from _harness import needed_cupy, scaled
 from sklearn.datasets import make_blobs
@@ -20,12 +24,18 @@ from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
 import gpuml
 from gpuml._cuml import import_cuml
 from gpuml.cluster import KMeans
+from gpuml.mixture import GaussianMixture
 from gpuml.model_selection import GridSearchCV
 
 SEED = 0
 FOLDS = 5
 CENTRES = 8
 GRID = {"n_clusters": list(range(2, 13))}
+TO_20 = {"n_clusters": list(range(2, 21))}
+MIXTURES = {
+    "n_components": [2, 4, 6, 8],
+    "covariance_type": ["full", "tied", "diag", "spherical"],
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,12 @@ class Scenario:
     n_init: int
     width: float | None
     on_device: bool = False
+    grid: dict[str, list[Any]] = field(default_factory=lambda: GRID)
+
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the models are mixtures, and not k-means."""
+        return self.grid is MIXTURES
 
 
 SCENARIOS = {
@@ -51,6 +67,10 @@ SCENARIOS = {
     "large_overlapping_20_starts": Scenario(100_000, 20, 10, 8.0),
     "device_overlapping_20_starts": Scenario(100_000, 20, 10, 8.0, True),
     "device_overlapping_50": Scenario(1_000_000, 50, 1, 8.0, True),
+    "device_apart_50": Scenario(1_000_000, 50, 1, 3.0, True, TO_20),
+    "mixtures_10": Scenario(20_000, 10, 1, 4.0, False, MIXTURES),
+    "mixtures_20_starts": Scenario(10_000, 20, 5, 4.0, False, MIXTURES),
+    "device_mixtures_20": Scenario(200_000, 20, 1, 4.0, True, MIXTURES),
 }
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
@@ -70,27 +90,31 @@ def run_scenario(name, args):
     """Everything about one scenario, as it goes into the JSON."""
     scenario = SCENARIOS[name]
     host = rows(args, scenario)
-    X, rival = host, sk.KMeans
+    X = host
+    model, rival = KMeans, sk.KMeans
+    if scenario.is_mixture:
+        model, rival = GaussianMixture, sk_mixture.GaussianMixture
     if scenario.on_device:
         try:
             xp = needed_cupy()
         except RuntimeError as error:
             return {"scenario": name, "skipped": str(error)}
-        import_cuml()
-        from cuml.cluster import KMeans as rival
+        if not scenario.is_mixture:
+            import_cuml()
+            from cuml.cluster import KMeans as rival
 
-        host = host.astype(np.float32)
+            host = host.astype(np.float32)
         X = xp.asarray(host)
     params = {"n_init": scenario.n_init, "random_state": SEED}
 
     def ours():
-        return GridSearchCV(KMeans(**params), GRID, cv=FOLDS, refit=False).fit(X)
+        return GridSearchCV(model(**params), scenario.grid, cv=FOLDS, refit=False).fit(X)
 
     def theirs(n_jobs):
         # Several processes on one GPU take turns.
-        n_jobs = None if scenario.on_device else n_jobs
-        search = SklearnGridSearchCV(rival(**params), GRID, cv=FOLDS, refit=False, n_jobs=n_jobs)
-        return search.fit(host)
+        n_jobs = None if scenario.on_device and not scenario.is_mixture else n_jobs
+        options = {"cv": FOLDS, "refit": False, "n_jobs": n_jobs}
+        return SklearnGridSearchCV(rival(**params), scenario.grid, **options).fit(host)
 
     with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
         found = contenders(ours, theirs, args.repeats or 5, compared)

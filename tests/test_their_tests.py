@@ -23,6 +23,7 @@ PACKAGES = {
     "linear_model": 60,
     "svm": 20,
     "calibration": 110,
+    "cluster": 20,
     "kernel_ridge": 9,
     "mixture": 150,
     "multiclass": 60,

@@ -3,6 +3,7 @@
 from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import cluster as _rows
+from gpuml.cluster._bisecting import BisectingKMeans
 from gpuml.cluster._kmeans import KMeansTogether
 
 AgglomerativeClustering = build(_rows.AGGLOMERATIVE_CLUSTERING, __name__)
@@ -11,6 +12,13 @@ HDBSCAN = build(_rows.HDBSCAN, __name__)
 KMeans = build(_rows.KMEANS, __name__, KMeansTogether, multifit_score="inertia")
 SpectralClustering = build(_rows.SPECTRAL_CLUSTERING, __name__)
 
-__all__ = ["DBSCAN", "HDBSCAN", "AgglomerativeClustering", "KMeans", "SpectralClustering"]
+__all__ = [
+    "DBSCAN",
+    "HDBSCAN",
+    "AgglomerativeClustering",
+    "BisectingKMeans",
+    "KMeans",
+    "SpectralClustering",
+]
 
 __getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.cluster")

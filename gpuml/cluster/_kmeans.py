@@ -74,14 +74,7 @@ class KMeansTogether(MultifitEstimator):
         if any(callable(each["init"]) for each in params):
             raise ValueError("a callable init is called by one fit at a time.")
         most = max(each["n_clusters"] for each in params)
-        few = [s for s, split in enumerate(folds.splits) if split.n_train < most]
-        refuse(
-            {
-                s: f"n_samples={folds.splits[s].n_train} should be >= n_clusters={most}."
-                for s in few
-            },
-            folds.n_splits,
-        )
+        refuse_few(folds, most)
         fits = []
         for split in folds.splits:
             fits.append(_fitted(own, folds.batch, split.train, params))
@@ -127,7 +120,7 @@ class KMeansStack(ClusterStack):
         """Costs (C, S) of the "train" or "test" rows of all splits; see `ClusterStack`."""
         columns = []
         for fits, split in zip(self.fits, self.folds.splits, strict=True):
-            points = _points(self.folds.batch, getattr(split, part), fits.mean, weighted=weighted)
+            points = points_of(self.folds.batch, getattr(split, part), fits.mean, weighted=weighted)
             columns.append([cost for cost, _ in costs(points, [f.centres for f in fits.found])])
         xp = namespace(self.fits[0].mean)
         place = self.folds.batch.work
@@ -145,7 +138,7 @@ class KMeansStack(ClusterStack):
                 self.known[candidate] = _fitted(self.model, batch, rows, params)
             fits, at = self.known[candidate], 0
         best = fits.found[at]
-        labels = labels_of(_points(batch, rows, fits.mean, weighted=False).X, best.centres)
+        labels = labels_of(points_of(batch, rows, fits.mean, weighted=False).X, best.centres)
         return {
             "cluster_centers_": move(best.centres + fits.mean, batch.home),
             "labels_": move(labels, batch.home),
@@ -161,7 +154,7 @@ def _fitted(model: Any, batch: Batch, rows: Rows, params: Sequence[Mapping[str, 
     X = move(take(batch.X, rows, namespace(batch.X)), batch.work)
     xp = namespace(X)
     mean, variance = xp.mean(X, axis=0), float(xp.mean(xp.var(X, axis=0)))
-    points = _points(batch, rows, mean, weighted=True)
+    points = points_of(batch, rows, mean, weighted=True)
     n_runs = []
     for each in params:
         model._row.checks(each, Data(X, weight=points.weight))
@@ -185,7 +178,18 @@ def _fitted(model: Any, batch: Batch, rows: Rows, params: Sequence[Mapping[str, 
     return _Fits(found, mean)
 
 
-def _points(batch: Batch, rows: Rows, mean: Array, *, weighted: bool) -> Points:
+def refuse_few(folds: Folds, n_clusters: int) -> None:
+    """Raise UnfittableSplits for training parts of fewer rows than clusters."""
+    sizes = enumerate(split.n_train for split in folds.splits)
+    why = {
+        s: f"n_samples={n} should be >= n_clusters={n_clusters}."
+        for s, n in sizes
+        if n < n_clusters
+    }
+    refuse(why, folds.n_splits)
+
+
+def points_of(batch: Batch, rows: Rows, mean: Array | float, *, weighted: bool) -> Points:
     """Rows less a mean, at the place of the work."""
     xp = namespace(batch.X)
     X = move(take(batch.X, rows, xp), batch.work) - mean

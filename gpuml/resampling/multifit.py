@@ -51,7 +51,7 @@ MODELS |= dict.fromkeys(
 MODELS |= dict.fromkeys(("CCA", "PLSCanonical", "PLSRegression"), "gpuml.cross_decomposition")
 MODELS |= dict.fromkeys(("LinearSVC", "LinearSVR"), "gpuml.svm")
 MODELS["FactorAnalysis"] = "gpuml.decomposition"
-MODELS["KMeans"] = "gpuml.cluster"
+MODELS |= dict.fromkeys(("BisectingKMeans", "KMeans"), "gpuml.cluster")
 # Those of them that join no affine steps.
 OF_ROWS = dict.fromkeys(
     ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
