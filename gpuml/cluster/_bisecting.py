@@ -19,6 +19,9 @@ from gpuml.data import Batch, Folds, resident, whole
 from gpuml.extending import ClusterStack, MultifitEstimator
 from gpuml.solvers.clusters import costs
 
+# Iterations of a bisection, about.
+TYPICAL_STEPS = 20
+
 
 class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
     """Clusters that are made by bisecting one cluster after another by k-means.
@@ -98,6 +101,13 @@ class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
         """Check the rows of a search."""
         X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
         return resident(X, np.zeros_like(X[:, :0]), check_weight(sample_weight, X), "cpu")
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """About the bisections of all rows that one model of each training part takes."""
+        flops = 4.0 * n_rows * n_features * max(1.0, np.log2(self.n_clusters))
+        return None, self.n_init * TYPICAL_STEPS * flops
 
     def multifit(
         self,

@@ -32,6 +32,8 @@ PARAMS = (
     *("covariance_type", "init_params", "max_iter", "means_init", "n_components", "n_init"),
     *("precisions_init", "random_state", "reg_covar", "tol", "warm_start", "weights_init"),
 )
+# Steps that a run takes, about.
+TYPICAL_STEPS = 20
 ARRAYS = ("weights_", "means_", "precisions_cholesky_")
 
 
@@ -211,6 +213,14 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         """Check the rows of a fit or a search and bring them to where they are worked on."""
         X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
         return resident_rows(X, current_settings().device)
+
+    def multifit_work(
+        self, n_rows: int, n_features: int, n_targets: int, n_models: int
+    ) -> tuple[int | None, float]:
+        """About the products of rows and components; the rows decide how many passes there are."""
+        width = n_features**2 if self.covariance_type == "full" else 2 * n_features
+        flops = 4.0 * n_rows * width * self.n_components
+        return None, n_models * self.n_init * TYPICAL_STEPS * flops
 
     def multifit(
         self,
