@@ -139,6 +139,7 @@ RULES = {
     "gpuml.calibration": (*AROUND, "gpuml.svm"),
     "gpuml.multiclass": AROUND,
     "gpuml.multioutput": AROUND,
+    "gpuml.kernel_approximation": (*MODELS, "gpuml.exceptions", "gpuml.preprocessing"),
     "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.mixture": (

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 MODULES = {
     "calibration": {"test_calibration": None},
     "cluster": {"test_bisect_k_means": None},
+    "kernel_approximation": {"test_kernel_approximation": None},
     "kernel_ridge": {"test_kernel_ridge": None},
     "mixture": dict.fromkeys(("test_gaussian_mixture", "test_mixture")),
     "multiclass": {"test_multiclass": None},

@@ -30,13 +30,16 @@ from gpuml.pipeline._stacks import (
 from gpuml.pipeline._weights import fit_weights
 from gpuml.resampling.multifit import (
     BY_ROW,
+    DENSE_BY_ROW,
     TABLES,
     data_obstacle,
     hint,
+    is_known,
     model_words,
     offers_affine,
     offers_multifit,
     ours_of,
+    own_map_words,
     step_words,
 )
 from gpuml.solvers.described import Described, describe, unweighted
@@ -130,12 +133,14 @@ class AffinePipeline(MultifitEstimator):
         weighted = [step for name, step in self.by_row if name in self.weighted]
         if weighted:
             return f"sample weights are routed to {type(weighted[0]).__name__}"
-        names = ", ".join(type(step).__name__ for _, step in self.by_row)
-        return f"X is sparse, and {names} leaves it so" if hasattr(X, "tocsr") else None
+        names = [type(step).__name__ for _, step in self.by_row]
+        if not hasattr(X, "tocsr") or any(name in DENSE_BY_ROW for name in names):
+            return None
+        return f"X is sparse, and {', '.join(names)} leaves it so"
 
     def _n_features_behind(self, n_features):
         """How many features steps in front make of so many."""
-        row = np.zeros((1, n_features))
+        row = np.ones((1, n_features))
         for _, step in self.by_row:
             row = clone(step).fit_transform(row)
         return row.shape[1]
@@ -393,8 +398,7 @@ def _in_front(steps):
 
 def _is_by_row(step):
     """Whether a step makes of each row another one, and is no subclass with ways of its own."""
-    own = type(step).__module__.partition(".")[0] in ("gpuml", "sklearn")
-    return own and type(step).__name__ in BY_ROW
+    return is_known(step) and type(step).__name__ in BY_ROW and own_map_words(step) is None
 
 
 def _is_left_out(step):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from importlib import import_module
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -77,6 +78,12 @@ MADE = ("KBinsDiscretizer", "MissingIndicator", "PowerTransformer", "QuantileTra
 CROSS_FITTED = ("TargetEncoder",)
 # Those that make of each row another one, whatever the other rows are.
 BY_ROW = dict.fromkeys(("Normalizer", "PolynomialFeatures"), "gpuml.preprocessing")
+BY_ROW |= dict.fromkeys(
+    ("AdditiveChi2Sampler", "PolynomialCountSketch", "RBFSampler", "SkewedChi2Sampler"),
+    "gpuml.kernel_approximation",
+)
+# Those of them whose output is dense, of sparse rows too.
+DENSE_BY_ROW = ("PolynomialCountSketch", "RBFSampler")
 # Those that read tables. scikit-learn's own do as well, and so do the steps inside.
 TABLES = {"ColumnTransformer": "gpuml.compose"}
 LONGEST_NAME = 60
@@ -139,10 +146,29 @@ def _not_one(estimator, base):
         return f"{kind.__name__} is scikit-learn's; write from {module} import {kind.__name__}"
     named = _named(estimator)
     if table is STEPS:
+        why = own_map_words(estimator)
+        if why is not None:
+            return why
         return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
     if kind.__name__ in NEIGHBOURS and is_known(estimator):
         return f"{kind.__name__} looks for neighbours in each training part"
     return f"models of {named} share no pass over the rows, as gpuml's linear models do"
+
+
+def own_map_words(step: Any) -> str | None:
+    """Why a step that a seed could make one map of all rows is another one in each split."""
+    name = type(step).__name__
+    if not is_known(step):
+        return None
+    if name == "Nystroem":
+        return "Nystroem draws its components from the rows of each training part"
+    if name not in BY_ROW:
+        return None
+    if not isinstance(getattr(step, "random_state", 0), Integral):
+        return f"{name} draws anew for each training part; set random_state to an int"
+    if getattr(step, "gamma", None) == "scale":
+        return f"{name} takes gamma='scale' from each training part; set gamma to a number"
+    return None
 
 
 def is_known(estimator: Any) -> bool:

@@ -1,0 +1,189 @@
+"""Features from kernels with some of the rows, in float64, on the device of X."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from sklearn import kernel_approximation as sk
+from sklearn.utils import check_random_state
+
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
+from gpuml._arrays.ops import constant
+from gpuml._inputs.validation import check_rows
+from gpuml.exceptions import level_of_user
+from gpuml.preprocessing._places import row_blocks
+from gpuml.preprocessing._transformer import Transformer
+from gpuml.solvers.pair_kernels import PairKernel, pair_base
+
+# Eigenvalues that are smaller count as this, as in scikit-learn.
+SMALLEST = 1e-12
+NEED_WRITABLE = ("additive_chi2", "chi2")
+# Of kernels whose parameters are not given.
+DEFAULTS = {"gamma": None, "coef0": 1.0, "degree": 3.0}
+
+
+class Nystroem(Transformer, sk.Nystroem):
+    r"""Features :math:`z(x) = K_b^{-1/2} \, k(b, x)` from kernels with rows b of the training set.
+
+    Their inner products are the kernel itself between the rows b, and approximate it between
+    others. scikit-learn's class and this one draw the same rows b from a seed. Arrays of CuPy,
+    torch and other libraries are transformed where they are, with kernels in float64 and features
+    of the dtype of X; data in CPU memory, sparse rows included, is scikit-learn's work.
+
+    In a `gpuml.model_selection` search, each training part has rows b of its own. The features of a
+    split are made once for each setting of this step, and shared by all candidates that differ in
+    later steps only; a linear model of gpuml behind it is then fitted to all of these together.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        "additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly" or "polynomial", "rbf",
+        "sigmoid", "precomputed"; or a function of two rows that gives a number. It is called for
+        one pair after the other, which takes long on a GPU.
+    gamma : float, default=None
+        Of "rbf", "laplacian", "poly", "sigmoid" and "chi2". None is ``1 / n_features``, and 1 of
+        "chi2".
+    coef0 : float, default=None
+        Of "poly" and "sigmoid"; None is 1.
+    degree : float, default=None
+        Of "poly"; None is 3.
+    kernel_params : dict, default=None
+        Further parameters of the kernel.
+    n_components : int, default=100
+        Number of rows b and of features; at most the number of rows of X.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the rows that are drawn.
+    n_jobs : int, default=None
+        Only for data in CPU memory.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The rows b, in the library, on the device and of the dtype of the X of `fit`.
+    component_indices_ : array of shape (n_components,)
+        Which rows of X they are.
+    normalization_ : array of shape (n_components, n_components)
+        :math:`K_b^{-1/2}`, in float64 on a device. Eigenvalues below 1e-12 count as 1e-12.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    RBFSampler : Random features, which depend on no row.
+    gpuml.kernel_ridge.KernelRidge : The kernel itself, for some ten thousand rows.
+
+    References
+    ----------
+    C. K. I. Williams, M. Seeger, "Using the Nystroem method to speed up kernel machines", NIPS
+    2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.kernel_approximation import Nystroem
+    >>> X = np.linspace(0, 3, 40)[:, None]
+    >>> Z = Nystroem(gamma=1.0, n_components=10, random_state=0).fit_transform(X)
+    >>> bool(np.abs(Z @ Z.T - np.exp(-((X - X.T) ** 2))).max() < 1e-3)
+    True
+    """
+
+    components_: Any
+    component_indices_: Any
+    normalization_: Any
+    _located_by: ClassVar[str | None] = "components_"
+
+    def _read(self, X: Any) -> Any:
+        X = super()._read(X)
+        # scikit-learn's chi-squared kernels refuse rows that cannot be written to, as folds are.
+        if self.kernel in NEED_WRITABLE and is_numpy(X) and not X.flags.writeable:
+            return X.copy()
+        return X
+
+    def _fit_there(self, X, y=None):
+        kernels = self._kernels()
+        X = check_rows(self, X, reset=True)
+        xp, n_rows = namespace(X), X.shape[0]
+        drawn = check_random_state(self.random_state).permutation(n_rows)[: self.n_components]
+        if self.n_components > n_rows:
+            warnings.warn(
+                f"n_components > n_samples: there are {n_rows} rows to draw {self.n_components} "
+                f"from. All of them are taken; set n_components to {n_rows} at most.",
+                stacklevel=level_of_user(),
+            )
+        indices = xp.asarray(drawn, dtype=xp.int64, device=device_of(X))
+        basis = xp.take(X, indices, axis=0)
+        if self.kernel == "precomputed":
+            if len(drawn) != X.shape[1]:
+                raise ValueError(
+                    f"Precomputed kernels of {len(drawn)} drawn rows with {X.shape[1]} rows are no "
+                    "square: kernel='precomputed' needs all rows. Set n_components to their number."
+                )
+            # Columns of kernels keep their order, whatever rows are drawn first.
+            half = xp.take(_inverse_root(kernels(X, None)), indices, axis=0)
+        else:
+            half = _inverse_root(kernels(basis, None))
+        self.normalization_ = half
+        self.components_ = basis
+        self.component_indices_ = indices
+        self._n_features_out = len(drawn)
+
+    def _transform_there(self, X):
+        kernels = self._kernels()
+        X = check_rows(self, X, reset=False)
+        place = place_of(X)
+        xp = place.xp
+        basis = move(self.components_, place)
+        half = _doubles(move(self.normalization_, place)).T
+        dtype = xp.result_type(X.dtype, basis.dtype)
+        # A base, a kernel of it and what is made of it.
+        blocks = row_blocks(X, 8 * 4 * basis.shape[0])
+        found = [xp.astype(kernels(X[rows, :], basis) @ half, dtype) for rows in blocks]
+        return xp.concat(found)
+
+    def _kernels(self) -> Callable[[Array, Array | None], Array]:
+        """The function of rows (n, p) and (m, p), None for the same again, that gives (n, m)."""
+        given = {name: getattr(self, name) for name in DEFAULTS}
+        given = {name: value for name, value in given.items() if value is not None}
+        further = self.kernel_params or {}
+        if given and (callable(self.kernel) or self.kernel == "precomputed"):
+            raise ValueError(
+                f"{', '.join(given)} is a parameter of kernels by name, and kernel={self.kernel!r} "
+                "is none. Leave it at None; a function is given what stands in kernel_params."
+            )
+        if callable(self.kernel):
+            return partial(_by_pairs, self.kernel, further)
+        kernel = PairKernel.of(self.kernel, **{**DEFAULTS, **further, **given})
+        return partial(_by_name, kernel)
+
+
+def _doubles(values: Array) -> Array:
+    xp = namespace(values)
+    return xp.astype(values, xp.float64, copy=False)
+
+
+def _by_name(kernel: PairKernel, X: Array, Y: Array | None) -> Array:
+    X, Y = _doubles(X), None if Y is None else _doubles(Y)
+    if kernel.name == "precomputed":
+        return X
+    return kernel.of_base(pair_base(kernel.base, X, Y), X.shape[1], in_place=True)
+
+
+def _by_pairs(
+    function: Callable[..., Any], params: Mapping[str, Any], X: Array, Y: Array | None
+) -> Array:
+    Y = X if Y is None else Y
+    others = [Y[j, :] for j in range(Y.shape[0])]
+    found = [
+        [float(function(X[i, :], other, **params)) for other in others] for i in range(X.shape[0])
+    ]
+    return constant(found, like=X, xp=namespace(X))
+
+
+def _inverse_root(K: Array) -> Array:
+    """``U S^{-1/2} V'`` of the singular values of a symmetric matrix."""
+    xp = namespace(K)
+    values, vectors = xp.linalg.eigh(K)
+    signs = xp.where(values < 0, -xp.ones_like(values), xp.ones_like(values))
+    return (vectors * (signs / xp.sqrt(xp.clip(xp.abs(values), SMALLEST, None)))) @ vectors.T
