@@ -17,6 +17,7 @@ import sklearn.covariance as sk_covariance
 import sklearn.cross_decomposition as sk_cross
 import sklearn.decomposition as sk_decomposition
 import sklearn.discriminant_analysis as sk_da
+import sklearn.kernel_approximation as sk_approximation
 import sklearn.kernel_ridge as sk_kernel
 import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
@@ -32,6 +33,7 @@ from gpuml.covariance import ShrunkCovariance
 from gpuml.cross_decomposition import CCA, PLSRegression
 from gpuml.decomposition import FactorAnalysis
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from gpuml.kernel_approximation import Nystroem, RBFSampler
 from gpuml.kernel_ridge import KernelRidge
 from gpuml.linear_model import (
     ARDRegression,
@@ -45,12 +47,14 @@ from gpuml.linear_model import (
     OrthogonalMatchingPursuit,
     PoissonRegressor,
     QuantileRegressor,
+    Ridge,
     TweedieRegressor,
 )
 from gpuml.model_selection import GridSearchCV
 from gpuml.naive_bayes import GaussianNB
 from gpuml.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from gpuml.svm import LinearSVC, LinearSVR
+from gpuml.pipeline import make_pipeline
+from gpuml.svm import SVC, SVR, LinearSVC, LinearSVR
 
 SEED, FOLDS = 0, 5
 PENALTIES = np.geomspace(1e-4, 1e2, 10).tolist()
@@ -58,6 +62,7 @@ SQUARED = "squared_epsilon_insensitive"
 ALPHAS = np.geomspace(1e-4, 1e2, 10).tolist()
 PATH = np.geomspace(1e-3, 0.3, 10).tolist()
 SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
+MACHINES = {"C": [0.1, 1.0, 10.0, 30.0, 100.0], "gamma": [0.001, 0.003, 0.01, 0.03, 0.1]}
 NEIGHBOURS = {"n_neighbors": [1, 5, 9, 15, 25, 50], "weights": ["uniform", "distance"]}
 INTEL = {"sklearnex": "sklearnex.neighbors"}
 
@@ -246,6 +251,31 @@ SCENARIOS = {
         n=3_000,
         p=20,
     ),
+    **{
+        name: Scenario(kind(), getattr(sk_svm, kind.__name__)(), MACHINES, target, n, p)
+        for name, kind, target, n, p in (
+            ("svc", SVC, two_classes, 5_000, 50),
+            ("svc_few", SVC, three_classes, 2_000, 10),
+            ("svr", SVR, noisy, 5_000, 50),
+        )
+    },
+    **{
+        name: Scenario(
+            make_pipeline(step(**params, random_state=SEED), Ridge()),
+            make_pipeline(
+                getattr(sk_approximation, step.__name__)(**params, random_state=SEED),
+                sk_linear.Ridge(),
+            ),
+            {"ridge__alpha": ALPHAS},
+            noisy,
+            n=20_000,
+            p=20,
+        )
+        for name, step, params in (
+            ("rbf_sampler", RBFSampler, {"gamma": 0.01, "n_components": 300}),
+            ("nystroem", Nystroem, {"gamma": 0.01, "n_components": 300}),
+        )
+    },
     "gaussian_nb": Scenario(
         GaussianNB(),
         sk_nb.GaussianNB(),
@@ -275,6 +305,7 @@ SCENARIOS |= {
         each.ours, None, each.grid, each.target, 1_000_000, 2 * each.p, on_device=True
     )
     for name, each in SCENARIOS.items()
+    if name not in ("svc", "svc_few", "svr")  # cuML fits each of them by itself
 }
 SCENARIOS["device_quantile"] = replace(
     SCENARIOS["device_quantile"],

@@ -27,6 +27,7 @@ STEPS_OF_TASKS = "steps in common fitted once per task"
 STEPS_AGAIN = "steps in common fitted again where their rows were not kept"
 GROWN = "larger ensembles grown from smaller ones"
 QUERIED = "one query of neighbours per fold"
+KERNELS = "one matrix of distances or products per fold"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ from gpuml._settings.config import config_context, get_config
 from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
+from gpuml.model_selection import kernel_machines
 from gpuml.model_selection.candidates import (
     GROWN,
+    KERNELS,
     NOTHING,
     QUERIED,
     Made,
@@ -25,6 +27,7 @@ from gpuml.model_selection.candidates import (
     group_candidates,
 )
 from gpuml.model_selection.ensembles import growth_key, size_param
+from gpuml.model_selection.kernel_machines import kernel_key, reads_kernels
 from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
 from gpuml.model_selection.neighbours import VARYING, asks_neighbours, query_key
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
@@ -95,6 +98,8 @@ def _sharing(estimator):
     size = size_param(estimator)
     if size is not None:
         return (size,), GROWN
+    if reads_kernels(estimator):
+        return kernel_machines.VARYING, KERNELS
     return (VARYING, QUERIED) if asks_neighbours(estimator) else ((), None)
 
 
@@ -186,7 +191,7 @@ def _family(estimator, params):
     except Exception:
         return None  # its fit will tell what is wrong
     if _sharing(model)[0]:
-        return growth_key(model) or query_key(model)
+        return growth_key(model) or query_key(model) or kernel_key(model)
     steps = getattr(model, "steps", None)
     if not steps or not offers_multifit(steps[-1][1]):
         return None

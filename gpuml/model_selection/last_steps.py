@@ -36,6 +36,7 @@ from gpuml.model_selection.candidates import (
     refusal_of,
 )
 from gpuml.model_selection.ensembles import grow, growth_key
+from gpuml.model_selection.kernel_machines import OwnKernels, fit_by_kernels, kernel_key
 from gpuml.model_selection.neighbours import (
     OneQuery,
     query_key,
@@ -165,6 +166,7 @@ def fit_members(
         (_stack_key, work.at_once),
         (_growth_key, work.growing),
         (_query_key, work.by_one_query),
+        (_kernel_key, work.by_kernels),
     )
     for key_of, fit_group in ways:
         left = [i for i in range(len(members)) if i not in done]
@@ -237,6 +239,10 @@ def _growth_key(member):
 
 def _query_key(member):
     return query_key(member.model)
+
+
+def _kernel_key(member):
+    return kernel_key(member.model)
 
 
 def _together(model, fit_params):
@@ -373,6 +379,21 @@ class _Work:
         for n, (i, result) in enumerate(results.items()):
             made = Made(ON_EACH_FOLD, int(n == 0), shared=(QUERIED,))
             yield i, {**result, "score_time": score_seconds, "made": made}
+
+    # ------------------------------------------------------------ kernels
+
+    def by_kernels(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results; without those that compute kernels themselves."""
+        try:
+            if not asks_for_predictions_only(self.task):
+                raise OwnKernels("a scorer of your own may look at X or at the estimator")
+            for member in members:
+                _validate(member.model)
+            yield from fit_by_kernels(members, self.stage, self.task)
+        except OwnKernels as error:
+            self.refusal = Refusal(str(error))
+        except Exception as error:
+            self._refuse(error)
 
     # ------------------------------------------------------------ at once
 

@@ -1,0 +1,176 @@
+"""Support vector machines that differ in penalties or kernels: one matrix of pairs for each fold.
+
+libsvm computes a kernel in each fit, entry by entry, and again for each prediction. Kernels of one
+base (squared distances, or inner products) are functions of the same matrix, so the matrix is made
+once for each fold and each kernel once for all penalties, and libsvm reads what it would compute.
+It rounds kernels to float32 while it fits: machines are those of a fit by itself, within `tol`.
+"""
+
+import sys
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.parallel import Parallel, delayed
+
+from gpuml._arrays import HOST, free_bytes, has_gpu, is_array, is_numpy
+from gpuml._arrays.threads import blas_threads
+from gpuml._arrays.transfers import format_bytes
+from gpuml._settings.config import current_settings
+from gpuml._sklearn import _routing_enabled
+from gpuml.model_selection.candidates import KERNELS, Made
+from gpuml.model_selection.one_by_one import Task, announce_start, score_model
+from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
+
+MACHINES = ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR")
+NAMES = ("linear", "poly", "rbf", "sigmoid")
+# What machines that read one matrix may differ in.
+VARYING = ("C", "class_weight", "coef0", "degree", "epsilon", "gamma", "kernel", "nu")
+# Matrices of the order of a fold: the base and a kernel, of training and of held-out rows.
+MATRICES = 2
+# The share of the free memory that they may take: several folds may be under way.
+SHARE = 4
+
+
+class OwnKernels(Exception):
+    """Why machines compute kernels themselves, in words for the user."""
+
+
+def reads_kernels(estimator: Any) -> bool:
+    """Whether scikit-learn fits an estimator, by libsvm, to rows in CPU memory."""
+    kind = type(estimator)
+    if kind.__name__ not in MACHINES:
+        return False
+    # Nothing is imported for it: without the modules there is no such estimator.
+    if kind is getattr(sys.modules.get("sklearn.svm"), kind.__name__, None):
+        return True
+    ours = kind is getattr(sys.modules.get("gpuml.svm"), kind.__name__, None)
+    return ours and (current_settings().device == "cpu" or not has_gpu())
+
+
+def kernel_key(estimator: Any) -> Hashable | None:
+    """Equal for machines whose kernels are functions of one matrix; None for others."""
+    if not reads_kernels(estimator) or getattr(estimator, "probability", False) is True:
+        return None
+    name = estimator.kernel
+    if not isinstance(name, str) or name not in NAMES:
+        return None
+    return "kernels", PairKernel(name).base
+
+
+def fit_by_kernels(
+    members: Sequence[Any], stage: Any, task: Task
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Fit and score machines of one `kernel_key`; positions and results, kernel after kernel.
+
+    Parameters
+    ----------
+    members : sequence of Member
+    stage : Stage
+    task : Task
+
+    Raises
+    ------
+    OwnKernels
+        If they have to compute kernels themselves.
+    """
+    parts = _parts(members, stage, task)
+    train = _rows(stage.X_train)
+    seen = {name: train if X is stage.X_train else _rows(X) for name, X in parts.items()}
+    _check_memory(len(train), sum(len(X) for X in seen.values() if X is not train))
+    wanted = [_kernel_of(member.model, train) for member in members]
+    started = time.perf_counter()
+    base = pair_base(wanted[0].base, train)
+    bases = {
+        name: base if X is train else pair_base(wanted[0].base, X, train)
+        for name, X in seen.items()
+    }
+    base_seconds = (time.perf_counter() - started) / len(members)
+    for kernel in dict.fromkeys(wanted):
+        some = [i for i, each in enumerate(wanted) if each == kernel]
+        started = time.perf_counter()
+        K = kernel.of_base(base, train.shape[1])
+        given = {
+            name: K if known is base else kernel.of_base(known, train.shape[1])
+            for name, known in bases.items()
+        }
+        seconds = base_seconds + (time.perf_counter() - started) / len(some)
+        # libsvm lets other threads go on while it fits, on one core.
+        parallel = Parallel(n_jobs=min(blas_threads(), len(some)), backend="threading")
+        y = stage.fold.y_train
+        fits = parallel(delayed(_fitted)(members[i], K, y, task) for i in some)
+        for i, (machine, own_seconds) in zip(some, fits, strict=True):
+            result = _scored(machine, given, stage.fold, task)
+            yield i, {**result, "fit_time": seconds + own_seconds}
+
+
+def _fitted(member, K, y, task):
+    """A machine that reads kernels, and the seconds of its fit."""
+    announce_start(member.params, member.where, task)
+    theirs = getattr(sys.modules["sklearn.svm"], type(member.model).__name__)
+    machine = theirs(**{**member.model.get_params(deep=False), "kernel": "precomputed"})
+    started = time.perf_counter()
+    member.fit(machine, K, y)
+    return machine, time.perf_counter() - started
+
+
+def _scored(machine, given, fold, task):
+    """The result of a machine, which only scorers see, but for the time of its fit."""
+    started = time.perf_counter()
+    params = fold.test_score_params
+    test = score_model(machine, given["test"], fold.y_test, params, task)
+    result = {
+        "fit_error": None,
+        "test_scores": test,
+        "n_test_samples": fold.n_test,
+        "score_time": time.perf_counter() - started,
+        "made": Made(shared=(KERNELS,)),
+    }
+    if task.return_train_score:
+        params = fold.train_score_params
+        result["train_scores"] = score_model(machine, given["train"], fold.y_train, params, task)
+    if task.kept is not None:
+        result["predictions"] = task.kept.of(machine, given["test"])
+    return result
+
+
+def _parts(members, stage, task) -> Mapping[str, Any]:
+    """Rows that machines are scored on, as they see them."""
+    fold = stage.fold
+    if task.return_estimator:
+        raise OwnKernels("return_estimator=True gives machines that were fitted to rows")
+    if _routing_enabled() and (fold.test_score_params or fold.train_score_params):
+        raise OwnKernels("metadata is routed to scorers")
+    alone = all(member.assemble is None for member in members)
+    rows = {"test": fold.X_test, "train": fold.X_train} if alone else stage.seen
+    return {name: rows[name] for name in ("test", "train")[: 1 + task.return_train_score]}
+
+
+def _rows(X):
+    """Rows (n, p) in float64, as libsvm would see them."""
+    if hasattr(X, "tocsr"):
+        raise OwnKernels("X is sparse")
+    if is_array(X) and not is_numpy(X):
+        raise OwnKernels("X is not in CPU memory")
+    return check_array(X, dtype=np.float64, order="C")
+
+
+def _check_memory(n_train, n_others):
+    needed = 8 * MATRICES * n_train * (n_train + n_others)
+    if needed > free_bytes(HOST) // SHARE:
+        raise OwnKernels(
+            f"kernels of {n_train:,} rows take {format_bytes(needed)}, more than a quarter of the "
+            "free CPU memory"
+        )
+
+
+def _kernel_of(model, train) -> PairKernel:
+    gamma, p = model.gamma, train.shape[1]
+    if gamma == "auto":
+        gamma = 1.0 / p
+    elif gamma == "scale":
+        variance = train.var() if "gamma" in PARAMETERS.get(model.kernel, ()) else 0.0
+        gamma = 1.0 / (p * variance) if variance != 0 else 1.0
+    return PairKernel.of(model.kernel, gamma=gamma, coef0=model.coef0, degree=model.degree)
