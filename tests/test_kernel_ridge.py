@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV as TheirSearch
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 from gpuml import as_sklearn
 from gpuml._arrays import device_of, place_of
@@ -145,6 +145,57 @@ def test_steps_keep_their_digits_where_eigenvalues_fall_fast(rng, monkeypatch):
         left = roots[s] * (y - K @ dual) - alpha * dual
         # The bound is 1e-10 of the targets; without orthogonal vectors this is 1e-9.
         assert np.linalg.norm(left) < 2e-11 * np.linalg.norm(y)
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [1.0, np.array([0.1, 2.0])], ids=["one", "each"])
+def test_leaving_one_out_takes_an_inverse_for_each_penalty(library, weighted, alpha, rng):
+    X, y = data(rng, n=45)
+    y = np.stack([y, X[:, 0] ** 2], axis=1)
+    weight = rng.uniform(0.5, 2.0, size=45) if weighted else np.ones(45)
+    options = {
+        "param_grid": {"alpha": [alpha, 10 * alpha], "gamma": [0.05, 0.5]},
+        "cv": LeaveOneOut(),
+        "scoring": "neg_mean_absolute_error",
+        "return_train_score": True,
+    }
+    weights = {} if not weighted else {"sample_weight": weight}
+    oracle = TheirSearch(sk.KernelRidge(kernel="rbf"), **options).fit(X, y, **weights)
+    there = {name: library.asarray(value) for name, value in weights.items()}
+    search = GridSearchCV(KernelRidge(kernel="rbf"), **options)
+    search.fit(library.asarray(X), library.asarray(y), **there)
+    assert at_once(search)
+    assert f"{4 * np.size(alpha)} factored matrices" in str(search.plan_)
+    for name, expected in scores_of(oracle).items():
+        np.testing.assert_allclose(scores_of(search)[name], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_what_an_inverse_leaves_too_few_digits_is_factored(rng):
+    X, y = data(rng, n=40)
+    K = pairwise_kernels(X, metric="rbf", gamma=1e-3)
+    roots, alphas = 1.0 - np.eye(40), np.array([[1e-15], [1.0]])
+    found = solve_penalties(Systems(K, roots, y[:, None]), alphas)
+    assert len(found.conditions) > 2
+    assert found.n_steps == 0
+    for s in range(40):
+        train = np.delete(np.arange(40), s)
+        dual = found.dual[1, s, :, 0]
+        alone = np.linalg.solve(K[np.ix_(train, train)] + np.eye(39), y[train])
+        CLOSE(dual[train], alone)
+        assert dual[s] == 0.0
+        # Predictions of what is nearly singular are known, coefficients are not.
+        error = K[train] @ found.dual[0, s, :, 0] - y[train] + 1e-15 * found.dual[0, s, train, 0]
+        assert np.abs(error).max() < 1e-2
+
+
+def test_models_that_memory_does_not_hold_say_what_to_set(rng, monkeypatch):
+    X, y = data(rng)
+    monkeypatch.setattr(models, "fits", lambda size, place: size < 10**6)
+    grid = {"alpha": np.geomspace(1.0, 10.0, 50)}
+    with pytest.raises(MemoryError, match="fewer rows, candidates or splits"):
+        GridSearchCV(KernelRidge(), grid, cv=LeaveOneOut(), scoring="neg_max_error").fit(X, y)
 
 
 def test_singular_matrices_have_least_squares_solutions(rng):

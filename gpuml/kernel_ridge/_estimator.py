@@ -54,7 +54,8 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
     functions of the same distances or inner products from one matrix of these. All penalties on all
     splits are then solved from the same readings of the kernel, by conjugate gradients to 1e-10 of
     the predictions; penalties so small that this would take longer than factors of a matrix for
-    each penalty and split are solved by these.
+    each penalty and split are solved by these. With ``cv=LeaveOneOut()`` the models of all splits
+    follow from one inverse for each kernel and penalty.
 
     Parameters
     ----------

@@ -74,14 +74,18 @@ def _maker(kernel, kind, base, is_last, X, Y):
     return make
 
 
-def check_memory(n_rows: int, place: Place) -> None:
-    """Raise MemoryError where matrices of the order of the rows do not fit."""
-    needed = 8 * MATRICES * n_rows**2
+def check_memory(n_rows: int, place: Place, n_columns: int = 0) -> None:
+    """Raise MemoryError where matrices of the order of the rows do not fit.
+
+    There are so many columns of dual coefficients besides.
+    """
+    needed = 8 * (MATRICES * n_rows + n_columns) * n_rows
     if not fits(needed, place):
         raise MemoryError(
-            f"Kernels of {n_rows:,} rows take {format_bytes(needed)} on {place}, which has not as "
-            "much free. Use gpuml.config_context(device='cpu') with rows in CPU memory, or fewer "
-            "rows, or a Nystroem step before Ridge."
+            f"Kernels of {n_rows:,} rows and the models of all candidates and splits take "
+            f"{format_bytes(needed)} on {place}, which has not as much free. Use "
+            "gpuml.config_context(device='cpu') with rows in CPU memory, or fewer rows, "
+            "candidates or splits, or a Nystroem step before Ridge."
         )
 
 
@@ -162,7 +166,7 @@ def fitted_models(
     """Models of kernels and their penalties (C, 1) or (C, t) on the training parts of splits."""
     batch = folds.batch
     xp, place = batch.work.xp, batch.work
-    check_memory(batch.n_rows, place)
+    check_memory(batch.n_rows, place, len(wanted) * folds.n_splits * batch.y.shape[1])
     X, y = (doubles(move(a, place)) for a in (batch.X, batch.y))
     counts = split_weights(folds)
     weight = xp.ones_like(X[:1, :1]) if counts is None else doubles(counts)

@@ -7,7 +7,8 @@ and target share Krylov spaces, which no multiple of I changes [1]_: Lanczos' ve
 take the same readings of K, and for each penalty there is a tridiagonal system. The residual of
 each is known at every step without its solution, and so is whether a matrix that is not positive
 definite was met. What takes more steps than factors would, because its penalty is tiny next to the
-kernel, is factored, a matrix for each split and penalty.
+kernel, is factored, a matrix for each split and penalty. Splits that leave out one row each follow
+from one inverse for each penalty (`kernel_left_out`).
 
 References
 ----------
@@ -26,6 +27,7 @@ from gpuml._arrays.ops import constant, solve_shifted
 from gpuml._arrays.threads import one_blas_thread, ordered_map
 from gpuml.data import cut
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers.kernel_left_out import LeftOut
 from gpuml.solvers.loss_rows import own_threads
 
 EPS = float(np.finfo(np.float64).eps)
@@ -42,6 +44,11 @@ READING = 32.0
 FACTORS = 0.5
 # Vectors may take so many bytes, however few are said to be free.
 LEAST_ROOM = 2**26
+# An inverse for each penalty, with refinement, pays next to so many steps. It takes as long as so
+# many products of matrices of the order of K. Of fewer splits nobody asks what they leave out.
+USUAL_STEPS = 64
+INVERSE = 8
+MANY_SPLITS = 20
 # Steps are looked at so many at a time, of which a device knows nothing.
 STEPS_AT_ONCE = 8
 # The share of the time of factors that steps may take before they are given up.
@@ -79,19 +86,32 @@ def solve_penalties(systems: Systems, alphas: np.ndarray) -> Solved:
     """Models of penalties (C, 1) or (C, t), each of one target, on all splits."""
     S, n, t = systems.shape
     alphas = np.broadcast_to(alphas, (len(alphas), t))
-    xp, steps = namespace(systems.K), _worthwhile_steps(systems, alphas)
-    solved = np.zeros((len(alphas), S), dtype=bool)
-    dual, n_steps = None, 0
-    if steps:
-        dual, solved, n_steps = _by_steps(systems, alphas, steps)
+    xp, solved = namespace(systems.K), np.zeros((len(alphas), S), dtype=bool)
+    dual, n_steps, conditions = None, 0, [np.zeros(0)]
+    left_out = _worthwhile_left_out(systems, alphas)
+    if left_out is not None:
+        enough = np.reshape(_enough(systems, alphas), (S, t, -1))
+        dual, solved, found = left_out.solutions(systems.K, systems.y, alphas, enough)
+        conditions.append(found)
+    else:
+        steps = _worthwhile_steps(systems, alphas)
+        if steps:
+            dual, solved, n_steps = _by_steps(systems, alphas, steps)
     if dual is None:
         dual = xp.zeros((len(alphas), S, n, t), dtype=xp.float64, device=place_of(systems.K).device)
-    conditions = [np.zeros(0)]
     for split in range(S):
         left = np.flatnonzero(~solved[:, split])
         if len(left):
             conditions.append(_factored(systems, alphas, split, left, dual))
     return Solved(dual, n_steps, np.concatenate(conditions))
+
+
+def _worthwhile_left_out(systems, alphas):
+    """Splits that leave out one row each, where an inverse for each penalty pays; else None."""
+    S, n, t = systems.shape
+    if S < MANY_SPLITS or INVERSE * len(np.unique(alphas)) * n > USUAL_STEPS * (READING + S * t):
+        return None
+    return LeftOut.of(systems.roots)
 
 
 def _worthwhile_steps(systems, alphas):
@@ -117,7 +137,7 @@ def _by_steps(systems, alphas, most):
     roots = xp.reshape(xp.broadcast_to(systems.roots[:, None, :], (S, t, n)), (S * t, n))
     sides = xp.reshape(systems.roots[:, None, :] * systems.y.T[None, ...], (S * t, n))
     shifts = np.tile(alphas.T, (S, 1))  # (S t, C)
-    enough = TOLERANCE * np.sqrt(np.minimum(1.0, shifts / _scales(systems, t)))
+    enough = _enough(systems, alphas)
     length = xp.sqrt(xp.sum(sides * sides, axis=1))
     table = Tridiagonal(to_host(length), shifts)
     V = xp.zeros((S * t, most + 1, n), dtype=xp.float64, device=place_of(systems.K).device)
@@ -139,6 +159,13 @@ def _by_steps(systems, alphas, most):
     found = (z @ V[:, :step, :]) * roots[:, None, :]
     found = xp.reshape(found, (S, t, len(alphas), n))
     return xp.permute_dims(found, (2, 0, 3, 1)), good, step
+
+
+def _enough(systems, alphas):
+    """Bounds (S t, C) on residuals next to the right-hand sides."""
+    S, _, t = systems.shape
+    shifts = np.tile(alphas.T, (S, 1))
+    return TOLERANCE * np.sqrt(np.minimum(1.0, shifts / _scales(systems, t)))
 
 
 def _scales(systems, t):
