@@ -27,7 +27,7 @@ from gpuml.model_selection.candidates import (
     group_candidates,
 )
 from gpuml.model_selection.ensembles import growth_key, size_param
-from gpuml.model_selection.kernel_machines import kernel_key, reads_kernels
+from gpuml.model_selection.kernel_machines import one_kernel_key, reads_kernels
 from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
 from gpuml.model_selection.neighbours import VARYING, asks_neighbours, query_key
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
@@ -191,7 +191,7 @@ def _family(estimator, params):
     except Exception:
         return None  # its fit will tell what is wrong
     if _sharing(model)[0]:
-        return growth_key(model) or query_key(model) or kernel_key(model)
+        return growth_key(model) or query_key(model) or one_kernel_key(model)
     steps = getattr(model, "steps", None)
     if not steps or not offers_multifit(steps[-1][1]):
         return None

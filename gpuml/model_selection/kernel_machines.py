@@ -22,6 +22,7 @@ from gpuml._settings.config import current_settings
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.candidates import KERNELS, Made
 from gpuml.model_selection.one_by_one import Task, announce_start, score_model
+from gpuml.model_selection.prefix_keys import value_key
 from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 
 MACHINES = ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR")
@@ -58,6 +59,13 @@ def kernel_key(estimator: Any) -> Hashable | None:
     if not isinstance(name, str) or name not in NAMES:
         return None
     return "kernels", PairKernel(name).base
+
+
+def one_kernel_key(estimator: Any) -> Hashable | None:
+    """Equal for machines of one kernel: their fits stay together where others are divided."""
+    key = kernel_key(estimator)
+    names = PARAMETERS.get(estimator.kernel, ()) if key is not None else ()
+    return key and (key, estimator.kernel, *(value_key(getattr(estimator, n)) for n in names))
 
 
 def fit_by_kernels(

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import gpuml.svm
 from gpuml import config_context
 from gpuml._arrays import has_gpu
-from gpuml.model_selection import GridSearchCV, cross_validate, kernel_machines
+from gpuml.model_selection import GridSearchCV, cross_validate, fold_fits, kernel_machines
 from gpuml.model_selection.candidates import KERNELS
 
 RNG = np.random.default_rng(3)
@@ -185,6 +185,13 @@ def test_ours_read_kernels_where_no_gpu_does_the_work():
     assert kernel_machines.kernel_key(gpuml.svm.SVC()) == ("kernels", "squares")
     with config_context(device="cpu"):
         assert kernel_machines.kernel_key(gpuml.svm.SVC(kernel="poly")) == ("kernels", "inner")
+
+
+def test_candidates_of_one_kernel_stay_together_where_others_are_divided():
+    params = [{"C": C, "gamma": gamma} for C in (1.0, 2.0) for gamma in (0.1, "scale")]
+    found = fold_fits.families(svm.SVC(), params)
+    assert sorted(map(sorted, found)) == [[0, 2], [1, 3]]
+    assert fold_fits.families(svm.SVC(kernel="linear"), params) == [[0, 1, 2, 3]]
 
 
 def test_subclasses_have_ways_of_their_own():
