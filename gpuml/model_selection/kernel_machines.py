@@ -9,6 +9,7 @@ It rounds kernels to float32 while it fits: machines are those of a fit by itsel
 import sys
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from gpuml._arrays.transfers import format_bytes
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.candidates import KERNELS, Made
-from gpuml.model_selection.one_by_one import Task, announce_start, score_model
+from gpuml.model_selection.one_by_one import Fold, Task, announce_start, score_model
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 
@@ -33,6 +34,12 @@ VARYING = ("C", "class_weight", "coef0", "degree", "epsilon", "gamma", "kernel",
 MATRICES = 2
 # The share of the free memory that they may take: several folds may be under way.
 SHARE = 4
+
+
+# What an exponential takes, next to a product of two numbers; and the share of support vectors,
+# times features and that, from which on a kernel of all pairs is faster than what libsvm computes.
+EXPONENTIAL = 20
+LEAST_SHARE = 9.0
 
 
 class OwnKernels(Exception):
@@ -68,26 +75,45 @@ def one_kernel_key(estimator: Any) -> Hashable | None:
     return key and (key, estimator.kernel, *(value_key(getattr(estimator, n)) for n in names))
 
 
-def fit_by_kernels(
-    members: Sequence[Any], stage: Any, task: Task
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Fit and score machines of one `kernel_key`; positions and results, kernel after kernel.
+@dataclass(frozen=True)
+class Seen:
+    """Rows of a fold as machines see them, in float64.
 
-    Parameters
+    Attributes
     ----------
-    members : sequence of Member
-    stage : Stage
-    task : Task
-
-    Raises
-    ------
-    OwnKernels
-        If they have to compute kernels themselves.
+    train : ndarray (n, p)
+    parts : dict of str to ndarray
+        Those that are scored, "test" and maybe "train".
     """
-    parts = _parts(members, stage, task)
-    train = _rows(stage.X_train)
-    seen = {name: train if X is stage.X_train else _rows(X) for name, X in parts.items()}
-    _check_memory(len(train), sum(len(X) for X in seen.values() if X is not train))
+
+    train: np.ndarray
+    parts: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, members: Sequence[Any], stage: Any, task: Task) -> "Seen":
+        """Of members on a stage; OwnKernels if they have to compute kernels themselves."""
+        parts = _parts(members, stage, task)
+        train = _rows(stage.X_train)
+        seen = {name: train if X is stage.X_train else _rows(X) for name, X in parts.items()}
+        _check_memory(len(train), sum(len(X) for X in seen.values() if X is not train))
+        return cls(train, seen)
+
+    def check_pays(self, fitted: Any) -> None:
+        """Raise OwnKernels where a fitted machine has few support vectors, as others will have.
+
+        libsvm computes kernels of those and of few other rows; one that failed tells nothing.
+        """
+        n, p = self.train.shape
+        n_support = len(getattr(fitted, "support_", self.train))
+        if n_support * (p + EXPONENTIAL) < LEAST_SHARE * n:
+            raise OwnKernels("few rows are support vectors: libsvm computes few kernels")
+
+
+def fit_by_kernels(
+    members: Sequence[Any], rows: Seen, fold: Fold, task: Task
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Fit and score machines of one `kernel_key`; positions and results, kernel after kernel."""
+    train, seen = rows.train, rows.parts
     wanted = [_kernel_of(member.model, train) for member in members]
     started = time.perf_counter()
     base = pair_base(wanted[0].base, train)
@@ -107,10 +133,9 @@ def fit_by_kernels(
         seconds = base_seconds + (time.perf_counter() - started) / len(some)
         # libsvm lets other threads go on while it fits, on one core.
         parallel = Parallel(n_jobs=min(blas_threads(), len(some)), backend="threading")
-        y = stage.fold.y_train
-        fits = parallel(delayed(_fitted)(members[i], K, y, task) for i in some)
+        fits = parallel(delayed(_fitted)(members[i], K, fold.y_train, task) for i in some)
         for i, (machine, own_seconds) in zip(some, fits, strict=True):
-            result = _scored(machine, given, stage.fold, task)
+            result = _scored(machine, given, fold, task)
             yield i, {**result, "fit_time": seconds + own_seconds}
 
 

@@ -27,6 +27,7 @@ from gpuml._sklearn import (
 from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
 from gpuml.model_selection.candidates import (
     GROWN,
+    KERNELS,
     NOTHING,
     ON_EACH_FOLD,
     QUERIED,
@@ -36,7 +37,7 @@ from gpuml.model_selection.candidates import (
     refusal_of,
 )
 from gpuml.model_selection.ensembles import grow, growth_key
-from gpuml.model_selection.kernel_machines import OwnKernels, fit_by_kernels, kernel_key
+from gpuml.model_selection.kernel_machines import OwnKernels, Seen, fit_by_kernels, kernel_key
 from gpuml.model_selection.neighbours import (
     OneQuery,
     query_key,
@@ -389,7 +390,20 @@ class _Work:
                 raise OwnKernels("a scorer of your own may look at X or at the estimator")
             for member in members:
                 _validate(member.model)
-            yield from fit_by_kernels(members, self.stage, self.task)
+            rows = Seen.of(members, self.stage, self.task)
+            # One is fitted by itself, and tells whether others gain by kernels of all pairs.
+            middle = len(members) // 2
+            result = self.alone(members[middle])
+            others = [i for i in range(len(members)) if i != middle]
+            try:
+                rows.check_pays(members[middle].model)
+            except OwnKernels:
+                yield middle, result
+                raise
+            yield middle, {**result, "made": Made(shared=(KERNELS,))}
+            rest = [members[i] for i in others]
+            for i, result in fit_by_kernels(rest, rows, self.stage.fold, self.task):
+                yield others[i], result
         except OwnKernels as error:
             self.refusal = Refusal(str(error))
         except Exception as error:
