@@ -221,6 +221,7 @@ def test_kernels_that_scikit_learn_has_for_writable_rows_are_searched():
 STEPS = {
     "rbf": (ours.RBFSampler, {}, True),
     "chi2": (ours.SkewedChi2Sampler, {}, True),
+    "scikit-learn's": (sk.RBFSampler, {}, True),
     "sketch": (ours.PolynomialCountSketch, {"coef0": 1}, True),
     "scale": (ours.RBFSampler, {"gamma": "scale"}, "takes gamma='scale' from each training part"),
     "rows": (ours.Nystroem, {}, "Nystroem draws its components from the rows"),
