@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
@@ -20,15 +19,12 @@ from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers._inverses import inverse_spd
 from gpuml.solvers._kernels import penalised
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
-# Matrices up to this order are inverted in one batched call on a device.
-BATCHED_ORDER = 160
-# So many larger ones are inverted together, by halves; fewer one by one.
-WORTH_BATCHING = 4
 # Workspace for weighted copies of rows.
 CPU_COPY_BYTES = 2**22
 GPU_COPY_BYTES = 2**29
@@ -370,7 +366,7 @@ def inverted(H: Array, penalty: Penalty, k: int, q: int, data: LossRows) -> Arra
     xp = data.place.xp
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
     H, scale = unit_diagonal(H, penalty, (k, q), eye, coupled=data.loss.coupled)
-    return _inverse_spd(H, xp, data.threads) * scale[..., :, None] * scale[..., None, :]
+    return inverse_spd(H, xp, data.threads) * scale[..., :, None] * scale[..., None, :]
 
 
 def unit_diagonal(
@@ -403,67 +399,3 @@ def same_for_all(diagonal, k, q, xp):
     mean = xp.mean(xp.reshape(diagonal, (*diagonal.shape[:2], k, q)), axis=2)
     by_feature = mean[..., None] * xp.eye(q, dtype=xp.float64, device=device_of(mean)) / k
     return xp.tile(by_feature, (1, 1, k, k))
-
-
-def _inverse_spd(H, xp, threads):
-    """Inverses of positive definite matrices of unit diagonal."""
-    order = H.shape[-1]
-    if not is_numpy(H):
-        return xp.linalg.inv(H) if order <= BATCHED_ORDER else _inverse_each(H, xp)
-    matrices = H.reshape(-1, order, order)
-    if threads == 1 or order <= BATCHED_ORDER:
-        found = [_inverse_one(matrix) for matrix in matrices]
-    else:
-        found = list(ordered_map(_inverse_one, matrices, threads))
-    return np.stack(found).reshape(H.shape)
-
-
-def _inverse_each(H, xp):
-    """As `_inverse_spd` on a device, where batched factorisations of large matrices are slow."""
-    order = H.shape[-1]
-    flat = xp.reshape(H, (-1, order, order))
-    step = max(1, GPU_COPY_BYTES // (8 * order**2))
-    if type(H).__module__.startswith("cupy") and min(step, flat.shape[0]) >= WORTH_BATCHING:
-        roots = (root_inverses(flat[i : i + step, ...], xp) for i in range(0, flat.shape[0], step))
-        found = [xp.matrix_transpose(root) @ root for root in roots]
-        return xp.reshape(xp.concat(found), H.shape)
-    eye = xp.eye(order, dtype=xp.float64, device=device_of(H))
-    found = [_inverse_by_cholesky(flat[i, ...], eye, xp) for i in range(flat.shape[0])]
-    return xp.reshape(xp.stack(found), H.shape)
-
-
-def root_inverses(H: Array, xp: Any) -> Array:
-    """Inverses of the lower Cholesky factors of matrices (B, p, p), from those of their halves.
-
-    Nearly all of it is products of many matrices, where a device factors each one in hundreds of
-    small kernels.
-    """
-    order = H.shape[-1]
-    if order <= BATCHED_ORDER:
-        return xp.linalg.inv(xp.linalg.cholesky(H))
-    half = order // 2
-    first = root_inverses(H[:, :half, :half], xp)
-    below = H[:, half:, :half] @ xp.matrix_transpose(first)
-    last = root_inverses(H[:, half:, half:] - below @ xp.matrix_transpose(below), xp)
-    above = xp.concat([first, zeros((H.shape[0], half, order - half), like=H, xp=xp)], axis=2)
-    return xp.concat([above, xp.concat([-(last @ below) @ first, last], axis=2)], axis=1)
-
-
-def _inverse_by_cholesky(matrix, eye, xp):
-    if type(matrix).__module__.startswith("cupy"):
-        from cupyx.scipy.linalg import solve_triangular
-
-        root = solve_triangular(xp.linalg.cholesky(matrix), eye, lower=True)
-        return root.T @ root
-    return xp.linalg.inv(matrix)
-
-
-def _inverse_one(matrix):
-    jitter = 0.0
-    while True:
-        factor, info = lapack.dpotrf(matrix.T + jitter * np.eye(len(matrix)), lower=0)
-        if info == 0:
-            break
-        jitter = max(10 * jitter, 1e-8)
-    inverse, _ = lapack.dpotri(factor, lower=0)
-    return np.triu(inverse) + np.triu(inverse, 1).T

@@ -1,0 +1,81 @@
+"""Inverses of many positive definite matrices: one by one, in batches, or by halves."""
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml._arrays import Array, device_of, is_numpy
+from gpuml._arrays.ops import zeros
+from gpuml._arrays.threads import ordered_map
+
+# Matrices up to this order are inverted in one batched call on a device.
+BATCHED_ORDER = 160
+# So many larger ones are inverted together, by halves; fewer one by one.
+WORTH_BATCHING = 4
+# Bytes of larger ones that are inverted together.
+BATCH_BYTES = 2**29
+
+
+def inverse_spd(H: Array, xp: Any, threads: int) -> Array:
+    """Inverses of positive definite matrices (..., p, p) of unit diagonal, in threads on a CPU."""
+    order = H.shape[-1]
+    if not is_numpy(H):
+        return xp.linalg.inv(H) if order <= BATCHED_ORDER else _inverse_each(H, xp)
+    matrices = H.reshape(-1, order, order)
+    if threads == 1 or order <= BATCHED_ORDER:
+        found = [_inverse_one(matrix) for matrix in matrices]
+    else:
+        found = list(ordered_map(_inverse_one, matrices, threads))
+    return np.stack(found).reshape(H.shape)
+
+
+def _inverse_each(H, xp):
+    """As `inverse_spd` on a device, where batched factorisations of large matrices are slow."""
+    order = H.shape[-1]
+    flat = xp.reshape(H, (-1, order, order))
+    step = max(1, BATCH_BYTES // (8 * order**2))
+    if type(H).__module__.startswith("cupy") and min(step, flat.shape[0]) >= WORTH_BATCHING:
+        roots = (root_inverses(flat[i : i + step, ...], xp) for i in range(0, flat.shape[0], step))
+        found = [xp.matrix_transpose(root) @ root for root in roots]
+        return xp.reshape(xp.concat(found), H.shape)
+    eye = xp.eye(order, dtype=xp.float64, device=device_of(H))
+    found = [_inverse_by_cholesky(flat[i, ...], eye, xp) for i in range(flat.shape[0])]
+    return xp.reshape(xp.stack(found), H.shape)
+
+
+def root_inverses(H: Array, xp: Any) -> Array:
+    """Inverses of the lower Cholesky factors of matrices (B, p, p), from those of their halves.
+
+    Nearly all of it is products of many matrices, where a device factors each one in hundreds of
+    small kernels.
+    """
+    order = H.shape[-1]
+    if order <= BATCHED_ORDER:
+        return xp.linalg.inv(xp.linalg.cholesky(H))
+    half = order // 2
+    first = root_inverses(H[:, :half, :half], xp)
+    below = H[:, half:, :half] @ xp.matrix_transpose(first)
+    last = root_inverses(H[:, half:, half:] - below @ xp.matrix_transpose(below), xp)
+    above = xp.concat([first, zeros((H.shape[0], half, order - half), like=H, xp=xp)], axis=2)
+    return xp.concat([above, xp.concat([-(last @ below) @ first, last], axis=2)], axis=1)
+
+
+def _inverse_by_cholesky(matrix, eye, xp):
+    if type(matrix).__module__.startswith("cupy"):
+        from cupyx.scipy.linalg import solve_triangular
+
+        root = solve_triangular(xp.linalg.cholesky(matrix), eye, lower=True)
+        return root.T @ root
+    return xp.linalg.inv(matrix)
+
+
+def _inverse_one(matrix):
+    jitter = 0.0
+    while True:
+        factor, info = lapack.dpotrf(matrix.T + jitter * np.eye(len(matrix)), lower=0)
+        if info == 0:
+            break
+        jitter = max(10 * jitter, 1e-8)
+    inverse, _ = lapack.dpotri(factor, lower=0)
+    return np.triu(inverse) + np.triu(inverse, 1).T
