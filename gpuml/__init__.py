@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gpuml._accelerate import accelerate
     from gpuml._persistence.twins import as_sklearn
     from gpuml._settings.diagnosis import doctor, show_versions
+    from gpuml.divided.files import read_array, read_csv, read_parquet
     from gpuml.persistence import load, save, trusted_types
 
 __version__ = "0.1.0.dev0"
@@ -21,6 +22,9 @@ __all__ = [
     "doctor",
     "get_config",
     "load",
+    "read_array",
+    "read_csv",
+    "read_parquet",
     "save",
     "set_config",
     "show_versions",
@@ -50,6 +54,9 @@ _LATER = {
     "as_sklearn": "gpuml._persistence.twins",
     "doctor": "gpuml._settings.diagnosis",
     "load": "gpuml.persistence",
+    "read_array": "gpuml.divided.files",
+    "read_csv": "gpuml.divided.files",
+    "read_parquet": "gpuml.divided.files",
     "save": "gpuml.persistence",
     "show_versions": "gpuml._settings.diagnosis",
     "trusted_types": "gpuml.persistence",

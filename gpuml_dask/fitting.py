@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from gpuml import config_context, get_config
 from gpuml.data import NeedsAllRows
 from gpuml.divided import HOST, DividedRows, Share, moved
-from gpuml.model_selection.divided import fit_divided
+from gpuml.divided.fitting import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
 from gpuml_dask.client import the_client

@@ -29,7 +29,10 @@ AROUND = (
     *("gpuml.model_selection", "sklearn"),
 )
 RULES = {
-    "gpuml": ("gpuml._accelerate", "gpuml._persistence", "gpuml._settings", "gpuml.persistence"),
+    "gpuml": (
+        *("gpuml._accelerate", "gpuml._persistence", "gpuml._settings", "gpuml.divided.files"),
+        "gpuml.persistence",
+    ),
     "gpuml.__main__": ("gpuml._accelerate", "gpuml._settings"),
     "gpuml._accelerate": (),
     "gpuml.exceptions": (),
@@ -59,7 +62,7 @@ RULES = {
     # Small codes, packed; what multiplies them as they are.
     "gpuml.encodings": ARRAYS,
     # Matrices that are read in blocks.
-    "gpuml.reading": (*ARRAYS, "gpuml.encodings", "gpuml.solvers"),
+    "gpuml.reading": (*ARRAYS, "fsspec", "gpuml.encodings", "gpuml.solvers"),
     "gpuml.linalg": (*ARRAYS, "gpuml.encodings", "gpuml.reading", "gpuml.solvers", "sklearn.utils"),
     # What X is to a solver.
     "gpuml.designs": (*ARRAYS, "gpuml.data"),
@@ -75,8 +78,8 @@ RULES = {
         "sklearn.base",
     ),
     "gpuml.linear_model": (
-        *(*MODELS, "gpuml._cuml", "gpuml.designs", "gpuml.losses", "gpuml.penalties"),
-        "gpuml.resampling",
+        *(*MODELS, "gpuml._cuml", "gpuml.designs", "gpuml.divided.stored", "gpuml.losses"),
+        *("gpuml.penalties", "gpuml.resampling"),
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
@@ -85,8 +88,8 @@ RULES = {
     ),
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
-        *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.resampling"),
-        "sklearn.model_selection",
+        *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.pipeline"),
+        *("gpuml.reading", "gpuml.resampling", "sklearn.base", "sklearn.model_selection"),
     ),
     "gpuml.inspection": (
         *(*ARRAYS, "gpuml._sklearn", "gpuml.data", "gpuml.designs", "gpuml.extending"),
@@ -114,8 +117,10 @@ RULES = {
         *(*MODELS, "gpuml.designs", "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
         *("joblib", "narwhals"),
     ),
-    "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.exceptions", "gpuml.reading"),
-    "gpuml.preprocessing": (*MODELS, "gpuml.designs"),
+    "gpuml.decomposition": (
+        *(*MODELS, "gpuml._cuml", "gpuml.divided.stored", "gpuml.exceptions", "gpuml.reading"),
+    ),
+    "gpuml.preprocessing": (*MODELS, "gpuml.designs", "gpuml.divided.stored"),
     "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
     "gpuml.discriminant_analysis": (
         *(*MODELS, "gpuml.linear_model", "gpuml.losses", "gpuml.naive_bayes"),
@@ -166,9 +171,10 @@ OF_GPUML = (
     *("gpuml", "gpuml.decomposition", "gpuml.encodings", "gpuml.linalg", "gpuml.linear_model"),
     *("gpuml.preprocessing", "gpuml.svm"),
     # Rows, wherever they are, and what is asked of those who have some of them.
-    *("gpuml.data", "gpuml.divided", "gpuml._persistence.files", "gpuml.solvers.loss_rows"),
+    *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.files"),
+    "gpuml.solvers.loss_rows",
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
-    *("gpuml.metrics", "gpuml.metrics.scorer", "gpuml.model_selection.candidates"),
+    *("gpuml.metrics", "gpuml.model_selection.candidates"),
     "gpuml.model_selection.route",
     *("gpuml.model_selection.divided", "gpuml.model_selection.evaluate"),
     "gpuml.model_selection.explain",
@@ -217,6 +223,7 @@ INSIDE_FUNCTIONS = {
     "bed_reader": ("gpuml.encodings",),
     "cupti": ("gpuml._arrays.transfers",),
     "kvikio": ("gpuml.reading",),
+    "pyarrow": ("gpuml.reading.tables",),
     "zarr": ("gpuml_dask",),
     "cuda": ("gpuml._arrays.transfers",),
     "pandas": ("gpuml._arrays.frames", "gpuml.datasets"),

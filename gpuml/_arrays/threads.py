@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -11,7 +11,7 @@ from functools import cache
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
 
 
-def ordered_map(function: Callable, items: Iterable, threads: int) -> Iterator:
+def ordered_map(function: Callable, items: Iterable, threads: int) -> Generator:
     """``map`` over a pool of threads, in order, with only a few results waiting at a time."""
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque = deque()

@@ -29,9 +29,11 @@ from gpuml.data.rows import (
     count_rows,
     cut,
     every,
+    reads_features,
     row_indices,
     spaced,
     take,
+    without_features,
 )
 from gpuml.data.splits import (
     AnySplit,
@@ -68,6 +70,7 @@ __all__ = [
     "every",
     "move",
     "namespace",
+    "reads_features",
     "resident",
     "resident_classes",
     "resident_rows",
@@ -79,6 +82,7 @@ __all__ = [
     "split_weights",
     "take",
     "whole",
+    "without_features",
     "without_weights",
 ]
 

@@ -13,6 +13,24 @@ class NeedsAllRows(ValueError):
     """What was asked for is no sum over rows, and the rows are divided over several holders."""
 
 
+# Functions that read targets and weights alone; see `without_features`.
+_WITHOUT_FEATURES: set[Any] = set()
+
+
+def without_features(function: Any) -> Any:
+    """A decorator of functions of `Folds` or of rows of a solver that do not read X.
+
+    Where rows are read from a file for each sum, nothing is read for these.
+    """
+    _WITHOUT_FEATURES.add(function)
+    return function
+
+
+def reads_features(function: Any) -> bool:
+    """Whether a function may read X."""
+    return function not in _WITHOUT_FEATURES
+
+
 @dataclass(frozen=True)
 class Elsewhere:
     """Rows that pieces elsewhere have: how many they are, and what they are called there.

@@ -17,6 +17,7 @@ from gpuml.decomposition._input import batch_of, check_fit_rows
 from gpuml.decomposition._principal import check_n_components, kept_counts, n_leading
 from gpuml.decomposition._projection import Projection, project
 from gpuml.decomposition._streamed import check_streamed, opened
+from gpuml.divided.stored import StoredRows
 from gpuml.extending import AffineStep
 from gpuml.reading.sources import is_stored
 from gpuml.solvers.affine import FittedStep, Parts
@@ -65,6 +66,8 @@ class Decomposition(AffineStep, Projection):
         MemoryError
             If a device has no room for even small blocks of rows.
         """
+        if isinstance(X, StoredRows):
+            return X.fit_model(self)
         with unchanged_on_error(self):
             self._fit_any(X, "fit")
         return self

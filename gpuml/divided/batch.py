@@ -25,7 +25,7 @@ class Share(NamedTuple):
 SEEN = ("n_features_in_", "feature_names_in_")
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """What those who do not have the rows need to know of a piece."""
 
     n_rows: int
@@ -39,8 +39,17 @@ class _Facts(NamedTuple):
     seen: dict
 
 
+def facts_of(estimator: Any, shares: Holders, settings: Mapping[str, Any]) -> list[Facts]:
+    """What every share, checked where it is, tells of its rows."""
+    return shares.map(_check_share, estimator, dict(settings), 0).each(_facts)
+
+
 def divided_batch(
-    estimator: Any, shares: Holders, sizes: Sequence[int], settings: Mapping[str, Any]
+    estimator: Any,
+    shares: Holders,
+    sizes: Sequence[int],
+    settings: Mapping[str, Any],
+    known: Sequence[Facts] | None = None,
 ) -> Batch:
     """A batch of divided rows; every share is checked where it is.
 
@@ -54,6 +63,8 @@ def divided_batch(
         Rows of each.
     settings : dict
         gpuml's, to hold where the shares are.
+    known : sequence of Facts, optional
+        If they are known, shares are not asked for them; those that are refused say so later.
 
     Raises
     ------
@@ -66,8 +77,8 @@ def divided_batch(
         raise NeedsAllRows(f"{type(estimator).__name__} needs the rows in one place.")
     firsts = np.cumsum([0, *sizes[:-1]]).tolist()
     checked = shares.map(_check_share, estimator, dict(settings), each_with=firsts)
-    facts = checked.each(_facts)
-    if [each.n_rows for each in facts] != list(sizes):
+    facts = checked.each(_facts) if known is None else known
+    if known is None and [each.n_rows for each in facts] != list(sizes):
         raise ValueError(f"Shares have {[each.n_rows for each in facts]} rows, not {list(sizes)}.")
     one = _agreed(facts)
     vars(estimator).update(one.seen)
@@ -129,7 +140,7 @@ def _facts(checked):
     batch, seen = checked
     weight = batch.weight
     total = None if weight is None else float(namespace(weight).sum(weight))
-    return _Facts(
+    return Facts(
         n_rows=batch.n_rows,
         n_features=batch.n_features,
         dtype=_numpy_dtype(batch.X),
@@ -146,7 +157,7 @@ def _numpy_dtype(x):
     return np.dtype(str(x.dtype).rpartition(".")[2])
 
 
-def _agreed(facts: Sequence[_Facts]) -> _Facts:
+def _agreed(facts: Sequence[Facts]) -> Facts:
     """Facts of all pieces, which have to be alike."""
     one = facts[0]
     for what, found in (

@@ -1,7 +1,7 @@
 """Holders whose pieces are in this process, and what all holders have in common."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,28 @@ from gpuml._persistence.stored import mapped
 __all__ = ["HOST", "InProcess", "Place", "moved", "tree"]
 
 
-def tree(results: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Neighbours combined two by two, level after level, until one is left."""
-    left = list(results)
+def tree(results: Iterable[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Neighbours combined two by two, level after level, until one is left.
+
+    Results are taken as they come, and of n no more than about ``log2(n)`` are kept.
+    """
+    runs: list[tuple[int, Any]] = []  # the level that each has come to, and the result
+    for result in results:
+        level, total = 0, result
+        while runs and runs[-1][0] == level:
+            total = _quiet(combine, runs.pop()[1], total)
+            level += 1
+        runs.append((level, total))
+    _, total = runs.pop()
+    while runs:
+        total = _quiet(combine, runs.pop()[1], total)
+    return total
+
+
+def _quiet(combine, a, b):
     # The caller of sums looks whether they are finite, and says more than NumPy would.
     with np.errstate(over="ignore", invalid="ignore"):
-        while len(left) > 1:
-            pairs = [combine(a, b) for a, b in zip(left[::2], left[1::2], strict=False)]
-            left = pairs + left[2 * len(pairs) :]
-    return left[0]
+        return combine(a, b)
 
 
 def moved(result: Any, place: Place) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml.data import Batch, Folds, Holders
-from gpuml.divided.batch import divided_batch
+from gpuml.divided.batch import Facts, divided_batch
 from gpuml.divided.folds import divided_folds
 
 
@@ -49,10 +49,15 @@ class DividedRows:
     def batch(self, estimator: Any, *, weighted: bool) -> Batch:
         """The rows as one batch; number and names of features are set on the estimator."""
         rows = self if weighted else self.without_weights()
-        batch = divided_batch(estimator, rows.shares, self.sizes, self.settings)
+        known = rows._facts(estimator)
+        batch = divided_batch(estimator, rows.shares, self.sizes, self.settings, known)
         if self.names is not None:
             estimator.feature_names_in_ = np.asarray(self.names, dtype=object)
         return batch
+
+    def _facts(self, estimator: Any) -> Sequence[Facts] | None:
+        """What is known of the rows without asking those who have them; None for nothing."""
+        return None
 
     def without_weights(self) -> "DividedRows":
         """The same rows, without weights."""

@@ -13,6 +13,7 @@ from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.data import Batch, Folds, whole
+from gpuml.divided.stored import StoredRows
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._input import linear_response, multifit_batch
 from gpuml.linear_model._models import Models
@@ -51,7 +52,9 @@ class LinearEstimator(Travels, MultifitEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or StoredRows
+            Rows in files (`gpuml.read_parquet`) are read pass by pass; y and `sample_weight` may
+            then be names of columns.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets. Of classifiers labels: integers, strings, bools, or floats without a fraction.
         sample_weight : float or array-like of shape (n_samples,), default=None
@@ -74,6 +77,8 @@ class LinearEstimator(Travels, MultifitEstimator):
         ConvergenceWarning
             If `max_iter` was too small for `tol`.
         """
+        if isinstance(X, StoredRows):
+            return X.fit_model(self, y, sample_weight)
         with unchanged_on_error(self), small_arrays():
             X = as_array(X)
             reason = self._needs_sklearn(X, y)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, to_host
-from gpuml.data import Folds, split_weights, whole
+from gpuml.data import Folds, split_weights, whole, without_features
 from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._losses import Family, row_weights
 from gpuml.linear_model._models import Models, at_home
@@ -103,10 +103,12 @@ def _lacks(counts, folds):
     return f"it has no row of class {label!r}. Use a stratified splitter, or fewer folds."
 
 
+@without_features
 def _counts_of_classes(folds):
     return _per_class(split_weights(folds), folds.batch)
 
 
+@without_features
 def _weights_of_classes(folds):
     return _per_class(row_weights(folds, None), folds.batch)
 

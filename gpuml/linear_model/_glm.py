@@ -22,7 +22,7 @@ from gpuml._arrays import (
 )
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import Interval
-from gpuml.data import Batch, Folds, split_weights
+from gpuml.data import Batch, Folds, split_weights, without_features
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._losses import Family, Problem, Strength, fit_loss, words_before
@@ -280,6 +280,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
             )
 
 
+@without_features
 def _nonzero(folds):
     """Rows (S,) of each training part whose target is not 0."""
     batch = folds.batch

@@ -1,19 +1,19 @@
-"""Fits, and evaluation of candidates, on rows that are divided."""
+"""Evaluation of candidates on rows that are divided, or in files."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
-from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from gpuml.data import AnySplit, NeedsAllRows, whole
-from gpuml.divided import SEEN, DividedRows
-from gpuml.extending import AffineStep
+from gpuml._sklearn import _MultimetricScorer
+from gpuml.data import AnySplit, NeedsAllRows
+from gpuml.divided.stored import FAULTS, StoredRows, in_memory
+from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.candidates import NOT_FITTED, Made
 from gpuml.model_selection.evaluate import Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
-from gpuml.model_selection.route import fit_weight, kind_of
-from gpuml.pipeline._alone import AffineAlone
-from gpuml.resampling.multifit import offers_affine, offers_multifit
+from gpuml.model_selection.route import at_once, fit_weight, kind_of, together
 from gpuml.resampling.stand_ins import check_sizes
 
 
@@ -67,38 +67,69 @@ class DividedEvaluator(Evaluator):
         raise NotImplementedError("Divided rows are split once.")
 
 
-def fit_divided(estimator: Any, rows: DividedRows, *, weighted: bool = False) -> dict[str, Any]:
-    """Fitted attributes of an estimator on all of the rows.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With valid parameters: a linear model, or a step that moments are enough for. It stays as it
-        is.
-    rows : DividedRows
-    weighted : bool, default=False
-        Whether the weights among the rows are those of the fit.
+class StoredEvaluator(DividedEvaluator):
+    """As `Evaluator`, of a job whose X is `gpuml.divided.stored.StoredRows`.
 
     Raises
     ------
     NeedsAllRows
-        If it cannot be fitted from sums over rows.
-    ValueError
-        For rows that the estimator refuses.
+        A ValueError, for candidates that are not fitted and scored from sums over rows: it says
+        why, and how to have the rows in memory.
     """
-    estimator = clone(estimator)
-    if isinstance(estimator, AffineStep) and estimator.fits_batches:
-        checks = AffineAlone(estimator)
-        batch = rows.batch(checks, weighted=False)
-        return {**_seen(checks), **estimator.fit_batch(batch)}
-    found: Any = AffineAlone(estimator, weighted) if offers_affine(estimator) else estimator
-    if found is estimator and not offers_multifit(estimator):
-        raise NeedsAllRows(f"{type(estimator).__name__} is not fitted from sums over rows.")
-    if not found.multifit_ready(rows):
-        raise NeedsAllRows(f"{estimator} is not fitted from sums over rows with these parameters.")
-    batch = rows.batch(found, weighted=weighted)
-    return {**_seen(found), **found.multifit(whole(batch), [{}]).pick(0, 0)}
+
+    def __init__(self, job: Job):
+        self._stored = job.X
+        super().__init__(replace(job, X=job.X.divided(job.y, weight_of(job)), y=None), FAULTS)
+
+    def evaluate(self, candidates):
+        why = why_not_divided(self.job)
+        if why is not None:
+            self._refuse_all(why)
+        return super().evaluate(candidates)
+
+    def _fit_one_by_one(self, positions, candidates):
+        self._refuse_all(next(iter(self.refusals), "candidates are fitted one by one"))
+
+    def _refuse_all(self, why: str) -> NoReturn:
+        raise NeedsAllRows(
+            f"Rows in files are fitted and scored from sums over them, and {why}. "
+            f"{in_memory(self._stored)}"
+        )
 
 
-def _seen(found):
-    return {n: v for n, v in vars(found).items() if n in SEEN}
+def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Features, y and parameters of `fit`, which may be columns of rows in files."""
+    if not isinstance(X, StoredRows):
+        return X, y, params
+    columns = {n: v for n, v in params.items() if n.endswith(("sample_weight", "groups"))}
+    X, y, values = X.resolved(y, columns)
+    return X, y, {**params, **values}
+
+
+def weight_of(job: Job) -> Any:
+    """The weights that models of a job are fitted with."""
+    found = at_once(job.estimator, job.task)
+    return None if found is None else fit_weight(found, job.task)
+
+
+def why_not_divided(job: Job) -> str | None:
+    """Why groups cannot be fitted and scored from sums over rows; None where they can."""
+    found, why = together(job.estimator, job.task)
+    if found is None:
+        return why
+    if not found.multifit_divided:
+        return f"{model_name(job.estimator)} does not say multifit_divided"
+    if hasattr(job.X, "nnz"):
+        return "X is sparse"
+    if job.task.return_estimator:
+        return "fitted estimators are asked for"
+    scorer = job.task.scorer
+    scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
+    unknown = [each for each in scorers if batch_scorer(each) is None]
+    return f"the score {unknown[0]} is of predictions in one place" if unknown else None
+
+
+def model_name(estimator: Any) -> str:
+    """The class of an estimator, or of the last step of a pipeline."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return type(last).__name__

@@ -26,9 +26,11 @@ from gpuml._sklearn import (
     _num_samples,
 )
 from gpuml.data import AnySplit
+from gpuml.divided.stored import StoredRows
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.choice import OneStandardError
+from gpuml.model_selection.divided import StoredEvaluator, stored
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.kept import kept_of
 from gpuml.model_selection.one_by_one import (
@@ -67,7 +69,7 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     def _make_evaluator(self, job: Job) -> Any:
         """What fits and scores candidates; a subclass may have its own."""
-        return Evaluator(job)
+        return StoredEvaluator(job) if isinstance(job.X, StoredRows) else Evaluator(job)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
         """The splits of a round."""
@@ -90,9 +92,11 @@ class OnePassSearch(Travels, BaseSearchCV):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Of any array library; device data stays on its device.
+        X : array-like of shape (n_samples, n_features), or StoredRows
+            Of any array library; device data stays on its device. Rows in files, such as those of
+            `gpuml.read_parquet`, are read pass by pass.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            For rows in files also the name of a column, as for `sample_weight` and `groups`.
         **params : dict
             As for scikit-learn's searches: `sample_weight`, `groups`, and what metadata routing
             or the estimator's `fit` takes. Weights go to fits and to scores.
@@ -109,6 +113,7 @@ class OnePassSearch(Travels, BaseSearchCV):
             If all fits fail, or for what scikit-learn's searches reject. A failed fit leaves the
             search as it was.
         """
+        X, y, params = stored(X, y, params)
         if self._is_watched(X):
             if self.return_predictions:
                 raise ValueError(

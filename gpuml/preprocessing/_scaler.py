@@ -11,6 +11,7 @@ from gpuml._arrays import HOST, Array, as_array, is_array, is_foreign, move, nam
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
 from gpuml._sklearn import _fit_context
+from gpuml.divided.stored import StoredRows
 from gpuml.extending import AffineStep
 from gpuml.preprocessing._places import at_host, move_attributes
 from gpuml.preprocessing._transformer import Transformer
@@ -53,6 +54,8 @@ class Scaler(AffineStep, Transformer):
             For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
             was.
         """
+        if isinstance(X, StoredRows):
+            return X.fit_model(self)
         with unchanged_on_error(self):
             self._reset()
             return self.partial_fit(X, y)

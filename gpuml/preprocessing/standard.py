@@ -10,6 +10,7 @@ from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace
 from gpuml._arrays.ops import EPS
 from gpuml._inputs.validation import check_finite, check_rows, check_weight, unchanged_on_error
 from gpuml._sklearn import _fit_context
+from gpuml.divided.stored import StoredRows
 from gpuml.preprocessing._column_sums import ColumnMoments, column_moments
 from gpuml.preprocessing._places import host_dtype
 from gpuml.preprocessing._scaler import Scaler, beside, diagonal_step
@@ -97,6 +98,8 @@ class StandardScaler(Scaler, sk.StandardScaler):
             For input that scikit-learn's StandardScaler rejects, and for negative weights of
             device data. A failed fit leaves the estimator as it was.
         """
+        if isinstance(X, StoredRows):
+            return X.fit_model(self, None, sample_weight)
         with unchanged_on_error(self):
             self._reset()
             return self.partial_fit(X, y, sample_weight)

@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
-from gpuml.data import AnySplit, Folds, Split, UnfittableSplits, count_rows, row_indices, take
+from gpuml.data import (
+    AnySplit,
+    Folds,
+    Split,
+    UnfittableSplits,
+    count_rows,
+    row_indices,
+    take,
+    without_features,
+)
 from gpuml.resampling.split import as_rows
 
 # What may stand for a split: itself, the rest of the rows, another split.
@@ -149,6 +158,7 @@ def no_weight(class_weight: Any = None) -> str:
     return why + ("." if class_weight is None else f", and {class_weight=} leaves none.")
 
 
+@without_features
 def _weighing_rows(folds: Folds) -> Array:
     """Rows (S,) of each training part whose weights are not 0."""
     weight: Any = folds.batch.weight

@@ -18,7 +18,7 @@ import numpy as np
 from gpuml._arrays import Array, Place, is_numpy, is_out_of_memory, move, place_of
 from gpuml._arrays.ops import along_rows, zeros
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
-from gpuml.data import Absent, Aligned, spaced
+from gpuml.data import Absent, Aligned, spaced, without_features
 from gpuml.designs import Block, Dense, Design, Divided, Mapped
 from gpuml.losses import Loss
 from gpuml.solvers._blocks import quiet
@@ -151,6 +151,7 @@ class LossRows(Aligned):
         return self.total(_largest_values, combine=self.place.xp.maximum)
 
 
+@without_features
 def _total_weights(rows):
     xp = rows.place.xp
     if rows.weights is None:
@@ -158,6 +159,7 @@ def _total_weights(rows):
     return along_rows(xp.sum, rows.weights, xp, dtype=xp.float64)
 
 
+@without_features
 def _largest_weights(rows):
     xp = rows.place.xp
     if rows.weights is None:

@@ -191,9 +191,11 @@ def atom_moments(
     """
     if isinstance(batch, NumberedBatch):
         return _numbered_moments(batch, atoms, advance)
-    shifts = atom_shifts(batch, atoms)
     # How far others are with their shards is not known here.
     advance = None if batch.is_divided else advance
+    if batch.is_divided and not lengths:
+        return batch.total(_own_moments, atoms, block_bytes, combine=_merged)
+    shifts = atom_shifts(batch, atoms)
     if single:
         shifts = _single_shifts(batch, atoms, shifts)
     if lengths:
@@ -201,6 +203,37 @@ def atom_moments(
         shifts = xp.concat([shifts, xp.zeros_like(shifts[:, :1])], axis=1)
     gram = batch.total(_grams, atoms, shifts, block_bytes, advance, single, lengths)
     return Moments(gram, shifts, batch.n_features)
+
+
+def _own_moments(folds, atoms, block_bytes):
+    """Moments of the atoms of a shard, with shifts of its own: they need no reading before."""
+    atoms = atoms_here(folds, atoms)
+    shifts = atom_shifts(folds.batch, atoms)
+    gram = _grams(folds, atoms, shifts, block_bytes, None, False, False)
+    return Moments(gram, shifts, folds.batch.n_features)
+
+
+def _merged(one, two):
+    """Moments of the rows of both, atom by atom, about the mean of their shifts [1]_."""
+    xp = namespace(one.gram)
+    weights = xp.stack([one.gram[:, -1, -1], two.gram[:, -1, -1]])  # (2, A)
+    total = xp.sum(weights, axis=0)
+    part = weights / xp.where(total > 0, total, xp.ones_like(total))
+    shift = part[0, :, None] * one.shift + part[1, :, None] * two.shift
+    return replace(one, gram=_about(one, shift, xp) + _about(two, shift, xp), shift=shift)
+
+
+def _about(moments, shift, xp):
+    """Second moments (A, q, q) about other shifts (A, q - 1).
+
+    With e = c - d, z becomes z + [e, 0], and M becomes ``M + u [e, 0]' + [e, 0] u'``, where u is
+    the last column of M, which are sums of z, and half its weight times [e, 0].
+    """
+    away = moments.shift - shift
+    away = xp.concat([away, xp.zeros_like(away[:, :1])], axis=1)
+    sums = moments.gram[:, :, -1] + 0.5 * moments.gram[:, -1, -1][:, None] * away
+    outer = sums[:, :, None] * away[:, None, :]
+    return moments.gram + outer + xp.matrix_transpose(outer)
 
 
 def _single_shifts(batch, atoms, shifts):

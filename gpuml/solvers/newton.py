@@ -14,7 +14,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
 from gpuml._arrays.threads import ordered_map
-from gpuml.data import cut
+from gpuml.data import cut, without_features
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
@@ -185,6 +185,7 @@ def _mean_target(sample):
     return xp.where(mean > 0, mean, xp.ones_like(mean))[:, None]
 
 
+@without_features
 def _sums_of_target(sample):
     xp = sample.place.xp
     target = xp.astype(sample.target, xp.float64)

@@ -10,17 +10,14 @@ import dask
 import numpy as np
 from distributed import Client
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
-from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.candidates import Group, Refusal, Step, number
-from gpuml.model_selection.divided import DividedEvaluator
+from gpuml.model_selection.divided import DividedEvaluator, weight_of, why_not_divided
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import all_estimators
-from gpuml.model_selection.route import at_once, fit_weight, together
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import cut_rows
 from gpuml_dask.planning.needs import placing_of
@@ -126,7 +123,7 @@ class ByRows:
     def _table(self) -> tuple[Table, str | None]:
         """The rows on workers, and the name of the weights among them."""
         job = self.job
-        weight = _weight_of(job)
+        weight = weight_of(job)
         name = None if weight is None else "weight"
         if isinstance(job.X, Placed):
             if weight is not None and not isinstance(weight, Placed):
@@ -139,11 +136,6 @@ class ByRows:
             sizes = np.diff(cut_rows(n_rows, row_bytes, block_bytes=block_bytes())).tolist()
             self._own = place(job.X, job.y, columns, client=self.client, chunks=sizes)
         return self._own, name
-
-
-def _weight_of(job):
-    found = at_once(job.estimator, job.task)
-    return None if found is None else fit_weight(found, job.task)
 
 
 @dataclass(frozen=True)
@@ -229,29 +221,6 @@ def plan_for(
         asked=dask.config.get(ASKED_PLAN),
     )
     return plan if needs_all is None else replace(plan, why=f"{plan.why}: {needs_all}")
-
-
-def why_not_divided(job: Job) -> str | None:
-    """Why groups cannot be fitted and scored from sums over rows; None where they can."""
-    found, why = together(job.estimator, job.task)
-    if found is None:
-        return why
-    if not found.multifit_divided:
-        return f"{model_name(job.estimator)} does not say multifit_divided"
-    if hasattr(job.X, "nnz"):
-        return "X is sparse"
-    if job.task.return_estimator:
-        return "fitted estimators are asked for"
-    scorer = job.task.scorer
-    scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
-    unknown = [each for each in scorers if batch_scorer(each) is None]
-    return f"the score {unknown[0]} is of predictions in one place" if unknown else None
-
-
-def model_name(estimator: Any) -> str:
-    """The class of an estimator, or of the last step of a pipeline."""
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    return type(last).__name__
 
 
 def _n_bytes(X):

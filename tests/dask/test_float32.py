@@ -13,8 +13,8 @@ import gpuml_dask.linear_model
 from gpuml import get_config
 from gpuml._arrays import HOST
 from gpuml.divided import DividedRows, InProcess, Share
+from gpuml.divided.fitting import fit_divided
 from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression
-from gpuml.model_selection.divided import fit_divided
 
 N, P = 600, 12
 # Of pieces; one has a single row.

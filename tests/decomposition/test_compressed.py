@@ -9,9 +9,9 @@ from sklearn.base import clone
 import gpuml
 from gpuml.decomposition import PCA, TruncatedSVD
 from gpuml.divided import DividedRows, InProcess, Share
+from gpuml.divided.fitting import fit_divided
 from gpuml.linalg import svd_compressed
 from gpuml.model_selection import GridSearchCV
-from gpuml.model_selection.divided import fit_divided
 from gpuml.pipeline import Pipeline
 
 FITTED = ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_")

@@ -16,9 +16,9 @@ from gpuml._arrays import HOST
 from gpuml.decomposition import PCA, TruncatedSVD
 from gpuml.decomposition._fitting import SparseBatch
 from gpuml.divided import DividedRows, InProcess, Share
+from gpuml.divided.fitting import fit_divided
 from gpuml.linear_model import LinearRegression
 from gpuml.model_selection import GridSearchCV
-from gpuml.model_selection.divided import fit_divided
 from gpuml.testing import RTOL
 
 ATTRIBUTES = (

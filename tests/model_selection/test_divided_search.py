@@ -23,6 +23,7 @@ from gpuml.cross_decomposition import PLSRegression
 from gpuml.data import NeedsAllRows
 from gpuml.decomposition import PCA, FactorAnalysis, IncrementalPCA, TruncatedSVD
 from gpuml.divided import DividedRows, InProcess, Share, divided_splits
+from gpuml.divided.fitting import fit_divided
 from gpuml.linear_model import (
     ARDRegression,
     ElasticNet,
@@ -35,7 +36,7 @@ from gpuml.linear_model import (
     RidgeClassifier,
 )
 from gpuml.metrics.scorer import check_scoring
-from gpuml.model_selection.divided import DividedEvaluator, fit_divided
+from gpuml.model_selection.divided import DividedEvaluator
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.pipeline import make_pipeline

@@ -1,0 +1,272 @@
+"""Rows in files as users have them: given as X to searches and fits, and read pass by pass."""
+
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuml._arrays import HOST, compute_place, free_bytes
+from gpuml._arrays.frames import in_frame
+from gpuml._arrays.threads import blas_threads
+from gpuml._arrays.transfers import format_bytes
+from gpuml._settings.config import get_config
+from gpuml.data import NeedsAllRows
+from gpuml.divided.batch import Facts, Share, facts_of
+from gpuml.divided.holders import InProcess
+from gpuml.divided.read import Kept, Pieces, Read, Room, read
+from gpuml.divided.rows import DividedRows
+from gpuml.reading.tables import NullsError, Table
+
+# Rows that are read, and worked on, at once.
+SMALLEST_PIECE_BYTES, LARGEST_PIECE_BYTES = 2**20, 2**25
+# Pieces that are on their way at any time: one is being read, and others wait to be worked on.
+AHEAD = 5
+# Pieces on their way for each thread that works on some.
+BY_THREAD = 3
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+# What reading may raise that no candidate is to blame for.
+FAULTS = (OSError, NullsError, MemoryError)
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows in files that are read in order, pass by pass, in bounded memory.
+
+    `gpuml.read_parquet`, `gpuml.read_csv` and `gpuml.read_array` make such rows. Searches and
+    linear models take them as X, with the names of columns as y and `sample_weight`:
+    ``search.fit(rows, "price")``. All other columns are features.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Rows, and columns, targets and weights included.
+    columns : tuple of str
+    memory : int
+        Bytes of memory for reading, and for rows that stay.
+
+    See Also
+    --------
+    gpuml.read_parquet : Where they come from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gpuml
+    >>> from gpuml.linear_model import Ridge
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> rows = gpuml.read_array(X)
+    >>> model = Ridge(alpha=1e-3).fit(rows, X @ [1.0, 2.0, 3.0])
+    >>> model.coef_.round(2)
+    array([1., 2., 3.])
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    memory: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.table.n_rows, len(self.columns)
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the rows as they are read: float32 if no column needs float64."""
+        kinds = [kind for name in self.columns if (kind := self.table.dtype_of(name)) is not None]
+        found = np.result_type(np.float32, *kinds)
+        return found if found.kind == "f" else np.dtype(float)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        n, p = self.shape
+        size = format_bytes(n * p * self.dtype.itemsize)
+        return f"<StoredRows: {n} rows of {p} columns ({size}) of {self.table.label}>"
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            f"{self!r} are read pass by pass, and this needs them in memory. Pass rows[:] for all "
+            "of them as an array, or go through them: rows.apply(model.predict)."
+        )
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        """Neighbouring rows (b, p), in memory."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError(f"Rows in files are taken by slices of neighbours, got {rows!r}.")
+        start, stop, _ = rows.indices(len(self))
+        self._check_numbers()
+        (block,) = self._read([slice(start, max(start, stop))])
+        return block
+
+    # ------------------------------------------------------------ for users
+
+    def select(self, columns: Sequence[str]) -> "StoredRows":
+        """The same rows with some of the columns, in the order that is given."""
+        self.table.check_columns(columns)
+        return replace(self, columns=tuple(columns))
+
+    def drop(self, *columns: str) -> "StoredRows":
+        """The same rows without some columns."""
+        self.table.check_columns(columns)
+        return self.select([name for name in self.columns if name not in columns])
+
+    def column(self, name: str) -> np.ndarray:
+        """The values (n,) of a column, in memory."""
+        return self.table.column(name)
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The rows, block by block, as arrays (b, p)."""
+        self._check_numbers()
+        return self._read(self._spans(1))
+
+    def apply(self, function: Callable[[Any], Any]) -> np.ndarray:
+        """What a function such as ``model.predict`` makes of all rows, block by block.
+
+        Where columns have names, it is given DataFrames of pandas (or polars), as the model of a
+        search over such rows knows their names.
+        """
+        made = []
+        for block in self.blocks():
+            named = dict(zip(self.columns, block.T, strict=True))
+            made.append(function(in_frame(named) if self.table.has_names else block))
+        return np.concatenate(made)
+
+    # ------------------------------------------------------------ for fits
+
+    def resolved(self, y: Any, columns: Mapping[str, Any]) -> tuple["StoredRows", Any, dict]:
+        """Features, y, and others that have a value for each row: columns by name are read."""
+        named = [value for value in (y, *columns.values()) if isinstance(value, str)]
+        self.table.check_columns(named)
+        features = self.drop(*named)
+        features._check_numbers()
+        if len(self) == 0 or not features.columns:
+            raise ValueError(
+                f"{features!r} have no rows or no features, and at least one of each is needed."
+            )
+        values = {name: self._value(value) for name, value in columns.items()}
+        return features, self._value(y), values
+
+    def _value(self, value):
+        return self.column(value) if isinstance(value, str) else value
+
+    def divided(self, y: Any = None, weight: Any = None) -> DividedRows:
+        """The rows for fits and searches, with y and weights that are in memory."""
+        settings = get_config()
+        n, p = self.shape
+        row_bytes = p * self.dtype.itemsize
+        place = compute_place(np.empty(0), n * row_bytes, settings["device"])
+        settings["device"] = "cpu" if place.is_host else "cuda"
+        threads = blas_threads() if place.is_host else 1
+        spans = self._spans(threads)
+        piece_bytes = (spans[0].stop - spans[0].start) * row_bytes
+        taken = sum(value.nbytes for value in (y, weight) if hasattr(value, "nbytes"))
+        work = taken + self.table.reading_bytes(self.columns)
+        work += (AHEAD + BY_THREAD * threads) * piece_bytes
+        if work > self.memory:
+            raise MemoryError(
+                f"memory={format_bytes(self.memory)} does not do for {self!r}: reading them takes "
+                f"about {format_bytes(work)}, of which y and weights, which stay in memory, take "
+                f"{format_bytes(taken)}. Give more memory=, or fewer columns."
+            )
+        room = Room(self.memory - work)
+        pieces = Pieces(self._read, spans, y, weight, p, self.dtype, Kept(room), room)
+        sizes = tuple(span.stop - span.start for span in spans)
+        names = self.columns if self.table.has_names else None
+        return ReadRows(read(pieces, place, threads), sizes, p, settings, names, dtype=self.dtype)
+
+    def fit_model(self, estimator: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit an estimator to the rows, which its `fit` asks for."""
+        from gpuml.divided.fitting import fit_divided
+
+        features, y, given = self.resolved(y, {"sample_weight": sample_weight})
+        weight = given["sample_weight"]
+        try:
+            fitted = fit_divided(
+                estimator, features.divided(y, weight), weighted=weight is not None
+            )
+        except NeedsAllRows as error:
+            raise NeedsAllRows(f"{error} {in_memory(features)}") from error
+        vars(estimator).pop("feature_names_in_", None)
+        vars(estimator).update(fitted)
+        return estimator
+
+    def _read(self, spans: Sequence[slice]) -> Generator[np.ndarray]:
+        return self.table.blocks(self.columns, spans, self.dtype)
+
+    def _spans(self, threads):
+        row_bytes = max(1, self.shape[1] * self.dtype.itemsize)
+        wanted = self.memory // (4 * (AHEAD + BY_THREAD * threads))
+        wanted = min(max(wanted, SMALLEST_PIECE_BYTES), LARGEST_PIECE_BYTES)
+        n, step = len(self), max(1, wanted // row_bytes)
+        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+    def _check_numbers(self):
+        others = [name for name in self.columns if self.table.dtype_of(name) is None]
+        if others:
+            words = ", ".join(f"{name!r} ({self.table.kind_of(name)})" for name in others[:10])
+            raise ValueError(
+                f"Features are numbers, and these columns of {self.table.label} hold others: "
+                f"{words}. Leave them out with rows.drop({others[0]!r}), or by columns=[...], or "
+                "write a file with codes in their place."
+            )
+
+
+@dataclass(frozen=True)
+class ReadRows(DividedRows):
+    """Divided rows of which y and weights are in memory, so that facts need no reading."""
+
+    shares: Read
+    dtype: Any = None
+
+    def without_weights(self) -> "ReadRows":
+        """The same rows, without weights."""
+        held = self.shares
+        pieces = replace(held.pieces, weight=None)
+        return replace(self, shares=read(pieces, held.place, held.threads))
+
+    def _facts(self, estimator: Any) -> Sequence[Facts]:
+        pieces = self.shares.pieces
+        # X is looked at when it is read; what is told apart from it follows from one column.
+        X = np.zeros((self.shape[0], 1), dtype=self.dtype)
+        share = Share(X, pieces.y, pieces.weight)
+        settings = {**self.settings, "device": "cpu"}
+        (facts,) = facts_of(estimator, InProcess([share], HOST), settings)
+        seen = {**facts.seen, "n_features_in_": self.n_features}
+        return [facts._replace(n_features=self.n_features, seen=seen)]
+
+
+def in_memory(rows: StoredRows) -> str:
+    """What to type where rows are needed in memory."""
+    n, p = rows.shape
+    size = format_bytes(n * p * rows.dtype.itemsize)
+    return f"Pass rows[:] as X and rows.column(...) as y, which takes {size}."
+
+
+def memory_of(memory: Any) -> int:
+    """Bytes of "4GB", of a number, or of half the free memory for None."""
+    if memory is None:
+        return free_bytes(HOST) // 2
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]i?)?b?\s*", memory.lower())
+        if found:
+            return int(float(found[1]) * {**UNITS, **BINARY}[found[2] or ""])
+    elif isinstance(memory, int | float) and not isinstance(memory, bool) and memory > 0:
+        return int(memory)
+    raise ValueError(f"memory must be bytes or a string such as '4GB', got {memory!r}.")
+
+
+def stored_rows(table: Table, columns: Sequence[str] | None, memory: Any) -> StoredRows:
+    """Rows of a table; `columns` None is all of them."""
+    rows = StoredRows(table, tuple(table.names), memory_of(memory))
+    if columns is None:
+        return rows
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, got {columns!r}. Use [{columns!r}].")
+    return rows.select(list(columns))

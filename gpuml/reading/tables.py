@@ -1,0 +1,403 @@
+"""Tables in files, read in order as blocks of rows: Parquet, CSV, and arrays that are sliced."""
+
+import glob
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuml.reading.sources import source_of
+
+# Rows that pyarrow decodes at once: few enough to stay near the caches.
+BATCH_ROWS = 2**15
+# Columns of Parquet are read from the file in stretches of so many bytes. Without that pyarrow
+# takes whole row groups into memory, which may be gigabytes.
+BUFFER_BYTES = 2**18
+# What pyarrow holds of a column while it decodes: a stretch of the file, a page, decoded values.
+COLUMN_BYTES = 2**22
+
+
+class NullsError(ValueError):
+    """A column of numbers has nulls."""
+
+
+class Table(ABC):
+    """Rows of named columns that are read from front to back, as often as they are needed.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of all columns.
+    n_rows : int
+    label : str
+        What messages call it.
+    has_names : bool
+        Whether names are those of the file, and not numbers.
+    """
+
+    names: tuple[str, ...]
+    n_rows: int
+    label: str
+    has_names: bool = True
+
+    @abstractmethod
+    def dtype_of(self, column: str) -> np.dtype | None:
+        """Dtype of a column; None of one that holds no numbers."""
+
+    @abstractmethod
+    def kind_of(self, column: str) -> str:
+        """What a column holds, in the words of the file."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
+        """Neighbouring rows that together have some; the number of the first, and its columns."""
+
+    def reading_bytes(self, columns: Sequence[str]) -> int:
+        """Memory that reading takes besides the blocks that come of it."""
+        return 0
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Raise a ValueError for columns that there are not."""
+        for name in columns:
+            if name not in self.names:
+                alike = get_close_matches(str(name), self.names, 1)
+                hint = f"Did you mean {alike[0]!r}? " if alike else ""
+                some = ", ".join(map(repr, self.names[:20]))
+                more = ", ..." if len(self.names) > 20 else ""
+                raise ValueError(
+                    f"{self.label} has no column {name!r}. {hint}Its columns are {some}{more}."
+                )
+
+    def blocks(
+        self, columns: Sequence[str], spans: Sequence[slice], dtype: Any
+    ) -> Generator[np.ndarray]:
+        """Blocks (b, p) of some columns, for spans of rows in ascending order.
+
+        Raises
+        ------
+        NullsError
+            For a null.
+        OSError
+            If a file is gone, or was changed.
+        """
+        for run in _runs(spans):
+            batches = self.batches(columns, slice(run[0].start, run[-1].stop))
+            first, n = 0, 0
+            batch: Sequence[Any] = []
+            for span in run:
+                # Column after column, as they come: each is written, and later read, in a run.
+                block = np.empty((len(columns), span.stop - span.start), dtype=dtype).T
+                at = span.start
+                while at < span.stop:
+                    if at >= first + n:
+                        first, batch = next(batches)
+                        n = len(batch[0])
+                        continue
+                    stop = min(span.stop, first + n)
+                    for j, values in enumerate(batch):
+                        block[at - span.start : stop - span.start, j] = self.values(
+                            values, columns[j], at - first, stop - first, at
+                        )
+                    at = stop
+                yield block
+
+    def values(self, column: Any, name: str, start: int, stop: int, row: int) -> np.ndarray:
+        """Some of the values of a column of a batch, whose first is in a row of the table."""
+        return column[start:stop]
+
+    def column(self, name: str) -> np.ndarray:
+        """All values of a column: numbers, or strings."""
+        self.check_columns([name])
+        parts, first = [], 0
+        for first, (values,) in self.batches([name], slice(0, self.n_rows)):
+            parts.append(self.values(values, name, 0, len(values), first))
+        found = np.concatenate(parts)
+        return found.astype(str) if found.dtype == object else found
+
+
+def _runs(spans):
+    """Spans of neighbours together."""
+    runs: list[list[slice]] = []
+    for span in spans:
+        if runs and runs[-1][-1].stop == span.start:
+            runs[-1].append(span)
+        else:
+            runs.append([span])
+    return runs
+
+
+# ---------------------------------------------------------------- of pyarrow
+
+
+class _Arrow(Table):
+    """What tables of pyarrow have in common; `schema` is that of pyarrow."""
+
+    schema: Any
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.schema.names)
+
+    def dtype_of(self, column: str) -> np.dtype | None:
+        import pyarrow.types as kinds
+
+        kind = self.schema.field(column).type
+        if kinds.is_boolean(kind):
+            return np.dtype(bool)
+        if kinds.is_integer(kind) or kinds.is_floating(kind):
+            return np.dtype(kind.to_pandas_dtype())
+        return np.dtype(float) if kinds.is_decimal(kind) else None
+
+    def kind_of(self, column: str) -> str:
+        return str(self.schema.field(column).type)
+
+    def reading_bytes(self, columns: Sequence[str]) -> int:
+        return COLUMN_BYTES * len(columns)
+
+    def values(self, column: Any, name: str, start: int, stop: int, row: int) -> np.ndarray:
+        import pyarrow.types as kinds
+
+        some = column.slice(start, stop - start)
+        if some.null_count:
+            first = row + some.is_null().index(True).as_py()
+            raise NullsError(
+                f"Column {name!r} of {self.label} has nulls, the first of them in row {first}, and "
+                "models that are fitted pass by pass take no missing values. Write a file "
+                "without, for example polars.scan_parquet(path).drop_nulls().sink_parquet(other) "
+                "(or .fill_null(0)), or leave the column out: columns=[...]."
+            )
+        if kinds.is_decimal(some.type):
+            some = some.cast("float64")
+        return some.to_numpy(zero_copy_only=False)
+
+
+class _File(NamedTuple):
+    """A file of Parquet: its rows, those of its row groups, and what tells whether it changed."""
+
+    path: str
+    n_rows: int
+    group_rows: tuple[int, ...]
+    stamp: Any
+
+
+@dataclass(frozen=True)
+class ParquetTable(_Arrow):
+    """Files of Parquet with the same columns, one after the other."""
+
+    files: tuple[_File, ...]
+    schema: Any
+    filesystem: Any
+    label: str
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        return sum(file.n_rows for file in self.files)
+
+    def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
+        first = 0
+        for file in self.files:
+            if first < rows.stop and rows.start < first + file.n_rows:
+                yield from self._batches_of(file, columns, first, rows)
+            first += file.n_rows
+
+    def _batches_of(self, file, columns, first, rows):
+        ends = first + np.cumsum(file.group_rows)
+        starts = ends - file.group_rows
+        groups = np.flatnonzero((starts < rows.stop) & (ends > rows.start))
+        at = int(starts[groups[0]])
+        if _stamp(self.filesystem, file.path) != file.stamp:
+            raise OSError(f"{file.path} was changed, or removed, after {self.label} was opened.")
+        with _opened(self.filesystem, file.path) as opened:
+            for batch in opened.iter_batches(
+                BATCH_ROWS, row_groups=groups.tolist(), columns=list(columns)
+            ):
+                yield at, [batch.column(name) for name in columns]
+                at += batch.num_rows
+
+
+def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -> ParquetTable:
+    """Files of Parquet as a table.
+
+    Parameters
+    ----------
+    path : str, path, or list of them
+        Files, folders of them, patterns with ``*``, or URLs that fsspec knows.
+    storage_options : mapping, optional
+        Of the file system of an URL.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If files have different columns.
+    """
+    filesystem, paths = _found(path, storage_options, ".parquet")
+    files, schema = [], None
+    for each in paths:
+        with _opened(filesystem, each) as opened:
+            metadata, own = opened.metadata, opened.schema_arrow.remove_metadata()
+            groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
+        if schema is not None and not own.equals(schema):
+            raise ValueError(
+                f"{each} has other columns than {paths[0]}: {_differences(schema, own)}. Rows of a "
+                "search need the same columns, of the same types, in all files."
+            )
+        schema = own
+        files.append(_File(each, metadata.num_rows, groups, _stamp(filesystem, each)))
+    return ParquetTable(tuple(files), schema, filesystem, _label(paths))
+
+
+def _differences(one, other):
+    apart = set(map(str, one)) ^ set(map(str, other))
+    return ", ".join(sorted(apart)) if apart else "they have another order"
+
+
+def _opened(filesystem, path):
+    """A file of Parquet, open; pyarrow reads those of this machine by itself."""
+    import pyarrow.parquet as parquet
+
+    if filesystem is None:
+        return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
+    # Whole row groups come over a network in few requests.
+    return parquet.ParquetFile(filesystem.open(path, "rb"), pre_buffer=True)
+
+
+def _found(path, storage_options, ending):
+    """The file system behind paths (None is this machine's), and files in order."""
+    several = [path] if isinstance(path, str | os.PathLike) else list(path)
+    paths: list[str] = [os.fspath(each) for each in several]
+    filesystem = None
+    if any("://" in each for each in paths):
+        try:
+            import fsspec
+        except ImportError as error:
+            raise ImportError(f"{paths[0]} is read by fsspec. Type: pip install fsspec") from error
+        filesystem, _ = fsspec.core.url_to_fs(paths[0], **(storage_options or {}))
+        paths = [filesystem._strip_protocol(each) for each in paths]
+    elif storage_options:
+        raise ValueError("storage_options are of URLs, and these are paths of this machine.")
+    find, is_folder = (
+        (glob.glob, os.path.isdir) if filesystem is None else (filesystem.glob, filesystem.isdir)
+    )
+    files: list[str] = []
+    for each in paths:
+        if is_folder(each):
+            found = sorted(find(f"{each.rstrip('/')}/**/*{ending}"))
+        else:
+            found = sorted(find(each)) if "*" in each else [each]
+        if not found:
+            raise FileNotFoundError(f"There is no file *{ending} at {each}.")
+        files += found
+    return filesystem, files
+
+
+def _stamp(filesystem, path):
+    """Size of a file, and when it was written; None if it is gone."""
+    try:
+        if filesystem is not None:
+            return filesystem.size(path)
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _label(paths):
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+@dataclass(frozen=True)
+class CsvTable(_Arrow):
+    """A file of CSV, which is parsed from its beginning at each reading."""
+
+    path: str
+    n_rows: int
+    schema: Any
+    filesystem: Any
+    label: str
+
+    def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
+        import pyarrow.csv as csv
+
+        kinds = {name: self.schema.field(name).type for name in columns}
+        at = 0
+        options = csv.ConvertOptions(include_columns=list(columns), column_types=kinds)
+        with _csv_opened(self.filesystem, self.path, options) as batches:
+            for batch in batches:
+                yield at, [batch.column(name) for name in columns]
+                at += batch.num_rows
+                if at >= rows.stop:
+                    return
+
+
+def csv_table(path: Any, storage_options: Mapping[str, Any] | None = None) -> CsvTable:
+    """A file of CSV as a table; it is read once, to count its rows.
+
+    What its columns hold follows from the first megabyte.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        For what pyarrow cannot parse.
+    """
+    filesystem, paths = _found(path, storage_options, ".csv")
+    if len(paths) > 1:
+        raise ValueError(f"One file of CSV is read as rows, got {len(paths)} of them.")
+    with _csv_opened(filesystem, paths[0], None) as batches:
+        schema = batches.schema
+        n_rows = sum(batch.num_rows for batch in batches)
+    return CsvTable(paths[0], n_rows, schema, filesystem, paths[0])
+
+
+def _csv_opened(filesystem, path, options):
+    import pyarrow.csv as csv
+
+    file = path if filesystem is None else filesystem.open(path, "rb")
+    return csv.open_csv(file, convert_options=options)
+
+
+# ---------------------------------------------------------------- arrays
+
+
+@dataclass(frozen=True)
+class ArrayTable(Table):
+    """An array (n, p) that is sliced, such as a memory map or one of Zarr; names are numbers."""
+
+    array: Any
+    source: Any
+    label: str
+    has_names = False
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        return self.source.shape[0]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(map(str, range(self.source.shape[1])))
+
+    def dtype_of(self, column: str) -> np.dtype | None:
+        return np.dtype(self.array.dtype)
+
+    def kind_of(self, column: str) -> str:
+        return str(self.array.dtype)
+
+    def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
+        numbers = [int(name) for name in columns]
+        step = max(BATCH_ROWS // self.source.chunk, 1) * self.source.chunk
+        for start in range(rows.start // step * step, rows.stop, step):
+            block = self.source.slice_of(slice(start, min(start + step, self.n_rows)))
+            yield start, [block[:, j] for j in numbers]
+
+
+def array_table(array: Any, label: str) -> ArrayTable:
+    """A two-dimensional array that is sliced, as a table."""
+    return ArrayTable(array, source_of(array, by_columns=False), label)
