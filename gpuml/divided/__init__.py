@@ -13,6 +13,7 @@ from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import HOST, InProcess, Place, moved, tree
 from gpuml.divided.rows import DividedRows
 from gpuml.divided.splits import Deal, DealtSplit, divided_splits, located_splits
+from gpuml.divided.stored import StoredRows
 
 __all__ = [
     "HOST",
@@ -23,6 +24,7 @@ __all__ = [
     "InProcess",
     "Place",
     "Share",
+    "StoredRows",
     "divided_batch",
     "divided_folds",
     "divided_splits",

@@ -8,10 +8,11 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import AnySplit, NeedsAllRows
+from gpuml.divided import DividedRows
 from gpuml.divided.stored import FAULTS, StoredRows, in_memory
 from gpuml.metrics.scorer import batch_scorer
-from gpuml.model_selection.candidates import NOT_FITTED, Made
-from gpuml.model_selection.evaluate import Evaluator, Job, Known
+from gpuml.model_selection.candidates import NOT_FITTED, Group, Made, steps_of
+from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
 from gpuml.model_selection.route import at_once, fit_weight, kind_of, together
 from gpuml.resampling.stand_ins import check_sizes
@@ -77,24 +78,59 @@ class StoredEvaluator(DividedEvaluator):
         why, and how to have the rows in memory.
     """
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, rows: DividedRows | None = None):
         self._stored = job.X
-        super().__init__(replace(job, X=job.X.divided(job.y, weight_of(job)), y=None), FAULTS)
-
-    def evaluate(self, candidates):
-        why = why_not_divided(self.job)
+        why = why_not_divided(job)
         if why is not None:
             self._refuse_all(why)
-        return super().evaluate(candidates)
+        rows = job.X.divided(job.y, weight_of(job)) if rows is None else rows
+        super().__init__(replace(job, X=rows, y=None), FAULTS)
+
+    def with_splits(self, splits):
+        """An evaluator of the same rows in other splits."""
+        return type(self)(replace(self.job, X=self._stored, splits=splits), self.job.X)
+
+    def _may_refuse(self, error):
+        # Of others nobody could find out more, one by one.
+        return isinstance(error, REFUSALS) and super()._may_refuse(error)
 
     def _fit_one_by_one(self, positions, candidates):
-        self._refuse_all(next(iter(self.refusals), "candidates are fitted one by one"))
+        """Results of candidates that were refused: together with others, or of which it is so."""
+        found = []
+        for position in positions:
+            reason = self.refused[position].reason
+            (group,) = self.groups([candidates[position]]) or (None,)
+            if group is None or reason.startswith(NeedsAllRows.__name__):
+                self._refuse_all(reason)
+            alone = Group(group.shared, group.varying, [position])
+            ((_, results),) = self.fit_group(alone) or ((position, None),)
+            found.append(self._failed(self.refused[position]) if results is None else results)
+        return found
+
+    def _failed(self, refusal):
+        job, task = self.job, self.job.task
+        if not refusal.raised:
+            self._refuse_all(refusal.reason)
+        if task.error_score == "raise":
+            raise ValueError(refusal.reason)
+        failures = [
+            {**failed_fit(refusal.reason, split.n_test, task), "made": Made(NOT_FITTED, 0)}
+            for split in job.splits
+        ]
+        place = str(job.X.shares.place)
+        self.steps += steps_of(failures, place, "", error_score=task.error_score)
+        return failures
 
     def _refuse_all(self, why: str) -> NoReturn:
         raise NeedsAllRows(
-            f"Rows in files are fitted and scored from sums over them, and {why}. "
+            f"Rows in files are fitted and scored from sums over them, and {why.rstrip('.')}. "
             f"{in_memory(self._stored)}"
         )
+
+
+def evaluator_of(job: Job) -> Evaluator:
+    """What evaluates candidates of a job on one device."""
+    return StoredEvaluator(job) if isinstance(job.X, StoredRows) else Evaluator(job)
 
 
 def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:

@@ -26,12 +26,11 @@ from gpuml._sklearn import (
     _num_samples,
 )
 from gpuml.data import AnySplit
-from gpuml.divided.stored import StoredRows
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.choice import OneStandardError
-from gpuml.model_selection.divided import StoredEvaluator, stored
-from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.divided import evaluator_of, stored
+from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.kept import kept_of
 from gpuml.model_selection.one_by_one import (
     Task,
@@ -69,7 +68,7 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     def _make_evaluator(self, job: Job) -> Any:
         """What fits and scores candidates; a subclass may have its own."""
-        return StoredEvaluator(job) if isinstance(job.X, StoredRows) else Evaluator(job)
+        return evaluator_of(job)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
         """The splits of a round."""
@@ -193,7 +192,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         """
         from gpuml.model_selection.explain import explain_search
 
-        return explain_search(clone(self), X, y, params)
+        return explain_search(clone(self), *stored(X, y, params))
 
     def _foretold(self, X: Any) -> "Explanation | None":
         """What is going to be done where no round of candidates is evaluated."""

@@ -24,7 +24,8 @@ from gpuml._sklearn import (
 )
 from gpuml.data import row_indices
 from gpuml.metrics.scorer import check_scoring
-from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.divided import evaluator_of, stored
+from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, check_workers
 from gpuml.resampling.split import check_splitter, split_rows
 
@@ -127,7 +128,7 @@ def cross_validate(
         verbose=verbose,
         return_estimator=return_estimator,
     )
-    results = Evaluator(job).evaluate([{}])
+    results = evaluator_of(job).evaluate([{}])
     _warn_or_raise_about_fit_failures(results, error_score)
     if callable(scoring):
         _insert_error_scores(results, error_score)
@@ -222,9 +223,11 @@ def job_of(
     """
     _check_groups_routing_disabled(groups)
     check_workers(n_jobs, pre_dispatch)
+    X, y, both = stored(X, y, {**(params or {}), "groups": groups})
+    groups, params = both.pop("groups"), both
     X, y, groups = as_array(X), as_array(y), as_array(groups)
     X, y = indexable(X, y)
-    params = {} if params is None else {name: as_array(value) for name, value in params.items()}
+    params = {name: as_array(value) for name, value in params.items()}
     cv = check_splitter(cv, y, classifier=is_classifier(estimator))
     routed = _route(estimator, cv, scorers, params, groups, owner, method)
     splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)

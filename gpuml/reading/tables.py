@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ BATCH_ROWS = 2**15
 # takes whole row groups into memory, which may be gigabytes.
 BUFFER_BYTES = 2**18
 # What pyarrow holds of a column while it decodes: a stretch of the file, a page, decoded values.
-COLUMN_BYTES = 2**22
+COLUMN_BYTES = 2**21
 
 
 class NullsError(ValueError):
@@ -282,9 +282,8 @@ def _found(path, storage_options, ending):
         paths = [filesystem._strip_protocol(each) for each in paths]
     elif storage_options:
         raise ValueError("storage_options are of URLs, and these are paths of this machine.")
-    find, is_folder = (
-        (glob.glob, os.path.isdir) if filesystem is None else (filesystem.glob, filesystem.isdir)
-    )
+    find: Any = partial(glob.glob, recursive=True) if filesystem is None else filesystem.glob
+    is_folder = os.path.isdir if filesystem is None else filesystem.isdir
     files: list[str] = []
     for each in paths:
         if is_folder(each):

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._sklearn import _search_estimator_has
+from gpuml.divided import StoredRows
 from gpuml.model_selection import search as one_device
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
@@ -37,6 +38,11 @@ IID = (
 NO_PREDICTIONS = (
     "return_predictions is for a search without a cluster: workers send scores alone. Leave it "
     "out, or use gpuml.model_selection.GridSearchCV."
+)
+STORED = (
+    "Rows of gpuml.read_parquet and its like are read by one process: use the search of the same "
+    "name in gpuml.model_selection. On a cluster, pass a collection that its workers read, such as "
+    "dask.dataframe.read_parquet(path)."
 )
 NO_CHECKPOINT = (
     "checkpoint= needs a cluster: start one with gpuml_dask.local_client(), or give client=."
@@ -95,6 +101,8 @@ class ClusterSearch(OnePassSearch):
         """
         if self.iid != "deprecated":
             warnings.warn(IID, FutureWarning, stacklevel=2)
+        if isinstance(X, StoredRows):
+            raise TypeError(STORED)
         with client_for(self.client, self.scheduler) as client:
             if client is None:
                 if self.checkpoint is not None:

@@ -1,0 +1,449 @@
+"""Searches and fits of rows in files are those of the same rows in memory, in bounded memory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+
+import gpuml
+from gpuml.data import NeedsAllRows
+from gpuml.decomposition import PCA, TruncatedSVD
+from gpuml.divided import read, stored
+from gpuml.divided.holders import tree
+from gpuml.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    RidgeCV,
+)
+from gpuml.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import MinMaxScaler, StandardScaler
+from gpuml.reading import tables
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+N_ROWS, N_FEATURES = 600, 4
+NAMES = tuple(f"x{j}" for j in range(N_FEATURES))
+# What of the pieces there is room for.
+ROOMS = {"nothing stays": 0, "some stay": 9000, "all stay": 10**9}
+
+rng = np.random.default_rng(0)
+X = rng.normal(3.0, 1.0, size=(N_ROWS, N_FEATURES))
+TARGETS = {
+    "y": X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=N_ROWS),
+    "label": np.where(X[:, 1] + rng.normal(size=N_ROWS) > 3, "yes", "no"),
+    "count": rng.poisson(3, size=N_ROWS),
+    "weight": rng.uniform(size=N_ROWS),
+    "group": rng.integers(7, size=N_ROWS),
+}
+
+SEARCHES = [
+    (Ridge(), {"alpha": [0.1, 10.0]}, "y"),
+    (Lasso(), {"alpha": [0.01, 0.1]}, "y"),
+    (ElasticNet(tol=1e-8), {"alpha": [0.01], "l1_ratio": [0.2, 0.8]}, "y"),
+    (LinearRegression(), {"fit_intercept": [True, False]}, "y"),
+    (
+        make_pipeline(StandardScaler(), PCA(), Ridge()),
+        {"pca__n_components": [2, 3], "ridge__alpha": [1.0]},
+        "y",
+    ),
+    (LogisticRegression(), {"C": [0.1, 10.0]}, "label"),
+    (PoissonRegressor(), {"alpha": [0.1, 1.0]}, "count"),
+]
+MOMENTS = [case for case in SEARCHES if case[2] == "y"]
+
+
+def name_of(value):
+    steps = getattr(value, "steps", [(None, value)])
+    return "-".join(type(step).__name__ for _, step in steps)
+
+
+def table(**columns):
+    return pa.table({**dict(zip(NAMES, X.T, strict=True)), **TARGETS, **columns})
+
+
+@pytest.fixture(params=ROOMS)
+def room(request, monkeypatch):
+    """Pieces of some 30 rows, of which all, some, or none stay in memory."""
+    monkeypatch.setattr(stored, "LARGEST_PIECE_BYTES", 1000)
+    monkeypatch.setattr(stored, "SMALLEST_PIECE_BYTES", 1000)
+    made = read.Room
+    monkeypatch.setattr(stored, "Room", lambda size: made(min(size, ROOMS[request.param])))
+    return request.param
+
+
+@pytest.fixture
+def n_read(monkeypatch):
+    """Counts the rows that are read as blocks."""
+    count, blocks = [0], tables.Table.blocks
+
+    def counted(self, *args):
+        for block in blocks(self, *args):
+            count[0] += len(block)
+            yield block
+
+    monkeypatch.setattr(tables.Table, "blocks", counted)
+    return count
+
+
+@pytest.fixture
+def path(tmp_path):
+    # Row groups that pieces do not end with.
+    parquet.write_table(table(), tmp_path / "rows.parquet", row_group_size=130)
+    return tmp_path / "rows.parquet"
+
+
+def rows_of(path, *targets):
+    return gpuml.read_parquet(path, [*NAMES, *targets])
+
+
+def last_of(search):
+    model = search.best_estimator_
+    return model.steps[-1][1] if hasattr(model, "steps") else model
+
+
+def check_alike(found, expected, rtol=1e-10):
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(
+            found.cv_results_[name], expected.cv_results_[name], rtol=rtol, atol=rtol
+        )
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_allclose(last_of(found).coef_, last_of(expected).coef_, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("model", "grid", "target"), SEARCHES, ids=[name_of(c[0]) for c in SEARCHES]
+)
+def test_search_of_a_file_is_that_of_its_rows(path, room, model, grid, target, weighted):
+    weight = {"weight": TARGETS["weight"]} if weighted else {}
+    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    named = {f"{prefix}sample_weight": name for name in weight}
+    given = {f"{prefix}sample_weight": value for value in weight.values()}
+    expected = GridSearchCV(model, grid).fit(X, TARGETS[target], **given)
+    found = GridSearchCV(model, grid).fit(rows_of(path, target, *weight), target, **named)
+    check_alike(found, expected)
+    assert list(found.feature_names_in_) == list(NAMES)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize(
+    "cv",
+    [
+        KFold(3, shuffle=True, random_state=0),
+        StratifiedKFold(3),
+        StratifiedKFold(3, shuffle=True, random_state=0),
+        TimeSeriesSplit(3),
+        GroupKFold(3),
+    ],
+    ids=str,
+)
+def test_splits_are_those_of_the_same_rows(path, room, cv):
+    grouped = isinstance(cv, GroupKFold)
+    for model, grid, target in (SEARCHES[0], SEARCHES[5]):
+        if isinstance(cv, StratifiedKFold) and target == "y":
+            continue
+        given = {"groups": TARGETS["group"]} if grouped else {}
+        expected = GridSearchCV(model, grid, cv=cv).fit(X, TARGETS[target], **given)
+        columns = ("group",) if grouped else ()
+        named = {"groups": "group"} if grouped else {}
+        found = GridSearchCV(model, grid, cv=cv).fit(
+            rows_of(path, target, *columns), target, **named
+        )
+        check_alike(found, expected)
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_median_absolute_error", "neg_max_error"])
+def test_scores_of_a_file(path, room, scoring):
+    expected = cross_val_score(Ridge(), X, TARGETS["y"], scoring=scoring)
+    found = cross_val_score(Ridge(), rows_of(path, "y"), "y", scoring=scoring)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_rounds_of_halving(path, room):
+    expected, found = (
+        HalvingGridSearchCV(Ridge(), {"alpha": [0.1, 1.0, 100.0]}, random_state=0).fit(*rows)
+        for rows in ((X, TARGETS["y"]), (rows_of(path, "y"), "y"))
+    )
+    check_alike(found, expected)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize(("model", "grid", "target"), MOMENTS, ids=[name_of(c[0]) for c in MOMENTS])
+def test_least_squares_reads_the_rows_once(path, room, n_read, model, grid, target):
+    GridSearchCV(model, grid).fit(rows_of(path, target), target)
+    assert n_read[0] == N_ROWS
+
+
+def test_losses_read_the_rows_some_ten_times_or_once_where_they_stay(path, room, n_read):
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 10.0]})
+    search.fit(rows_of(path, "label"), "label")
+    if room == "all stay":
+        assert n_read[0] == N_ROWS
+    elif room == "some stay":
+        assert N_ROWS < n_read[0] < 16 * N_ROWS
+    else:
+        assert n_read[0] <= 16 * N_ROWS
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize(
+    "model",
+    [Ridge(), LinearRegression(), Lasso(0.1), LogisticRegression(tol=1e-8), PoissonRegressor()],
+    ids=name_of,
+)
+def test_models_fit_a_file(path, room, model):
+    target = {"LogisticRegression": "label", "PoissonRegressor": "count"}.get(name_of(model), "y")
+    expected = type(model)(**model.get_params()).fit(X, TARGETS[target])
+    found = model.fit(rows_of(path, target), target)
+    assert found is model
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5)
+    assert list(found.feature_names_in_) == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    "step", [StandardScaler(), MinMaxScaler(), PCA(2), TruncatedSVD(2)], ids=name_of
+)
+def test_steps_fit_a_file(path, room, n_read, step):
+    rows = rows_of(path)
+    found = step.fit(rows)
+    assert n_read[0] <= (2 if isinstance(step, MinMaxScaler) else 1) * N_ROWS
+    expected = type(step)(**step.get_params()).fit(X).transform(X)
+    np.testing.assert_allclose(np.abs(rows.apply(found.transform)), np.abs(expected), rtol=1e-6)
+
+
+def test_formats_give_the_same_search(tmp_path, path, room):
+    model, grid, target = SEARCHES[0]
+    expected = GridSearchCV(model, grid).fit(X, TARGETS[target])
+    pytest.importorskip("pyarrow.csv").write_csv(table(), tmp_path / "rows.csv")
+    of_csv = gpuml.read_csv(tmp_path / "rows.csv", [*NAMES, target])
+    np.save(tmp_path / "rows.npy", np.column_stack([X, TARGETS[target]]))
+    of_map = gpuml.read_array(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    for rows, y in (
+        (of_csv, target),
+        (of_map, str(N_FEATURES)),
+        (of_map.select("0123"), TARGETS["y"]),
+    ):
+        check_alike(GridSearchCV(model, grid).fit(rows, y), expected)
+
+
+def test_arrays_of_zarr(tmp_path, room):
+    zarr = pytest.importorskip("zarr")
+    z = zarr.create_array(str(tmp_path / "x"), shape=X.shape, chunks=(77, 2), dtype="f8")
+    z[:] = X
+    found = Ridge().fit(gpuml.read_array(z), TARGETS["y"])
+    np.testing.assert_allclose(found.coef_, Ridge().fit(X, TARGETS["y"]).coef_, rtol=1e-10)
+
+
+def test_several_files_folders_and_urls(tmp_path, room):
+    fsspec = pytest.importorskip("fsspec")
+    names = [tmp_path / f"part-{i}.parquet" for i in range(3)]
+    for i, name in enumerate(names):
+        parquet.write_table(table().slice(200 * i, 200), name)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(names[0]), "/stored/one.parquet")
+    expected = Ridge().fit(X, TARGETS["y"]).coef_
+    for given in (names, tmp_path, str(tmp_path / "part-*.parquet")):
+        rows = gpuml.read_parquet(given, [*NAMES, "y"])
+        assert rows.shape == (N_ROWS, N_FEATURES + 1)
+        np.testing.assert_allclose(Ridge().fit(rows, "y").coef_, expected, rtol=1e-10)
+    rows = gpuml.read_parquet("memory://stored/one.parquet", [*NAMES, "y"])
+    expected = Ridge().fit(X[:200], TARGETS["y"][:200]).coef_
+    np.testing.assert_allclose(Ridge().fit(rows, "y").coef_, expected, rtol=1e-10)
+
+
+def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
+    model, grid, target = SEARCHES[5]
+    one = GridSearchCV(model, grid).fit(rows_of(path, target), target)
+    monkeypatch.setattr(stored, "blas_threads", lambda: 3)
+    three = GridSearchCV(model, grid).fit(rows_of(path, target), target)
+    assert (one.cv_results_["mean_test_score"] == three.cv_results_["mean_test_score"]).all()
+    assert (last_of(one).coef_ == last_of(three).coef_).all()
+
+
+def test_rows_as_users_have_them(path):
+    rows = gpuml.read_parquet(path, [*NAMES, "y"], memory="2GiB")
+    assert rows.memory == 2 * 2**30
+    assert rows.shape == (N_ROWS, 5)
+    assert "600 rows of 5 columns" in repr(rows)
+    np.testing.assert_array_equal(rows.drop("y")[10:20], X[10:20])
+    np.testing.assert_array_equal(rows.column("y"), TARGETS["y"])
+    np.testing.assert_array_equal(np.concatenate(list(rows.select(["x2"]).blocks())), X[:, [2]])
+    model = Ridge().fit(rows, "y")
+    predicted = rows.drop("y").apply(model.predict)
+    np.testing.assert_allclose(predicted, Ridge().fit(X, TARGETS["y"]).predict(X), rtol=1e-10)
+
+
+def test_float32_columns_are_read_as_such(tmp_path):
+    one = pa.table({"a": X[:, 0].astype("f4"), "b": X[:, 1].astype("f4")})
+    parquet.write_table(one, tmp_path / "a.parquet")
+    assert gpuml.read_parquet(tmp_path)[:3].dtype == np.float32
+    parquet.write_table(one.append_column("c", pa.array(range(N_ROWS))), tmp_path / "a.parquet")
+    assert gpuml.read_parquet(tmp_path)[:3].dtype == np.float64
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def test_columns_that_there_are_not(path):
+    with pytest.raises(ValueError, match=r"no column 'x33'\. Did you mean 'x3'\?"):
+        gpuml.read_parquet(path, ["x33"])
+    with pytest.raises(ValueError, match="Did you mean 'label'"):
+        Ridge().fit(gpuml.read_parquet(path), "labels")
+    with pytest.raises(ValueError, match=r"Use \['x1'\]"):
+        gpuml.read_parquet(path, "x1")
+
+
+def test_columns_of_strings_are_named(path):
+    with pytest.raises(ValueError, match=r"'label' \(string\).*rows.drop\('label'\)"):
+        GridSearchCV(Ridge(), {}).fit(gpuml.read_parquet(path), "y")
+
+
+@pytest.mark.parametrize("fit", [Ridge().fit, GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}).fit])
+def test_nulls_are_named_with_their_row(tmp_path, room, fit):
+    values = X[:, 1].tolist()
+    values[333] = None
+    parquet.write_table(table(x1=pa.array(values)), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="Column 'x1' .* has nulls, the first of them in row 333"):
+        fit(rows_of(tmp_path, "y"), "y")
+
+
+def test_a_file_that_goes_away_in_mid_search(path, monkeypatch):
+    monkeypatch.setattr(stored, "Room", lambda size: read.Room(0))
+    rows = rows_of(path, "label")
+    made = LogisticRegression.multifit
+
+    def removed(self, folds, *args, **kwargs):
+        os.remove(path)
+        return made(self, folds, *args, **kwargs)
+
+    monkeypatch.setattr(LogisticRegression, "multifit", removed)
+    with pytest.raises(OSError, match="was changed, or removed, after"):
+        GridSearchCV(LogisticRegression(), {"C": [1.0, 2.0]}).fit(rows, "label")
+
+
+def test_files_of_different_columns(tmp_path):
+    parquet.write_table(table(), tmp_path / "a.parquet")
+    parquet.write_table(table().drop(["x1"]), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="has other columns than .*x1"):
+        gpuml.read_parquet(tmp_path)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        gpuml.read_parquet(tmp_path / "none.parquet")
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        gpuml.read_parquet(tmp_path)
+
+
+def test_memory_that_does_not_do(path):
+    with pytest.raises(MemoryError, match=r"memory=1.0 MiB does not do .*Give more memory="):
+        Ridge().fit(gpuml.read_parquet(path, [*NAMES, "y"], memory="1MiB"), "y")
+    with pytest.raises(ValueError, match="such as '4GB', got 'much'"):
+        gpuml.read_parquet(path, memory="much")
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (RandomForestRegressor(), {}),
+        (Ridge(solver="sag"), {}),
+        (Ridge(), {"scoring": lambda model, X, y: 1.0}),
+        (Ridge(), {"return_predictions": True}),
+    ],
+    ids=["forest", "solver", "score", "predictions"],
+)
+def test_what_needs_all_rows_says_how_to_have_them(path, model, options):
+    with pytest.raises(NeedsAllRows, match=r"Pass rows\[:\] as X"):
+        GridSearchCV(model, {}, **options).fit(rows_of(path, "y"), "y")
+
+
+def test_arrays_are_not_made_by_the_way(path):
+    rows = rows_of(path, "y")
+    for needs in (RidgeCV().fit, lambda rows, y: np.asarray(rows)):
+        with pytest.raises(TypeError, match=r"read pass by pass.*rows\[:\].*rows.apply"):
+            needs(rows, TARGETS["y"])
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores")
+def test_candidates_that_fail_do_so_alone(path):
+    search = GridSearchCV(Ridge(), {"alpha": [-1.0, 1.0]})
+    with pytest.warns(FitFailedWarning, match="alpha"):
+        search.fit(rows_of(path, "y"), "y")
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [True, False]
+    with pytest.raises(ValueError, match="alpha"):
+        GridSearchCV(Ridge(), {"alpha": [-1.0]}, error_score="raise").fit(rows_of(path, "y"), "y")
+
+
+def test_missing_values_are_those_of_all_fits(tmp_path):
+    values = X[:, 1].copy()
+    values[5] = np.nan
+    parquet.write_table(table(x1=values), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        GridSearchCV(Ridge(), {"alpha": [1.0]}).fit(rows_of(tmp_path, "y"), "y")
+
+
+# ---------------------------------------------------------------- memory, and order
+
+MEMORY = """
+import resource, sys
+import numpy as np
+import gpuml
+from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.model_selection import GridSearchCV
+
+small, large, memory = sys.argv[1:]
+
+def fit(path):
+    rows = gpuml.read_parquet(path, memory=int(memory))
+    GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}).fit(rows.drop("label"), "y")
+    GridSearchCV(LogisticRegression(tol=1e-2), {"C": [1.0]}, cv=2).fit(rows.drop("y"), "label")
+
+fit(small)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+fit(large)
+print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss in KiB is Linux's")
+def test_memory_of_a_search_stays_within_its_bound(tmp_path):
+    small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
+    n, p, memory = 1_000_000, 30, 160 * 10**6
+    schema = pa.schema([*((f"x{j}", pa.float64()) for j in range(p)), ("y", "f8"), ("label", "i4")])
+    for path, n_groups in ((small, 1), (large, 20)):
+        with parquet.ParquetWriter(path, schema) as writer:
+            for _ in range(n_groups):
+                one = rng.integers(9, size=(p, n // 20)).astype(float)
+                y = one[0] + rng.normal(size=n // 20)
+                writer.write_table(pa.table([*one, y, (y > 4).astype("i4")], schema=schema))
+    script = [sys.executable, "-c", MEMORY, str(small), str(large), str(memory)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(gpuml.__file__).parents[1])}
+    done = subprocess.run(
+        script, env=environment, capture_output=True, text=True, check=True, timeout=300
+    )
+    assert int(done.stdout) < memory < n * p * 8
+
+
+def test_results_are_combined_by_a_tree_as_they_come():
+    def level_by_level(left):
+        while len(left) > 1:
+            pairs = [f"({a}{b})" for a, b in zip(left[::2], left[1::2], strict=False)]
+            left = pairs + left[2 * len(pairs) :]
+        return left[0]
+
+    for n in range(1, 40):
+        names = [str(i) for i in range(n)]
+        assert tree(iter(names), lambda a, b: f"({a}{b})") == level_by_level(names)
