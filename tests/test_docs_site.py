@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGES = (
     *("start", "devices", "searches", "sessions", "troubleshooting"),
-    *("from-scikit-learn", "from-cuml", "extending"),
+    *("from-scikit-learn", "from-cuml", "extending", "larger-than-memory"),
 )
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
 FOR_AUTHORS = {
