@@ -28,6 +28,7 @@ TITLES = {
     "bands": "banded ridge",
     "validation": "curves, predictions, permutation tests",
     "models": "search",
+    "stored_rows": "rows in files",
     "svd": "SVD",
     "table_search": "table search",
 }

@@ -333,5 +333,6 @@ READERS = {
     "sweep": _scenarios,
     "table_search": _scenarios,
     "bands": _scenarios,
+    "stored_rows": _scenarios,
     "validation": _scenarios,
 }

@@ -224,21 +224,25 @@ class Read:
         return self.pieces.read(wanted)
 
     def _is_kept(self, i: int) -> bool:
-        return self.made is not None and (i in self.made.kept or self.made.before._is_kept(i))
+        """Whether a piece is there without its rows being read."""
+        if self.made is None:
+            return False
+        kept = self.made.kept
+        return (i in kept and not kept[i].has_hole) or self.made.before._is_kept(i)
 
     def _piece(self, i: int, share: Share | None) -> Any:
         if self.made is None:
             return share
         kept = self.made.kept
         if i in kept:
-            return kept[i]
+            return kept[i].filled(None if share is None else share.X)
         found = self.made.make(self.made.before._piece(i, share), i)
         if share is not None and kept.wants:
-            size = _bytes_of(found)
+            rest = Rest.of(found, share.X)
             # Those of the other pieces are no smaller.
-            kept.wants = size <= share.X.nbytes // SMALL_PART
+            kept.wants = rest.n_bytes <= share.X.nbytes // SMALL_PART
             if kept.wants:
-                kept.offer(i, _by_itself(found), size)
+                kept.offer(i, rest.alone(), rest.n_bytes)
         return found
 
 
@@ -247,29 +251,63 @@ def read(pieces: Pieces, place: Place, threads: int) -> Read:
     return Read(pieces, place, threads, light=Read(pieces, place, threads))
 
 
-def _bytes_of(value):
-    """Memory of the arrays in a value."""
-    sizes = [0]
-
-    def count(x):
-        if is_array(x) and not isinstance(x, np.generic) and not _takes_none(x):
-            sizes.append(nbytes(x))
-        return x
-
-    mapped(value, count)
-    return sum(sizes)
+class _Hole:
+    """Stands where the rows X of a piece were."""
 
 
-def _by_itself(value):
-    """A value whose arrays are no parts of larger ones, which would stay in memory with them."""
+@dataclass(frozen=True)
+class Rest:
+    """What was made of a piece, without the rows that are read again."""
 
-    def own(x):
-        is_part = is_array(x) and getattr(x, "base", None) is not None
-        return x.copy() if is_part and not _takes_none(x) else x
+    value: Any
+    n_bytes: int
+    has_hole: bool
 
-    return mapped(value, own)
+    @classmethod
+    def of(cls, value: Any, X: np.ndarray) -> "Rest":
+        """What is left of a value when X is taken out."""
+        sizes, holes = [0], [False]
+
+        def own(x):
+            if not isinstance(x, np.ndarray):
+                if is_array(x) and not isinstance(x, np.generic):
+                    sizes.append(nbytes(x))
+                return x
+            if _is_same(x, X):
+                holes.append(True)
+                return _Hole()
+            if not _takes_none(x):
+                sizes.append(x.nbytes)
+            return x.view()
+
+        return cls(mapped(value, own), sum(sizes), any(holes))
+
+    def alone(self) -> "Rest":
+        """The same with arrays of its own, so that no larger ones stay with them."""
+        return replace(self, value=mapped(self.value, _own))
+
+    def filled(self, X: np.ndarray | None) -> Any:
+        """The value with X in it: new records each time, which keep what they look up."""
+
+        def leaf(x):
+            if isinstance(x, _Hole):
+                return X
+            return x.view() if isinstance(x, np.ndarray) else x
+
+        return mapped(self.value, leaf)
+
+
+def _own(x):
+    is_part = isinstance(x, np.ndarray) and x.base is not None and not _takes_none(x)
+    return x.copy() if is_part else x
+
+
+def _is_same(x, X):
+    """Whether an array is X, or a view of all of it."""
+    alike = x.shape == X.shape and x.strides == X.strides and x.dtype == X.dtype
+    return alike and x.__array_interface__["data"] == X.__array_interface__["data"]
 
 
 def _takes_none(x):
     """Whether an array repeats one value."""
-    return isinstance(x, np.ndarray) and x.ndim > 0 and not any(x.strides)
+    return x.ndim > 0 and not any(x.strides)
