@@ -273,6 +273,21 @@ def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
     assert (last_of(one).coef_ == last_of(three).coef_).all()
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("model", "grid", "target"), SEARCHES, ids=[name_of(c[0]) for c in SEARCHES]
+)
+def test_blocks_are_worked_on_where_settings_say(path, room, model, grid, target):
+    pytest.importorskip("cupy")
+    expected = GridSearchCV(model, grid).fit(X, TARGETS[target])
+    with gpuml.config_context(device="cuda"):
+        found = GridSearchCV(model, grid).fit(rows_of(path, target), target)
+    assert "cupy" in str(found.plan_)
+    np.testing.assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-6
+    )
+
+
 def test_rows_as_users_have_them(path):
     rows = gpuml.read_parquet(path, [*NAMES, "y"], memory="2GiB")
     assert rows.memory == 2 * 2**30
