@@ -25,7 +25,12 @@ from gpuml.linear_model import (
     Ridge,
     RidgeCV,
 )
-from gpuml.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
+from gpuml.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+)
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
 from gpuml.reading import tables
@@ -387,6 +392,8 @@ def test_what_needs_all_rows_says_how_to_have_them(path, model, options):
 
 def test_arrays_are_not_made_by_the_way(path):
     rows = rows_of(path, "y")
+    with pytest.raises(TypeError, match=r"rows\[i:j\], or all of them by rows\[:\]"):
+        cross_val_predict(Ridge(), rows, "y")
     for needs in (RidgeCV().fit, lambda rows, y: np.asarray(rows)):
         with pytest.raises(TypeError, match=r"read pass by pass.*rows\[:\].*rows.apply"):
             needs(rows, TARGETS["y"])

@@ -31,7 +31,7 @@ BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 FAULTS = (OSError, NullsError, MemoryError)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StoredRows:
     """Rows in files that are read in order, pass by pass, in bounded memory.
 
@@ -99,7 +99,10 @@ class StoredRows:
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Neighbouring rows (b, p), in memory."""
         if not isinstance(rows, slice) or rows.step not in (None, 1):
-            raise TypeError(f"Rows in files are taken by slices of neighbours, got {rows!r}.")
+            raise TypeError(
+                "Rows in files are taken by slices of neighbours, rows[i:j], or all of them by "
+                f"rows[:], which is an array in memory; got {type(rows).__name__}."
+            )
         start, stop, _ = rows.indices(len(self))
         self._check_numbers()
         (block,) = self._read([slice(start, max(start, stop))])

@@ -177,11 +177,16 @@ class _Arrow(Table):
 
 
 class _File(NamedTuple):
-    """A file of Parquet: its rows, those of its row groups, and what tells whether it changed."""
+    """A file of Parquet.
+
+    Its rows, those of its row groups, the bytes of the largest of these for each column on average,
+    and what tells whether it was changed.
+    """
 
     path: str
     n_rows: int
     group_rows: tuple[int, ...]
+    column_bytes: int
     stamp: Any
 
 
@@ -197,6 +202,13 @@ class ParquetTable(_Arrow):
     @property
     def n_rows(self) -> int:  # type: ignore[override]
         return sum(file.n_rows for file in self.files)
+
+    def reading_bytes(self, columns: Sequence[str]) -> int:
+        # As it is stored, and decoded.
+        of_column = 2 * max(file.column_bytes for file in self.files) + 8 * BATCH_ROWS
+        if self.filesystem is None:
+            of_column = min(of_column, COLUMN_BYTES)
+        return of_column * len(columns)
 
     def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
         first = 0
@@ -242,14 +254,18 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
     for each in paths:
         with _opened(filesystem, each) as opened:
             metadata, own = opened.metadata, opened.schema_arrow.remove_metadata()
-            groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
+            groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
         if schema is not None and not own.equals(schema):
             raise ValueError(
                 f"{each} has other columns than {paths[0]}: {_differences(schema, own)}. Rows of a "
                 "search need the same columns, of the same types, in all files."
             )
         schema = own
-        files.append(_File(each, metadata.num_rows, groups, _stamp(filesystem, each)))
+        sizes = tuple(group.num_rows for group in groups)
+        largest = max((group.total_byte_size for group in groups), default=0)
+        column_bytes = largest // max(1, metadata.num_columns)
+        stamp = _stamp(filesystem, each)
+        files.append(_File(each, metadata.num_rows, sizes, column_bytes, stamp))
     return ParquetTable(tuple(files), schema, filesystem, _label(paths))
 
 
@@ -366,7 +382,7 @@ def _csv_opened(filesystem, path, options):
 # ---------------------------------------------------------------- arrays
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrayTable(Table):
     """An array (n, p) that is sliced, such as a memory map or one of Zarr; names are numbers."""
 
