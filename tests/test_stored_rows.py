@@ -229,6 +229,19 @@ def test_steps_fit_a_file(path, room, n_read, step):
     np.testing.assert_allclose(np.abs(rows.apply(found.transform)), np.abs(expected), rtol=1e-6)
 
 
+def test_sums_of_pieces_far_from_each_other_keep_their_digits(tmp_path, room):
+    """Means of pieces are thousands of deviations apart, as in a file that is sorted by time."""
+    trend = 1e4 * np.arange(N_ROWS) / N_ROWS
+    moved = X + trend[:, None]
+    y = moved @ [1.0, -2.0, 0.5, 1.5]
+    columns = dict(zip(NAMES, moved.T, strict=True))
+    parquet.write_table(table(**columns, y=y), tmp_path / "rows.parquet")
+    expected = LinearRegression().fit(moved, y)
+    found = LinearRegression().fit(rows_of(tmp_path, "y"), "y")
+    np.testing.assert_allclose(found.coef_, [1.0, -2.0, 0.5, 1.5], atol=1e-8)
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-8)
+
+
 def test_formats_give_the_same_search(tmp_path, path, room):
     model, grid, target = SEARCHES[0]
     expected = GridSearchCV(model, grid).fit(X, TARGETS[target])
