@@ -76,8 +76,12 @@ class Pieces:
 
     Attributes
     ----------
-    blocks : callable
-        Arrays X of spans of rows in ascending order, one after the other.
+    decoded : callable
+        What is read of spans of rows in ascending order, one after the other.
+    filled : callable
+        The array X of what was read.
+    fillers : int
+        Threads that make arrays of what was read.
     spans : sequence of slice
         The rows of each piece.
     y, weight : array or None
@@ -88,7 +92,9 @@ class Pieces:
         For what else may be kept.
     """
 
-    blocks: Callable[[Sequence[slice]], Generator[np.ndarray]]
+    decoded: Callable[[Sequence[slice]], Generator[Any]]
+    filled: Callable[[Any], np.ndarray]
+    fillers: int
     spans: Sequence[slice]
     y: Any
     weight: Any
@@ -100,16 +106,24 @@ class Pieces:
     def read(self, wanted: Sequence[int]) -> Generator[Share]:
         """Shares of some pieces, in ascending order; the next ones are read meanwhile."""
         there = [i for i in wanted if i not in self.kept]
-        with closing(self.blocks([self.spans[i] for i in there])) as blocks:
-            ahead = ordered_map(lambda _: next(blocks), there, 1)
-            with closing(ahead):
-                for i in wanted:
-                    if i in self.kept:
-                        X = self.kept[i]
-                    else:
-                        X = next(ahead)
-                        self.kept.offer(i, X, X.nbytes, leave=self.room.size // LEFT_PART)
-                    yield Share(X, self._of(self.y, i), self._of(self.weight, i))
+        with closing(self._blocks(there)) as blocks:
+            for i in wanted:
+                if i in self.kept:
+                    X = self.kept[i]
+                else:
+                    X = next(blocks)
+                    self.kept.offer(i, X, X.nbytes, leave=self.room.size // LEFT_PART)
+                yield Share(X, self._of(self.y, i), self._of(self.weight, i))
+
+    def _blocks(self, wanted: Sequence[int]) -> Generator[np.ndarray]:
+        """Rows of some pieces: a thread decodes them, and others make arrays of them."""
+        spans = [self.spans[i] for i in wanted]
+        with (
+            closing(self.decoded(spans)) as decoded,
+            closing(ordered_map(lambda _: next(decoded), spans, 1)) as ahead,
+            closing(ordered_map(self.filled, ahead, self.fillers)) as blocks,
+        ):
+            yield from blocks
 
     def without_features(self, i: int) -> Share:
         """A share without values of X, which take no memory."""

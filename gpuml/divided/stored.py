@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ from gpuml.reading.tables import NullsError, Table
 
 # Rows that are read, and worked on, at once.
 SMALLEST_PIECE_BYTES, LARGEST_PIECE_BYTES = 2**20, 2**25
-# Pieces that are on their way at any time: one is being read, and others wait to be worked on.
+# Pieces on their way at any time: one is being read, others wait for their turn, one is next.
 AHEAD = 5
-# Pieces on their way for each thread that works on some.
+# Pieces on their way for each thread that makes arrays of what was read, or works on those.
 BY_THREAD = 3
+# So many threads of those that work have one that makes arrays for them.
+WORKERS_PER_FILLER = 4
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # What reading may raise that no candidate is to blame for.
@@ -171,7 +174,7 @@ class StoredRows:
         piece_bytes = (spans[0].stop - spans[0].start) * row_bytes
         taken = sum(value.nbytes for value in (y, weight) if hasattr(value, "nbytes"))
         work = taken + self.table.reading_bytes(self.columns)
-        work += (AHEAD + BY_THREAD * threads) * piece_bytes
+        work += _n_ahead(threads) * piece_bytes
         if work > self.memory:
             raise MemoryError(
                 f"memory={format_bytes(self.memory)} does not do for {self!r}: reading them takes "
@@ -179,7 +182,10 @@ class StoredRows:
                 f"{format_bytes(taken)}. Give more memory=, or fewer columns."
             )
         room = Room(self.memory - work)
-        pieces = Pieces(self._read, spans, y, weight, p, self.dtype, Kept(room), room)
+        decoded = partial(self.table.decoded, self.columns)
+        filled = partial(self.table.filled, columns=self.columns, dtype=self.dtype)
+        fillers = _fillers(threads)
+        pieces = Pieces(decoded, filled, fillers, spans, y, weight, p, self.dtype, Kept(room), room)
         sizes = tuple(span.stop - span.start for span in spans)
         names = self.columns if self.table.has_names else None
         return ReadRows(read(pieces, place, threads), sizes, p, settings, names, dtype=self.dtype)
@@ -205,7 +211,7 @@ class StoredRows:
 
     def _spans(self, threads):
         row_bytes = max(1, self.shape[1] * self.dtype.itemsize)
-        wanted = self.memory // (4 * (AHEAD + BY_THREAD * threads))
+        wanted = self.memory // (4 * _n_ahead(threads))
         wanted = min(max(wanted, SMALLEST_PIECE_BYTES), LARGEST_PIECE_BYTES)
         n, step = len(self), max(1, wanted // row_bytes)
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
@@ -243,6 +249,15 @@ class ReadRows(DividedRows):
         (facts,) = facts_of(estimator, InProcess([share], HOST), settings)
         seen = {**facts.seen, "n_features_in_": self.n_features}
         return [facts._replace(n_features=self.n_features, seen=seen)]
+
+
+def _fillers(threads):
+    return -(-threads // WORKERS_PER_FILLER)
+
+
+def _n_ahead(threads):
+    """Pieces in memory at most, besides those that stay."""
+    return AHEAD + BY_THREAD * (_fillers(threads) + threads)
 
 
 def in_memory(rows: StoredRows) -> str:

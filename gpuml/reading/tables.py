@@ -73,15 +73,11 @@ class Table(ABC):
                     f"{self.label} has no column {name!r}. {hint}Its columns are {some}{more}."
                 )
 
-    def blocks(
-        self, columns: Sequence[str], spans: Sequence[slice], dtype: Any
-    ) -> Generator[np.ndarray]:
-        """Blocks (b, p) of some columns, for spans of rows in ascending order.
+    def decoded(self, columns: Sequence[str], spans: Sequence[slice]) -> Generator["Decoded"]:
+        """Spans of rows in ascending order, of some columns, in the batches that were read.
 
         Raises
         ------
-        NullsError
-            For a null.
         OSError
             If a file is gone, or was changed.
         """
@@ -90,21 +86,39 @@ class Table(ABC):
             first, n = 0, 0
             batch: Sequence[Any] = []
             for span in run:
-                # Column after column, as they come: each is written, and later read, in a run.
-                block = np.empty((len(columns), span.stop - span.start), dtype=dtype).T
-                at = span.start
-                while at < span.stop:
-                    if at >= first + n:
-                        first, batch = next(batches)
-                        n = len(batch[0])
-                        continue
-                    stop = min(span.stop, first + n)
-                    for j, values in enumerate(batch):
-                        block[at - span.start : stop - span.start, j] = self.values(
-                            values, columns[j], at - first, stop - first, at
-                        )
-                    at = stop
-                yield block
+                parts = [(first, batch)] if first + n > span.start else []
+                while first + n < span.stop:
+                    first, batch = next(batches)
+                    n = len(batch[0])
+                    if first + n > span.start:
+                        parts.append((first, batch))
+                yield Decoded(span, parts)
+
+    def filled(self, decoded: "Decoded", columns: Sequence[str], dtype: Any) -> np.ndarray:
+        """A span of rows (b, p) as an array.
+
+        Raises
+        ------
+        NullsError
+            For a null.
+        """
+        span, parts = decoded
+        # Column after column, as they come: each is written, and later read, in a run.
+        block = np.empty((len(columns), span.stop - span.start), dtype=dtype).T
+        for first, batch in parts:
+            start, stop = max(span.start, first), min(span.stop, first + len(batch[0]))
+            for j, values in enumerate(batch):
+                block[start - span.start : stop - span.start, j] = self.values(
+                    values, columns[j], start - first, stop - first, start
+                )
+        return block
+
+    def blocks(
+        self, columns: Sequence[str], spans: Sequence[slice], dtype: Any
+    ) -> Generator[np.ndarray]:
+        """Blocks (b, p) of some columns, for spans of rows in ascending order."""
+        for decoded in self.decoded(columns, spans):
+            yield self.filled(decoded, columns, dtype)
 
     def values(self, column: Any, name: str, start: int, stop: int, row: int) -> np.ndarray:
         """Some of the values of a column of a batch, whose first is in a row of the table."""
@@ -118,6 +132,13 @@ class Table(ABC):
             parts.append(self.values(values, name, 0, len(values), first))
         found = np.concatenate(parts)
         return found.astype(str) if found.dtype == object else found
+
+
+class Decoded(NamedTuple):
+    """A span of rows, and batches that have them: the number of the first row, and columns."""
+
+    span: slice
+    parts: Sequence[tuple[int, Sequence[Any]]]
 
 
 def _runs(spans):
