@@ -101,8 +101,6 @@ class ClusterSearch(OnePassSearch):
         """
         if self.iid != "deprecated":
             warnings.warn(IID, FutureWarning, stacklevel=2)
-        if isinstance(X, StoredRows):
-            raise TypeError(STORED)
         with client_for(self.client, self.scheduler) as client:
             if client is None:
                 if self.checkpoint is not None:
@@ -112,6 +110,8 @@ class ClusterSearch(OnePassSearch):
                 super().fit(*rows, **params)
                 self.dask_graph_ = graph_of(map(str, self.plan_.steps))
                 return self
+            if isinstance(X, StoredRows):
+                raise TypeError(STORED)
             if self.return_predictions:
                 raise ValueError(NO_PREDICTIONS)
             with Session(client, self._checkpoints()) as session:

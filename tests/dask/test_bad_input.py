@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+import gpuml
 from gpuml import decomposition as one_device_decomposition
 from gpuml import linear_model as one_device
 from gpuml import model_selection as one_device_search
@@ -470,3 +471,14 @@ def test_steps_are_undone_lazily(client, rows, step):
         found = step.inverse_transform(in_chunks(images))
     assert isinstance(found, da.Array)
     np.testing.assert_allclose(found.compute(), step.inverse_transform(images))
+
+
+def test_rows_in_files_are_read_by_one_process(client, tmp_path):
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).normal(size=(60, 3)))
+    rows = gpuml.read_array(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    grid = {"alpha": [0.1, 1.0]}
+    with pytest.raises(TypeError, match=r"read by one process.*dask\.dataframe\.read_parquet"):
+        GridSearchCV(one_device.Ridge(), grid, client=client).fit(rows, "2")
+    here = GridSearchCV(one_device.Ridge(), grid, scheduler="sync").fit(rows, "2")
+    expected = one_device_search.GridSearchCV(one_device.Ridge(), grid).fit(rows, "2")
+    assert here.best_score_ == expected.best_score_
