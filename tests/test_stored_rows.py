@@ -325,6 +325,8 @@ def test_float32_columns_are_read_as_such(tmp_path):
     assert gpuml.read_parquet(tmp_path)[:3].dtype == np.float32
     parquet.write_table(one.append_column("c", pa.array(range(N_ROWS))), tmp_path / "a.parquet")
     assert gpuml.read_parquet(tmp_path)[:3].dtype == np.float64
+    parquet.write_table(pa.table({"a": pa.array([1, 2], "i1")}), tmp_path / "a.parquet")
+    assert gpuml.read_parquet(tmp_path)[:].dtype == np.float64
 
 
 # ---------------------------------------------------------------- what is refused

@@ -111,7 +111,7 @@ def read_csv(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "rows.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("a,b\\n0,1\\n2,3\\n")
+    ...         _ = file.write("a,b\n0,1\n2,3\n")
     ...     StandardScaler().fit(gpuml.read_csv(path)).mean_
     array([1., 2.])
     """

@@ -80,10 +80,10 @@ class StoredRows:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the rows as they are read: float32 if no column needs float64."""
+        """Of the rows as they are read: float32 where columns together are, else float64."""
         kinds = [kind for name in self.columns if (kind := self.table.dtype_of(name)) is not None]
-        found = np.result_type(np.float32, *kinds)
-        return found if found.kind == "f" else np.dtype(float)
+        together = np.result_type(*kinds) if kinds else np.dtype(float)
+        return np.result_type(together, np.float32 if together.kind == "f" else np.float64)
 
     def __len__(self) -> int:
         return self.shape[0]
