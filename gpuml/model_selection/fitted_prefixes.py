@@ -16,9 +16,14 @@ from gpuml._settings.config import config_context
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.last_steps import (
     Candidate,
-    asks_for_predictions_only,
 )
-from gpuml.model_selection.one_by_one import Fold, Task, private_rows, read_only
+from gpuml.model_selection.one_by_one import (
+    Fold,
+    Task,
+    asks_for_predictions_only,
+    private_rows,
+    read_only,
+)
 from gpuml.model_selection.prefix_cache import rows_nbytes
 from gpuml.model_selection.prefixes import Prefix, PrefixError, Visit, plant
 from gpuml.model_selection.residence import configured, device_for, place_name

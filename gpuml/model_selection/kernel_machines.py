@@ -8,7 +8,7 @@ It rounds kernels to float32 while it fits: machines are those of a fit by itsel
 
 import sys
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,12 @@ from gpuml._arrays.transfers import format_bytes
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.candidates import KERNELS, Made
-from gpuml.model_selection.one_by_one import Fold, Task, announce_start, score_model
+from gpuml.model_selection.one_by_one import (
+    Task,
+    announce_start,
+    asks_for_predictions_only,
+    score_model,
+)
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 
@@ -110,9 +115,41 @@ class Seen:
 
 
 def fit_by_kernels(
-    members: Sequence[Any], rows: Seen, fold: Fold, task: Task
+    members: Sequence[Any], stage: Any, task: Task, alone: Callable[[Any], dict[str, Any]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Fit and score machines of one `kernel_key`; positions and results, kernel after kernel."""
+    """Fit and score machines of one `kernel_key`; positions and results, kernel after kernel.
+
+    Parameters
+    ----------
+    members : sequence of Member
+    stage : Stage
+    task : Task
+    alone : callable
+        The result of a member whose machine is fitted to rows. One is, and tells whether others
+        gain by kernels of all pairs.
+
+    Raises
+    ------
+    OwnKernels
+        If they have to compute kernels themselves.
+    """
+    if not asks_for_predictions_only(task):
+        raise OwnKernels("a scorer of your own may look at X or at the estimator")
+    rows, middle = Seen.of(members, stage, task), len(members) // 2
+    result = alone(members[middle])
+    try:
+        rows.check_pays(members[middle].model)
+    except OwnKernels:
+        yield middle, result
+        raise
+    yield middle, {**result, "made": Made(shared=(KERNELS,))}
+    others = [i for i in range(len(members)) if i != middle]
+    for i, result in _fit_all([members[i] for i in others], rows, stage.fold, task):
+        yield others[i], result
+
+
+def _fit_all(members, rows, fold, task):
+    """Positions and results of machines that read kernels."""
     train, seen = rows.train, rows.parts
     wanted = [_kernel_of(member.model, train) for member in members]
     started = time.perf_counter()

@@ -17,17 +17,13 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import is_array, namespace
 from gpuml._sklearn import (
-    _BaseScorer,
-    _MultimetricScorer,
     _num_samples,
-    _PassthroughScorer,
     _print_elapsed_time,
     _routing_enabled,
 )
 from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
 from gpuml.model_selection.candidates import (
     GROWN,
-    KERNELS,
     NOTHING,
     ON_EACH_FOLD,
     QUERIED,
@@ -37,7 +33,7 @@ from gpuml.model_selection.candidates import (
     refusal_of,
 )
 from gpuml.model_selection.ensembles import grow, growth_key
-from gpuml.model_selection.kernel_machines import OwnKernels, Seen, fit_by_kernels, kernel_key
+from gpuml.model_selection.kernel_machines import OwnKernels, fit_by_kernels, kernel_key
 from gpuml.model_selection.neighbours import (
     OneQuery,
     query_key,
@@ -188,26 +184,6 @@ def fit_alone(member: Member, fold: Fold, task: Task) -> dict[str, Any]:
     result = _Work(Stage(fold, fold.X_train), task).alone(member)
     announce_end(member.params, member.where, task, result)
     return result
-
-
-def asks_for_predictions_only(task: Task) -> bool:
-    """Whether all scores of a task follow from what an estimator predicts for the rows.
-
-    Then the last step, on rows that the others have transformed, will do for the whole pipeline.
-    It will not for a user's function, which may look at the steps and at X, nor where metadata is
-    routed to `transform`.
-    """
-    several = isinstance(task.scorer, _MultimetricScorer)
-    scorers = task.scorer._scorers.values() if several else [task.scorer]
-    routed = bool(task.score_params) and _routing_enabled()
-    return all(_asks_for_predictions_only(scorer, routed) for scorer in scorers)
-
-
-def _asks_for_predictions_only(scorer, routed):
-    if isinstance(scorer, _PassthroughScorer):
-        return not routed
-    is_known = type(scorer).__module__.split(".")[0] in ("sklearn", "gpuml")
-    return isinstance(scorer, _BaseScorer) and is_known
 
 
 # ---------------------------------------------------------------- groups
@@ -386,24 +362,9 @@ class _Work:
     def by_kernels(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Positions and results; without those that compute kernels themselves."""
         try:
-            if not asks_for_predictions_only(self.task):
-                raise OwnKernels("a scorer of your own may look at X or at the estimator")
             for member in members:
                 _validate(member.model)
-            rows = Seen.of(members, self.stage, self.task)
-            # One is fitted by itself, and tells whether others gain by kernels of all pairs.
-            middle = len(members) // 2
-            result = self.alone(members[middle])
-            others = [i for i in range(len(members)) if i != middle]
-            try:
-                rows.check_pays(members[middle].model)
-            except OwnKernels:
-                yield middle, result
-                raise
-            yield middle, {**result, "made": Made(shared=(KERNELS,))}
-            rest = [members[i] for i in others]
-            for i, result in fit_by_kernels(rest, rows, self.stage.fold, self.task):
-                yield others[i], result
+            yield from fit_by_kernels(members, self.stage, self.task, self.alone)
         except OwnKernels as error:
             self.refusal = Refusal(str(error))
         except Exception as error:

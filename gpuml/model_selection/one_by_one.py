@@ -18,9 +18,12 @@ from sklearn.utils import get_tags
 
 from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of, synchronize
 from gpuml._sklearn import (
+    _BaseScorer,
     _check_method_params,
     _MultimetricScorer,
     _num_samples,
+    _PassthroughScorer,
+    _routing_enabled,
     _safe_indexing,
     _safe_split,
     _score,
@@ -164,6 +167,26 @@ def read_only(rows: Any) -> Any:
     rows = rows.view()
     rows.flags.writeable = False
     return rows
+
+
+def asks_for_predictions_only(task: Task) -> bool:
+    """Whether all scores of a task follow from what an estimator predicts for the rows.
+
+    Then the last step, on rows that the others have transformed, will do for the whole pipeline.
+    It will not for a user's function, which may look at the steps and at X, nor where metadata is
+    routed to `transform`.
+    """
+    several = isinstance(task.scorer, _MultimetricScorer)
+    scorers = task.scorer._scorers.values() if several else [task.scorer]
+    routed = bool(task.score_params) and _routing_enabled()
+    return all(_asks_for_predictions_only(scorer, routed) for scorer in scorers)
+
+
+def _asks_for_predictions_only(scorer, routed):
+    if isinstance(scorer, _PassthroughScorer):
+        return not routed
+    is_known = type(scorer).__module__.split(".")[0] in ("sklearn", "gpuml")
+    return isinstance(scorer, _BaseScorer) and is_known
 
 
 def finish(rows: Any) -> None:
