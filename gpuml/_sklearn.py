@@ -108,7 +108,9 @@ SEARCHES = {
 # are the same in ours.
 MODELS = {
     "HIERARCHY_dtype": "sklearn.cluster._hdbscan._tree",
+    "Tree": "sklearn.tree._tree",
     "_AvailableIfDescriptor": "sklearn.utils._available_if",
+    "_build_pruned_tree_py": "sklearn.tree._tree",
     "_cd_fast": "sklearn.linear_model",
     "_check_means": "sklearn.mixture._gaussian_mixture",
     "_check_precisions": "sklearn.mixture._gaussian_mixture",

@@ -217,6 +217,8 @@ INSIDE_FUNCTIONS = {
         *("gpuml.model_selection", "gpuml_dask"),
     ),
     "optuna": ("gpuml.optuna", "gpuml.model_selection.trials"),
+    "lightgbm": ("gpuml.model_selection",),
+    "xgboost": ("gpuml.model_selection",),
     "skops": ("gpuml.persistence",),
     "umap": ("gpuml.adapters", "gpuml.manifold"),
     "pynndescent": ("gpuml.adapters", "gpuml.manifold"),

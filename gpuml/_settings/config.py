@@ -21,6 +21,7 @@ class Settings:
     copy_bytes: int | None = None
     progress: bool = False
     fallback: str = "warn"
+    cut_trees: bool = True
 
     def __post_init__(self):
         if self.device not in DEVICES:
@@ -33,8 +34,9 @@ class Settings:
                 raise ValueError(
                     f"{name} must be None{zero} or a positive number of bytes, got {size!r}."
                 )
-        if not isinstance(self.progress, bool):
-            raise ValueError(f"progress must be True or False, got {self.progress!r}.")
+        for name in ("progress", "cut_trees"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
         if self.fallback not in FALLBACKS:
             raise ValueError(f"fallback must be one of {FALLBACKS}, got {self.fallback!r}.")
 
@@ -103,6 +105,12 @@ def set_config(**settings) -> None:
         `gpuml.exceptions.FallbackWarning` ("warn") or without ("silent"), or a
         `gpuml.exceptions.FallbackError` is raised ("error"). Results are scikit-learn's either
         way; they are never silently different.
+    cut_trees : bool, default=True
+        Whether searches over trees and forests may grow the deepest trees once, and cut them for
+        candidates of smaller `max_depth` or larger `min_samples_split`. A tree that is cut is equal
+        in distribution to one that is grown, not in bits: its random numbers are others. Trees with
+        ``random_state=None`` are then shared as well. False grows every tree that scikit-learn
+        grows; what is exact (fewer trees, `ccp_alpha`) is shared either way.
 
     Raises
     ------

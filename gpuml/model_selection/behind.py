@@ -13,8 +13,9 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import BaseSearchCV
 from gpuml.data import Outside
-from gpuml.model_selection.one_by_one import Task, asks_for_predictions_only
+from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import all_estimators
+from gpuml.model_selection.scores import asks_for_predictions_only
 from gpuml.pipeline._affine import AffinePipeline
 from gpuml.resampling.split import is_theirs
 

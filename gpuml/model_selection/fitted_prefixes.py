@@ -20,13 +20,13 @@ from gpuml.model_selection.last_steps import (
 from gpuml.model_selection.one_by_one import (
     Fold,
     Task,
-    asks_for_predictions_only,
     private_rows,
     read_only,
 )
 from gpuml.model_selection.prefix_cache import rows_nbytes
 from gpuml.model_selection.prefixes import Prefix, PrefixError, Visit, plant
 from gpuml.model_selection.residence import configured, device_for, place_name
+from gpuml.model_selection.scores import asks_for_predictions_only
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,18 @@ from gpuml._settings.config import config_context, get_config
 from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
-from gpuml.model_selection import kernel_machines
 from gpuml.model_selection.candidates import (
-    GROWN,
     KERNELS,
     NOTHING,
-    QUERIED,
+    SAME,
     Made,
     Refusal,
     group_candidates,
 )
-from gpuml.model_selection.ensembles import growth_key, size_param
-from gpuml.model_selection.kernel_machines import one_kernel_key, reads_kernels
+from gpuml.model_selection.kernel_machines import VARYING, one_kernel_key, reads_kernels
 from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
-from gpuml.model_selection.neighbours import VARYING, asks_neighbours, query_key
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
+from gpuml.model_selection.one_fits import differing, one_fit_key, one_fit_kind
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prefixes import (
     fit_pipelines,
@@ -62,7 +59,7 @@ def fit_fold(
         fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
         if shares_prefixes(estimator, candidates):
             return fit_pipelines(estimator, fold, candidates, task)
-        if shared_fits(estimator, [params for params, _ in candidates]):
+        if len(candidates) > 1 and _may_share(estimator):
             return fit_sharing(estimator, fold, candidates, task)
         members = [member_of(estimator, fold, *each, shares=False) for each in candidates]
         return [fit_alone(member, fold, task) for member in members]
@@ -73,8 +70,7 @@ def fit_sharing(
 ) -> list[dict[str, Any]]:
     """Fit and score candidates of an estimator whose fits may have work in common.
 
-    As `fit_fold` for each of them, with the seconds that growing took for `fit_time`, or an equal
-    share of those of a query.
+    As `fit_fold` for each of them; candidates that are read off one fit share its seconds evenly.
     """
     members = [member_of(estimator, fold, *each) for each in candidates]
     results = {}
@@ -88,19 +84,32 @@ def fit_sharing(
 
 def shared_fits(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> str | None:
     """What `fit_sharing` shares between candidates of an estimator; None for nothing."""
-    names, words = _sharing(estimator)
-    groups = group_candidates([each or {} for each in params], names) if names else []
-    return words if any(len(group.positions) > 1 for group in groups) else None
+    kind = one_fit_kind(estimator)
+    by_kernels = reads_kernels(estimator)
+    if len(params) < 2 or (kind is None and not by_kernels):
+        return None
+    if by_kernels:
+        of_kernels = group_candidates([each or {} for each in params], VARYING)
+        return KERNELS if any(len(group.positions) > 1 for group in of_kernels) else None
+    groups: dict[Hashable, list[Any]] = {}
+    for each in params:
+        try:
+            model = configured(estimator, each or {})
+            key = one_fit_key(model)
+        except Exception:
+            continue  # its fit will tell what is wrong
+        if key is not None:
+            groups.setdefault(key, []).append(model)
+    shared = [models for models in groups.values() if len(models) > 1]
+    if kind is None or not shared:
+        return None
+    names = {name for models in shared for name in differing(models, kind)}
+    return ", ".join(kind.words(names)) or SAME
 
 
-def _sharing(estimator):
-    """Names of parameters in which fits with work in common may differ, and what they share."""
-    size = size_param(estimator)
-    if size is not None:
-        return (size,), GROWN
-    if reads_kernels(estimator):
-        return kernel_machines.VARYING, KERNELS
-    return (VARYING, QUERIED) if asks_neighbours(estimator) else ((), None)
+def _may_share(estimator):
+    """Whether fits of an estimator may have work in common, beside that of pipelines' steps."""
+    return one_fit_kind(estimator) is not None or reads_kernels(estimator)
 
 
 def fit_splits(
@@ -175,7 +184,7 @@ def families(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[list[i
     What is fitted together on a fold is one family, so that models are those of one machine.
     """
     order = chunk_order(estimator, params)
-    if not hasattr(estimator, "steps") and not _sharing(estimator)[0]:
+    if not hasattr(estimator, "steps") and not _may_share(estimator):
         return [[position] for position in order]
     found: dict[Hashable, list[int]] = {}
     for position in order:
@@ -190,8 +199,8 @@ def _family(estimator, params):
         model = configured(estimator, params)
     except Exception:
         return None  # its fit will tell what is wrong
-    if _sharing(model)[0]:
-        return growth_key(model) or query_key(model) or one_kernel_key(model)
+    if _may_share(model):
+        return one_fit_key(model) or one_kernel_key(model)
     steps = getattr(model, "steps", None)
     if not steps or not offers_multifit(steps[-1][1]):
         return None

@@ -25,10 +25,10 @@ from gpuml.model_selection.candidates import KERNELS, Made
 from gpuml.model_selection.one_by_one import (
     Task,
     announce_start,
-    asks_for_predictions_only,
     score_model,
 )
 from gpuml.model_selection.prefix_keys import value_key
+from gpuml.model_selection.scores import asks_for_predictions_only
 from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 
 MACHINES = ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR")

@@ -1,8 +1,8 @@
 """Fits and scores of models on rows that they have in common.
 
 The models are last steps of pipelines whose other steps are the same, one or several of them, or
-estimators of their own. Those that can share a fit do: `multifit` fits all at once, ensembles grow
-from one to the next, neighbours are looked for once.
+estimators of their own. Those that can share a fit do: `multifit` fits all at once, and others are
+read off the largest of them (see `one_fit`).
 """
 
 import time
@@ -17,28 +17,22 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import is_array, namespace
 from gpuml._sklearn import (
-    _num_samples,
     _print_elapsed_time,
     _routing_enabled,
 )
 from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
+from gpuml.model_selection.boosters import SharedBins
 from gpuml.model_selection.candidates import (
-    GROWN,
+    BINNED,
     NOTHING,
     ON_EACH_FOLD,
-    QUERIED,
+    SAME,
     Made,
     Refusal,
     raised_words,
     refusal_of,
 )
-from gpuml.model_selection.ensembles import grow, growth_key
 from gpuml.model_selection.kernel_machines import OwnKernels, fit_by_kernels, kernel_key
-from gpuml.model_selection.neighbours import (
-    OneQuery,
-    query_key,
-    refused_number,
-)
 from gpuml.model_selection.one_by_one import (
     Fold,
     Progress,
@@ -49,6 +43,17 @@ from gpuml.model_selection.one_by_one import (
     finish,
     private_rows,
     score_model,
+)
+from gpuml.model_selection.one_fits import (
+    differing,
+    one_fit_key,
+    one_fit_kind,
+    why_each_alone,
+)
+from gpuml.model_selection.out_of_bag import (
+    OneForestOutOfBag,
+    answering_out_of_bag,
+    check_model,
 )
 from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
 from gpuml.model_selection.residence import configured
@@ -161,8 +166,7 @@ def fit_members(
     done: set[int] = set()
     ways = (
         (_stack_key, work.at_once),
-        (_growth_key, work.growing),
-        (_query_key, work.by_one_query),
+        (_fit_key, work.by_one_fit),
         (_kernel_key, work.by_kernels),
     )
     for key_of, fit_group in ways:
@@ -174,8 +178,11 @@ def fit_members(
             missing = [left[i] for i in group if left[i] not in done]
             refused.update(dict.fromkeys(missing, work.refusal))
             work.refusal = NOTHING
+    left = [i for i, member in enumerate(members) if i not in done and member.n_last == 1]
+    for i, why in why_each_alone({i: members[i].model for i in left}).items():
+        refused.setdefault(i, Refusal(why))
     for i, member in enumerate(members):
-        if i not in done and member.n_last == 1:
+        if i in left:
             yield i, work.alone(member)
 
 
@@ -210,12 +217,8 @@ def _stack_key(member):
     return key_of(member.model, without=together.multifit_params)
 
 
-def _growth_key(member):
-    return growth_key(member.model)
-
-
-def _query_key(member):
-    return query_key(member.model)
+def _fit_key(member):
+    return one_fit_key(member.model)
 
 
 def _kernel_key(member):
@@ -232,7 +235,7 @@ def _together(model, fit_params):
 def _validate(model):
     """Raise scikit-learn's error for a parameter that a model, or one of its steps, rejects."""
     for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
-        if hasattr(part, "_validate_params"):
+        if hasattr(part, "_parameter_constraints"):
             part._validate_params()
 
 
@@ -241,6 +244,7 @@ class _Work:
 
     def __init__(self, stage: Stage, task: Task):
         self.stage, self.task = stage, task
+        self._bins = SharedBins()
         # Of the last group that was to be fitted at once.
         self.refusal = NOTHING
 
@@ -249,17 +253,31 @@ class _Work:
     def alone(self, member: Member) -> dict[str, Any]:
         """Fit and score one model."""
         announce_start(member.params, member.where, self.task)
-        fitted = member.model
+        fitted, shared = member.model, ()
         started = time.perf_counter()
         try:
+            if self.task.out_of_bag:
+                check_model(fitted)
             if not isinstance(fitted, str):
-                member.fit(fitted, self.stage.X_train, self.stage.fold.y_train)
+                shared = self._fit(member, fitted)
+            if self.task.out_of_bag:
+                seconds = time.perf_counter() - started
+                answers = answering_out_of_bag(fitted, self.stage.fold.X_test)
+                return self._scored_as(member, answers, fitted, seconds)
         except Exception:
             if self.task.error_score == "raise":
                 raise
             seconds = time.perf_counter() - started
             return member.failure(format_exc(), self.stage.fold, self.task, seconds)
-        return self._scored(member, fitted, time.perf_counter() - started)
+        result = self._scored(member, fitted, time.perf_counter() - started)
+        return {**result, "made": Made(shared=shared)} if shared else result
+
+    def _fit(self, member, model):
+        """Fit a model, and say what it has in common with earlier fits."""
+        n_shared = self._bins.n_shared
+        with self._bins.lent_to(model):
+            member.fit(model, self.stage.X_train, self.stage.fold.y_train)
+        return (BINNED,) if self._bins.n_shared > n_shared else ()
 
     def _scored(self, member, fitted, fit_seconds):
         started = time.perf_counter()
@@ -299,63 +317,61 @@ class _Work:
         expected = isinstance(error, UnfittableSplits | NeedsAllRows)
         self.refusal = Refusal(str(error) if expected else raised_words(error), raised=not expected)
 
-    # ------------------------------------------------------------ growing
+    # ------------------------------------------------------------ one fit
 
-    def growing(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that were to come when a fit failed."""
-        X, y = self.stage.X_train, self.stage.fold.y_train
-        models = [member.model for member in members]
-        started = time.perf_counter()
-        try:
-            for position, grown in grow(models, lambda model: members[0].fit(model, X, y)):
-                fit_seconds = time.perf_counter() - started
-                member = members[position]
-                announce_start(member.params, member.where, self.task)
-                result = self._scored(member, grown, fit_seconds)
-                yield position, {**result, "made": Made(shared=(GROWN,))}
-                started = time.perf_counter()
-        except Exception as error:
-            self._refuse(error)
-
-    # ------------------------------------------------------------ neighbours
-
-    def by_one_query(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that a larger query does not answer."""
+    def by_one_fit(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results; without those that the largest does not answer for."""
         fold, X = self.stage.fold, self.stage.X_train
-        refused = [refused_number(member.model, _num_samples(X)) for member in members]
+        models = [member.model for member in members]
+        kind = one_fit_kind(models[0])
+        assert kind is not None  # its key is known
+        refused = [kind.refused_rows(model, X) for model in models]
         left = [i for i, why in enumerate(refused) if why is None]
         self.refusal = refusal_of(refused)
         if len(left) < 2:
             return
-        largest = max(left, key=lambda i: members[i].model.n_neighbors)
         started = time.perf_counter()
         try:
             for i in left:
-                _validate(members[i].model)
-            fitted = clone(members[largest].model)
-            members[largest].fit(fitted, X, fold.y_train)
+                _validate(models[i])
+                if self.task.out_of_bag:
+                    check_model(models[i])
+            fitted = clone(kind.largest([models[i] for i in left], X))
+            binned = self._fit(members[left[0]], fitted)
         except Exception as error:
             self._refuse(error)
             return
-        fit_seconds = (time.perf_counter() - started) / len(left)
+        fit_seconds = time.perf_counter() - started
         seen = {"test": fold.X_test, "train": fold.X_train, **self.stage.seen}
-        query = OneQuery(fitted, X, fold.y_train, list(seen.values()))
-        refused += [query.refused(members[i].model) for i in left]
+        kind = OneForestOutOfBag if self.task.out_of_bag else kind
+        one = kind(fitted, X, fold.y_train, list(seen.values()))
+        refused += [one.refused(models[i]) for i in left]
         self.refusal = refusal_of(refused)
-        scores = _Work(self.stage, replace(self.task, return_estimator=False))
-        results = {}
-        # From few neighbours to many, so that votes are counted once.
-        for i in sorted(left, key=lambda i: members[i].model.n_neighbors):
-            if query.refused(members[i].model) is not None:
-                continue
-            announce_start(members[i].params, members[i].where, self.task)
-            model = query.model(members[i].model)
-            result = scores._scored(members[i], query.answering(model), fit_seconds)
-            results[i] = members[i].result(model, self.task, result)
+        left = [i for i in left if one.refused(models[i]) is None]
+        results = self._answers(members, one, sorted(left, key=lambda i: one.order(models[i])))
+        shared = kind.words(differing([models[i] for i in left], kind)) or (SAME,)
+        shared = (*shared, *binned)
         score_seconds = sum(r["score_time"] for r in results.values()) / max(1, len(results))
         for n, (i, result) in enumerate(results.items()):
-            made = Made(ON_EACH_FOLD, int(n == 0), shared=(QUERIED,))
-            yield i, {**result, "score_time": score_seconds, "made": made}
+            made = Made(ON_EACH_FOLD, int(n == 0), shared=shared)
+            times = {"fit_time": fit_seconds / len(left), "score_time": score_seconds}
+            yield i, {**result, **times, "made": made}
+
+    def _answers(self, members, one, order):
+        """Results of members by position, whose predictions are known from one fit."""
+        results = {}
+        for i in order:
+            member = members[i]
+            announce_start(member.params, member.where, self.task)
+            model = one.model(member.model) if self.task.return_estimator else None
+            results[i] = self._scored_as(member, one.answering(member.model), model, 0.0)
+        return results
+
+    def _scored_as(self, member, answering, model, fit_seconds):
+        """The result of a model for which another one answers."""
+        scores = _Work(self.stage, replace(self.task, return_estimator=False))
+        result = scores._scored(member, answering, fit_seconds)
+        return member.result(model, self.task, result)
 
     # ------------------------------------------------------------ kernels
 

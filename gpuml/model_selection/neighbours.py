@@ -9,9 +9,8 @@ Of rows on a device, or a model that cuML fitted, votes and means are taken by `
 """
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property, wraps
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,10 @@ from sklearn.utils.extmath import row_norms
 from gpuml._arrays import as_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
 from gpuml._arrays.threads import blas_threads
+from gpuml._sklearn import _num_samples
+from gpuml.model_selection.candidates import QUERIED
 from gpuml.model_selection.one_by_one import rows_of
+from gpuml.model_selection.one_fit import OneFit, is_count, of_sklearn, shallow
 from gpuml.model_selection.prefix_keys import estimator_key
 from gpuml.resampling.multifit import NEIGHBOURS
 from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbours, shares, winners
@@ -47,8 +49,7 @@ def query_key(estimator: Any) -> Hashable | None:
     """Equal for models that the one of most neighbours answers for; None of others."""
     if not asks_neighbours(estimator):
         return None
-    wanted = estimator.n_neighbors
-    if isinstance(wanted, bool) or not isinstance(wanted, Integral) or wanted < 1:
+    if not is_count(estimator.n_neighbors):
         return None  # its fit tells what is wrong
     return estimator_key(estimator, without=VARYING)
 
@@ -70,23 +71,39 @@ def is_host_model(fitted: Any) -> bool:
     return "n_samples_fit_" in vars(fitted)  # adapters ask others for it
 
 
-class OneQuery:
-    """Neighbours of some rows, for all models that one fitted model has the `query_key` of.
-
-    Parameters
-    ----------
-    fitted : estimator
-        The one of most neighbours.
-    X, y : array-like
-        What it was fitted to.
-    parts : sequence of array-like
-        Rows that are asked for once; predictions for others ask anew.
-    """
+class OneQuery(OneFit):
+    """Neighbours of the rows of each part, found once for all models of a `query_key`."""
 
     def __init__(self, fitted: Any, X: Any, y: Any, parts: Sequence[Any]):
-        self._fitted, self._X, self._y, self._parts = fitted, X, y, parts
+        super().__init__(fitted, X, y, parts)
         self._on_host = is_host_model(fitted)
         self._found: dict[int, Any] = {}
+
+    @staticmethod
+    def varying(estimator: Any) -> tuple[str, ...]:
+        """The number of neighbours, and their weights."""
+        return VARYING if asks_neighbours(estimator) else ()
+
+    key = staticmethod(query_key)
+
+    @staticmethod
+    def refused_rows(model: Any, X: Any) -> str | None:
+        """Why fewer neighbours are not read off more; None where they are."""
+        return refused_number(model, _num_samples(X))
+
+    @staticmethod
+    def largest(models: Sequence[Any], X: Any) -> Any:
+        """The model of most neighbours."""
+        return max(models, key=lambda model: model.n_neighbors)
+
+    @staticmethod
+    def words(names: Collection[str]) -> tuple[str, ...]:
+        """That neighbours are looked for once."""
+        return (QUERIED,)
+
+    def order(self, model: Any) -> Any:
+        """From few neighbours to many, so that votes are counted once."""
+        return model.n_neighbors
 
     def refused(self, model: Any) -> str | None:
         """Why a model is not answered from the query; None if it is."""
@@ -94,22 +111,21 @@ class OneQuery:
             return None
         if callable(model.weights):
             return "weights of your own are computed in CPU memory"
-        several = is_classifier(model) and np.ndim(self._y) > 1
+        several = is_classifier(model) and np.ndim(self.y) > 1
         return "votes for several targets are counted in CPU memory" if several else None
 
     def model(self, unfitted: Any) -> Any:
         """What an unfitted model would be if it were fitted by itself."""
-        return _shallow(self._fitted, type(self._fitted)).set_params(
-            **unfitted.get_params(deep=False)
-        )
+        return shallow(self.fitted).set_params(**unfitted.get_params(deep=False))
 
-    def answering(self, model: Any) -> Any:
+    def answering(self, unfitted: Any) -> Any:
         """A model that predicts the same from neighbours that are known."""
+        model = self.model(unfitted)
         return self._read(model) if self._on_host else self._counted(model)
 
     def _read(self, model):
         """A model whose votes and means are scikit-learn's own."""
-        reads, out = _of_sklearn(model), _shallow(model, type(model))
+        reads, out = of_sklearn(model), shallow(model)
         reads.kneighbors = self._reader(model)
         if model.weights == "uniform" and getattr(model, "outputs_2d_", None) is False:
             # The same votes. Told by name, brute force counts them while it looks for neighbours.
@@ -121,7 +137,7 @@ class OneQuery:
 
     def _counted(self, model):
         """A model whose votes and means are taken where the rows are."""
-        out = _shallow(model, type(model))
+        out = shallow(model)
         for method in ("predict", "predict_proba"):
             if hasattr(model, method):
                 setattr(out, method, self._counting(getattr(model, method), method, model))
@@ -160,14 +176,14 @@ class OneQuery:
         return method
 
     def _of(self, X: Any) -> "_Found | None":
-        part = next((i for i, rows in enumerate(self._parts) if rows is X), None)
+        part = self.part(X)
         if part is None:
             return None
         if part not in self._found:
             self._found[part] = (
-                _Found(self._fitted, self._X, X)
+                _Found(self.fitted, self.X, X)
                 if self._on_host
-                else _Counted(self._fitted, self._y, X)
+                else _Counted(self.fitted, self.y, X)
             )
         return self._found[part]
 
@@ -181,12 +197,6 @@ def _replaced(values: Any, rows: np.ndarray, others: Any) -> Any:
     return values
 
 
-def _of_sklearn(model: Any) -> Any:
-    """A model as scikit-learn's, which computes where the rows are."""
-    mro = type(model).__mro__
-    return _shallow(model, next(each for each in mro if each.__module__.startswith("sklearn.")))
-
-
 def _on_all_cores(model: Any) -> Any:
     """A model whose trees are asked by as many threads as brute force takes by itself.
 
@@ -196,14 +206,7 @@ def _on_all_cores(model: Any) -> Any:
     by_pair = model.effective_metric_ in of_trees
     if model.n_jobs is not None or not by_pair:
         return model
-    return _shallow(model, type(model)).set_params(n_jobs=blas_threads())
-
-
-def _shallow(model: Any, kind: Any) -> Any:
-    """A copy with the same attributes. `copy` takes what pickles: models in CPU memory."""
-    out = kind.__new__(kind)
-    vars(out).update(vars(model))
-    return out
+    return shallow(model).set_params(n_jobs=blas_threads())
 
 
 class _Found:

@@ -18,12 +18,9 @@ from sklearn.utils import get_tags
 
 from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of, synchronize
 from gpuml._sklearn import (
-    _BaseScorer,
     _check_method_params,
     _MultimetricScorer,
     _num_samples,
-    _PassthroughScorer,
-    _routing_enabled,
     _safe_indexing,
     _safe_split,
     _score,
@@ -36,7 +33,8 @@ class Task:
     """What all fits of a search have in common, besides rows and candidate.
 
     `on_end` is called after each fit; copies of it may go to other processes. `kept` is what models
-    are asked of held-out rows besides scores, as "predictions" of results that did not fail.
+    are asked of held-out rows besides scores, as "predictions" of results that did not fail. With
+    `out_of_bag`, rows that a forest was fitted to are predicted by the trees that did not see them.
     """
 
     scorer: Any
@@ -47,6 +45,7 @@ class Task:
     verbose: int
     return_estimator: bool = False
     kept: Any = None
+    out_of_bag: bool = False
     on_end: Callable[[], None] | None = None
 
     def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":
@@ -167,26 +166,6 @@ def read_only(rows: Any) -> Any:
     rows = rows.view()
     rows.flags.writeable = False
     return rows
-
-
-def asks_for_predictions_only(task: Task) -> bool:
-    """Whether all scores of a task follow from what an estimator predicts for the rows.
-
-    Then the last step, on rows that the others have transformed, will do for the whole pipeline.
-    It will not for a user's function, which may look at the steps and at X, nor where metadata is
-    routed to `transform`.
-    """
-    several = isinstance(task.scorer, _MultimetricScorer)
-    scorers = task.scorer._scorers.values() if several else [task.scorer]
-    routed = bool(task.score_params) and _routing_enabled()
-    return all(_asks_for_predictions_only(scorer, routed) for scorer in scorers)
-
-
-def _asks_for_predictions_only(scorer, routed):
-    if isinstance(scorer, _PassthroughScorer):
-        return not routed
-    is_known = type(scorer).__module__.split(".")[0] in ("sklearn", "gpuml")
-    return isinstance(scorer, _BaseScorer) and is_known
 
 
 def finish(rows: Any) -> None:

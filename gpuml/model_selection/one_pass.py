@@ -38,6 +38,7 @@ from gpuml.model_selection.one_by_one import (
     check_workers,
     is_foreign,
 )
+from gpuml.model_selection.out_of_bag import OUT_OF_BAG, OutOfBag, check_search
 from gpuml.model_selection.residence import all_estimators, place_name
 from gpuml.model_selection.rounds import Rounds, given_params
 from gpuml.resampling.split import check_splitter, split_rows
@@ -114,9 +115,11 @@ class OnePassSearch(Travels, BaseSearchCV):
         """
         X, y, params = stored(X, y, params)
         if self._is_watched(X):
-            if self.return_predictions:
+            ours = "return_predictions" if self.return_predictions else None
+            ours = "cv='oob'" if self._is_out_of_bag() else ours
+            if ours is not None:
                 raise ValueError(
-                    "return_predictions needs gpuml's fits, and callbacks follow scikit-learn's, "
+                    f"{ours} needs gpuml's fits, and callbacks follow scikit-learn's, "
                     "one by one. Leave out one of them."
                 )
             # scikit-learn's callbacks follow every single fit, so these have to be single.
@@ -233,12 +236,26 @@ class OnePassSearch(Travels, BaseSearchCV):
             )
         X, y, params = self._checked(X, y, params)
         routed = self._get_routed_params_for_fit(params)
-        cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
+        cv = self._splitter(X, y)
         self._checked_cv_orig = cv
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
         self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
-        task = replace(self._task(scorers, routed), kept=kept_of(self.return_predictions, y))
+        task = replace(
+            self._task(scorers, routed),
+            kept=kept_of(self.return_predictions, y),
+            out_of_bag=isinstance(cv, OutOfBag),
+        )
         return scorers, refit_metric, X, y, task, routed
+
+    def _is_out_of_bag(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == OUT_OF_BAG
+
+    def _splitter(self, X, y):
+        """What splits the rows."""
+        if self._is_out_of_bag():
+            check_search(self, X, clone(self)._candidates())
+            return OutOfBag()
+        return check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
 
     def _task(self, scorers, routed) -> Task:
         """What all fits have in common."""

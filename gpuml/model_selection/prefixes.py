@@ -41,7 +41,6 @@ from gpuml.model_selection.one_by_one import (
     Task,
     announce_end,
     announce_start,
-    asks_for_predictions_only,
     finish,
     private_rows,
     read_only,
@@ -49,6 +48,7 @@ from gpuml.model_selection.one_by_one import (
 from gpuml.model_selection.prefix_cache import PrefixCache
 from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.residence import place_name
+from gpuml.model_selection.scores import asks_for_predictions_only
 from gpuml.pipeline._affine import affine_tail
 
 

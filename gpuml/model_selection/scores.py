@@ -6,7 +6,12 @@ from inspect import signature
 from typing import Any
 
 from gpuml._arrays import Array
-from gpuml._sklearn import _MultimetricScorer, _PassthroughScorer
+from gpuml._sklearn import (
+    _BaseScorer,
+    _MultimetricScorer,
+    _PassthroughScorer,
+    _routing_enabled,
+)
 from gpuml.data import Folds
 from gpuml.extending import ClassStack, RegressionStack, Stack
 from gpuml.model_selection.candidates import Group
@@ -39,6 +44,26 @@ class Scored:
         for split, said in self.said.items():
             out[split]["predictions"] = said[candidate, ...]
         return out
+
+
+def asks_for_predictions_only(task: Task) -> bool:
+    """Whether all scores of a task follow from what an estimator predicts for the rows.
+
+    Then the last step, on rows that the others have transformed, will do for the whole pipeline.
+    It will not for a user's function, which may look at the steps and at X, nor where metadata is
+    routed to `transform`.
+    """
+    several = isinstance(task.scorer, _MultimetricScorer)
+    scorers = task.scorer._scorers.values() if several else [task.scorer]
+    routed = bool(task.score_params) and _routing_enabled()
+    return all(_asks_for_predictions_only(scorer, routed) for scorer in scorers)
+
+
+def _asks_for_predictions_only(scorer, routed):
+    if isinstance(scorer, _PassthroughScorer):
+        return not routed
+    is_known = type(scorer).__module__.split(".")[0] in ("sklearn", "gpuml")
+    return isinstance(scorer, _BaseScorer) and is_known
 
 
 def scored_as(task: Task, estimator: Any) -> Task:

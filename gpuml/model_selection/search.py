@@ -8,8 +8,12 @@ from sklearn import model_selection as sk
 from gpuml._sklearn import StrOptions
 from gpuml.model_selection.kept import RESPONSES
 from gpuml.model_selection.one_pass import OnePassSearch
+from gpuml.model_selection.out_of_bag import OUT_OF_BAG
 
-_KEEPS: dict[str, Any] = {"return_predictions": ["boolean", StrOptions(set(RESPONSES))]}
+_OWN: dict[str, Any] = {
+    "cv": ["cv_object", StrOptions({OUT_OF_BAG})],
+    "return_predictions": ["boolean", StrOptions(set(RESPONSES))],
+}
 
 
 class GridSearchCV(OnePassSearch, sk.GridSearchCV):
@@ -36,8 +40,10 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     refit : bool, str or callable, default=True
         Whether, or by which metric, the best candidate is fitted on all rows. "1se" takes the
         simplest within one standard error of the best (`OneStandardError`).
-    cv : int, splitter or iterable of index pairs, default=None
-        None is 5 folds.
+    cv : int, splitter, iterable of index pairs or "oob", default=None
+        None is 5 folds. "oob" is for forests with ``bootstrap=True``: each candidate is fitted
+        once, to all rows, and each row is predicted by the trees that did not draw it. With
+        scikit-learn's default scores that is the `oob_score_` of the forest.
     verbose : int, default=0
         1 prints the number of fits; 2 also each fit and the plan; 3 and above also scores.
     pre_dispatch : int or str, default="2*n_jobs"
@@ -89,7 +95,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     35 fits in 1 pass on numpy:cpu (all candidates together)
     """
 
-    _parameter_constraints: ClassVar[dict] = {**sk.GridSearchCV._parameter_constraints, **_KEEPS}
+    _parameter_constraints: ClassVar[dict] = {**sk.GridSearchCV._parameter_constraints, **_OWN}
 
     def __init__(
         self,
@@ -160,7 +166,7 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
 
     _parameter_constraints: ClassVar[dict] = {
         **sk.RandomizedSearchCV._parameter_constraints,
-        **_KEEPS,
+        **_OWN,
     }
 
     def __init__(

@@ -86,7 +86,7 @@ TABLE = {
         *(SharedSteps, "KNeighborsRegressor looks for neighbours in each training part"),
     ),
     "tree": (
-        *(DecisionTreeRegressor(), [{"max_depth": 1}, {"max_depth": 2}], dense(), {}),
+        *(DecisionTreeRegressor(), [{"max_features": n} for n in (1, 2)], dense(), {}),
         *(OneByOne, "models of DecisionTreeRegressor() share no pass over the rows"),
     ),
     "forest": (FOREST, [{"n_estimators": n} for n in (1, 2)], dense(), {}, SharedSteps, "share no"),
@@ -245,7 +245,7 @@ def test_bytes_and_seconds_are_told_where_they_are_known():
     )
     assert twice.rates == known.rates  # measured once
     assert known.seconds < twice.seconds
-    unknown = GridSearchCV(DecisionTreeRegressor(), {"max_depth": [1, 2]}).explain(X, y)
+    unknown = GridSearchCV(DecisionTreeRegressor(), {"max_features": [1, 2]}).explain(X, y)
     assert unknown.seconds is None
     assert unknown.n_bytes == 10 * X.nbytes
     # Their solver does it, and nobody knows what it costs.

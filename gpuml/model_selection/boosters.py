@@ -1,0 +1,381 @@
+"""Boosted ensembles that differ in their number of rounds: the largest is fitted, others read off.
+
+The first m rounds of a fit of n > m are the fit of m: rounds are made one after the other, and
+random numbers are read on. That is so for scikit-learn's gradient boosting, XGBoost, LightGBM and
+CatBoost, but for what their `_why_alone` below says. A fit that stops early stops at the same
+round, however many more it may have had.
+"""
+
+import sys
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpuml.model_selection.candidates import GROWN
+from gpuml.model_selection.one_fit import OneFit, is_count, is_seed, shallow
+from gpuml.model_selection.prefix_keys import estimator_key
+
+# Methods that give predictions for rows.
+PREDICTING = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+
+
+@dataclass(frozen=True)
+class Library:
+    """How ensembles of a library are read off larger ones.
+
+    Attributes
+    ----------
+    module : str
+        That has the classes; it is loaded where there is an estimator of one.
+    sizes : mapping of str to tuple of str
+        Names of the number of rounds, of each class.
+    default : int
+        Rounds of a model that is told no number.
+    why_alone : callable (params) -> str or None
+        What in the parameters keeps a model from being read off another one.
+    first : callable (fitted, n) -> estimator
+        A fitted model of the first n rounds.
+    options : callable (n) -> dict or None
+        What tells predictions to use n rounds. None: they are read off `staged_predict` and its
+        like, one round after the other.
+    matrix : str
+        The method that makes what a fit reads of its rows.
+    """
+
+    module: str
+    sizes: Mapping[str, tuple[str, ...]]
+    default: int
+    why_alone: Callable[[dict[str, Any]], str | None]
+    first: Callable[[Any, int], Any]
+    options: Callable[[int], dict[str, Any]] | None = None
+    matrix: str = ""
+
+
+def library_of(estimator: Any) -> Library | None:
+    """The library that has the class of an estimator; a subclass may boost otherwise."""
+    name = type(estimator).__name__
+    for library in LIBRARIES:
+        module = sys.modules.get(library.module)
+        if name in library.sizes and type(estimator) is getattr(module, name, None):
+            return library
+    return None
+
+
+class OneBooster(OneFit):
+    """Boosted ensembles of fewer rounds than one that is fitted."""
+
+    def __init__(self, fitted: Any, X: Any, y: Any, parts: Sequence[Any]):
+        super().__init__(fitted, X, y, parts)
+        self._library = _known(library_of(fitted))
+        self._stages: dict[tuple[int, str], Stages] = {}
+
+    @staticmethod
+    def varying(estimator: Any) -> tuple[str, ...]:
+        """Names of the number of rounds."""
+        library = library_of(estimator)
+        return () if library is None else library.sizes[type(estimator).__name__]
+
+    @staticmethod
+    def key(estimator: Any) -> Hashable | None:
+        """Equal for models that differ in their number of rounds alone."""
+        model = estimator
+        names = OneBooster.varying(model)
+        if not names or OneBooster.why_alone(model) is not None or not is_count(_size(model)):
+            return None
+        return estimator_key(model, without=names)
+
+    @staticmethod
+    def why_alone(model: Any) -> str | None:
+        """Why a model is not read off another one."""
+        seed = getattr(model, "random_state", None)
+        if seed is not None and not is_seed(seed):
+            return "a random_state that is a generator gives each fit others; set an integer"
+        return _known(library_of(model)).why_alone(model.get_params(deep=False))
+
+    @staticmethod
+    def largest(models: Sequence[Any], X: Any) -> Any:
+        """The model of most rounds."""
+        return max(models, key=_size)
+
+    @staticmethod
+    def words(names: Collection[str]) -> tuple[str, ...]:
+        """That rounds are made once."""
+        return (GROWN,)
+
+    def order(self, model: Any) -> Any:
+        """From few rounds to many."""
+        return _size(model)
+
+    def model(self, unfitted: Any) -> Any:
+        """What an unfitted model would be if it were fitted by itself."""
+        out = self._library.first(self.fitted, _size(unfitted))
+        return _like(out, unfitted)
+
+    def answering(self, unfitted: Any) -> Any:
+        """A model that predicts the same."""
+        n_rounds, options = _size(unfitted), self._library.options
+        if options is not None:
+            out = shallow(self.fitted)
+            for name in PREDICTING:
+                if hasattr(self.fitted, name):
+                    setattr(out, name, _told(getattr(self.fitted, name), options(n_rounds)))
+            return out
+        out = self.model(unfitted)
+        for name in PREDICTING:
+            if hasattr(self.fitted, f"staged_{name}") and hasattr(out, name):
+                answer = partial(self._staged, name, n_rounds)
+                setattr(out, name, self.known(getattr(out, name), answer))
+        return out
+
+    def _staged(self, name, n_rounds, part):
+        stages = self._stages.get((part, name))
+        if stages is None or stages.n_read > n_rounds:
+            rounds = getattr(self.fitted, f"staged_{name}")(self.parts[part])
+            stages = self._stages[part, name] = Stages(rounds)
+        return stages.after(n_rounds)
+
+
+class Stages:
+    """Predictions after each round, which are read on and never back."""
+
+    def __init__(self, rounds: Any):
+        self._rounds, self.n_read = iter(rounds), 0
+        self._last: Any = None
+
+    def after(self, n_rounds: int) -> Any:
+        """Predictions after some rounds; after the last where there are fewer."""
+        while self.n_read < n_rounds:
+            following = next(self._rounds, None)
+            if following is None:
+                break
+            self._last, self.n_read = following, self.n_read + 1
+        return self._last.copy()
+
+
+class SharedBins:
+    """Matrices of XGBoost for one training part, made once for candidates of equal bins.
+
+    XGBoost takes a matrix for each fit: quantiles of each feature, and the bin of each value. It
+    depends on the rows, their targets and weights, and a few parameters.
+
+    Attributes
+    ----------
+    n_shared : int
+        Fits that took a matrix of another one.
+    """
+
+    def __init__(self):
+        self._made: list[tuple[tuple, Mapping[str, Any], Any]] = []
+        self.n_shared = 0
+
+    @contextmanager
+    def lent_to(self, model: Any) -> Iterator[None]:
+        """A fit of a model inside takes its matrix from here."""
+        library = library_of(model)
+        if library is None or not hasattr(model, library.matrix or ""):
+            yield
+            return
+        setattr(model, library.matrix, partial(self._matrix, model, library.matrix))
+        try:
+            yield
+        finally:
+            delattr(model, library.matrix)
+
+    def _matrix(self, model, name, ref=None, **given):
+        make = partial(getattr(type(model), name), model, ref=ref, **given)
+        if ref is not None:
+            return make()
+        bins = tuple(getattr(model, each, None) for each in _OF_BINS)
+        for known_bins, known, matrix in self._made:
+            equal = bins == known_bins and known.keys() == given.keys()
+            if equal and all(_is_same(known[key], given[key]) for key in given):
+                self.n_shared += 1
+                return matrix
+        matrix = make()
+        self._made.append((bins, given, matrix))
+        return matrix
+
+
+# Parameters that a matrix of XGBoost depends on, besides what it is made of.
+_OF_BINS = ("tree_method", "device", "booster", "n_jobs", "max_bin")
+
+
+def _is_same(a, b):
+    """Whether values are the same object, or equal: encoded labels are made for each fit."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.ndim == 1 and np.array_equal(a, b)
+    is_plain = isinstance(a, int | float | str) and type(a) is type(b)
+    return is_plain and (a == b or (a != a and b != b))  # nan is what is missing
+
+
+def _known(library: Library | None) -> Library:
+    assert library is not None  # `varying` looks before
+    return library
+
+
+def _size(model):
+    """The number of rounds of a model."""
+    library = _known(library_of(model))
+    params = model.get_params(deep=False)
+    given = (params.get(name) for name in library.sizes[type(model).__name__])
+    return next((size for size in given if size is not None), library.default)
+
+
+def _like(fitted, unfitted):
+    """A fitted model with the number of rounds that an unfitted one has."""
+    params = unfitted.get_params(deep=False)
+    size = {name: params[name] for name in OneBooster.varying(unfitted) if name in params}
+    for name in ("_other_params", "_init_params"):  # of LightGBM and CatBoost, and of the original
+        if name in vars(fitted):
+            setattr(fitted, name, dict(getattr(fitted, name)))
+    if "_init_params" in vars(fitted):  # CatBoost refuses changes of fitted models
+        fitted._init_params.update(size)
+        return fitted
+    return fitted.set_params(**size)
+
+
+def _told(own, options):
+    """A method that is told how many rounds to use."""
+
+    def method(X, **params):
+        return own(X, **{**options, **params})
+
+    method.__name__ = own.__name__  # scorers ask for it by its name
+    return method
+
+
+# ---------------------------------------------------------------- scikit-learn
+
+
+def _alone_in_sklearn(params):
+    if not is_seed(params["random_state"]):
+        return "rounds that are the same for several candidates need an integer random_state"
+    if params["warm_start"]:
+        return "warm_start=True fits each candidate anew; leave warm_start at the default"
+    start = params.get("init")
+    if start is not None and start != "zero":
+        return "init is an estimator, which each fit fits; leave init at the default"
+    return None
+
+
+def _first_in_sklearn(fitted, n):
+    out = shallow(fitted)
+    if hasattr(out, "_predictors"):
+        n = min(n, len(out._predictors))
+        out._predictors = out._predictors[:n]
+        for name in ("train_score_", "validation_score_"):
+            # Scores before the first round, too; none of fits that do not stop early.
+            setattr(out, name, getattr(out, name)[: n + 1])
+        return out
+    n = min(n, out.n_estimators_)
+    out.n_estimators_ = n
+    out.estimators_ = out.estimators_[:n]
+    for name in ("train_score_", "oob_improvement_", "oob_scores_"):
+        if hasattr(out, name):
+            setattr(out, name, getattr(out, name)[:n])
+    if hasattr(out, "oob_scores_"):
+        out.oob_score_ = out.oob_scores_[-1]
+    return out
+
+
+# ---------------------------------------------------------------- XGBoost, LightGBM, CatBoost
+
+
+def _alone_in_xgboost(params):
+    if params.get("booster") not in (None, "gbtree"):
+        return f"rounds of booster={params['booster']!r} change earlier ones"
+    for name in ("early_stopping_rounds", "callbacks"):
+        if params.get(name) is not None:
+            return f"{name} is given; leave {name} at the default"
+    return None
+
+
+def _first_in_xgboost(fitted, n):
+    out = shallow(fitted)
+    out._Booster = fitted.get_booster()[: min(n, fitted.get_booster().num_boosted_rounds())]
+    return out
+
+
+# Names by which LightGBM knows numbers of rounds, and early stops, besides the documented ones.
+_ALIASES = (
+    *("num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round"),
+    *("num_rounds", "nrounds", "num_boost_round", "max_iter", "early_stopping"),
+    *("early_stopping_round", "early_stopping_rounds", "n_iter_no_change"),
+)
+
+
+def _alone_in_lightgbm(params):
+    kind = params.get("boosting_type", "gbdt")
+    if kind not in ("gbdt", "goss"):
+        return f"rounds of boosting_type={kind!r} change earlier ones"
+    for name in _ALIASES:
+        if params.get(name) is not None:
+            return f"{name} is given; write n_estimators, and leave {name} out"
+    return None
+
+
+def _first_in_lightgbm(fitted, n):
+    from lightgbm import Booster
+
+    out = shallow(fitted)
+    out._Booster = Booster(model_str=fitted.booster_.model_to_string(num_iteration=n))
+    return out
+
+
+def _alone_in_catboost(params):
+    if params.get("learning_rate", params.get("eta")) is None:
+        return "CatBoost finds learning_rate from the number of rounds; set learning_rate"
+    if params.get("task_type", "CPU") != "CPU":
+        return "CatBoost on a GPU boosts otherwise where rounds are many"
+    for name in ("model_shrink_rate", "model_shrink_mode", "langevin", "posterior_sampling"):
+        if params.get(name):
+            return f"{name} changes earlier rounds; leave {name} out"
+    return None
+
+
+def _first_in_catboost(fitted, n):
+    out = fitted.copy()
+    out.shrink(ntree_end=min(n, fitted.tree_count_))
+    return out
+
+
+_SKLEARN = dict.fromkeys(
+    ("GradientBoostingClassifier", "GradientBoostingRegressor"), ("n_estimators",)
+) | dict.fromkeys(
+    ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), ("max_iter",)
+)
+_OF_CATBOOST = ("iterations", "n_estimators", "num_boost_round", "num_trees")
+LIBRARIES = (
+    Library("sklearn.ensemble", _SKLEARN, 100, _alone_in_sklearn, _first_in_sklearn),
+    Library(
+        "xgboost",
+        dict.fromkeys(("XGBClassifier", "XGBRegressor"), ("n_estimators",)),
+        100,
+        _alone_in_xgboost,
+        _first_in_xgboost,
+        lambda n: {"iteration_range": (0, n)},
+        matrix="_create_dmatrix",
+    ),
+    Library(
+        "lightgbm",
+        dict.fromkeys(("LGBMClassifier", "LGBMRegressor"), ("n_estimators",)),
+        100,
+        _alone_in_lightgbm,
+        _first_in_lightgbm,
+        lambda n: {"num_iteration": n},
+    ),
+    Library(
+        "catboost",
+        dict.fromkeys(("CatBoostClassifier", "CatBoostRegressor"), _OF_CATBOOST),
+        1000,
+        _alone_in_catboost,
+        _first_in_catboost,
+        lambda n: {"ntree_end": n},
+    ),
+)

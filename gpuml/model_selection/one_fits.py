@@ -1,0 +1,46 @@
+"""Which fits are read off one of them: the table of all kinds."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from gpuml.model_selection.boosters import OneBooster
+from gpuml.model_selection.cut_trees import OneForest
+from gpuml.model_selection.neighbours import OneQuery
+from gpuml.model_selection.one_fit import OneFit
+from gpuml.model_selection.prefix_keys import value_key
+
+KINDS: tuple[type[OneFit], ...] = (OneQuery, OneForest, OneBooster)
+
+
+def one_fit_kind(estimator: Any) -> type[OneFit] | None:
+    """What reads fits of an estimator off one of them; None where nothing does."""
+    return next((kind for kind in KINDS if kind.varying(estimator)), None)
+
+
+def one_fit_key(model: Any) -> Hashable | None:
+    """Equal for models that are read off one fit; None for a fit by itself."""
+    kind = one_fit_kind(model)
+    key = None if kind is None else kind.key(model)
+    return None if key is None else (kind, key)
+
+
+def why_each_alone(models: Mapping[int, Any]) -> dict[int, str]:
+    """By position why fits are not read off one, where something can be changed for that."""
+    kinds = {i: kind for i, model in models.items() if (kind := one_fit_kind(model)) is not None}
+    found = {i: kind.why_alone(models[i]) for i, kind in kinds.items()}
+    return {
+        i: why
+        for i, why in found.items()
+        if why is not None
+        and differing([models[j] for j, kind in kinds.items() if kind is kinds[i]], kinds[i])
+    }
+
+
+def differing(models: Sequence[Any], kind: type[OneFit]) -> list[str]:
+    """Parameters that models of one fit differ in."""
+    values: dict[str, set] = {}
+    for model in models:
+        params = model.get_params(deep=False)
+        for name in kind.varying(model):
+            values.setdefault(name, set()).add(value_key(params.get(name)))
+    return [name for name, own in values.items() if len(own) > 1]
