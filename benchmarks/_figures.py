@@ -26,6 +26,7 @@ TITLES = {
     "pca": "PCA",
     "selection": "feature selection",
     "bands": "banded ridge",
+    "tree_search": "trees",
     "validation": "curves, predictions, permutation tests",
     "models": "search",
     "stored_rows": "rows in files",

@@ -334,5 +334,6 @@ READERS = {
     "table_search": _scenarios,
     "bands": _scenarios,
     "stored_rows": _scenarios,
+    "tree_search": _scenarios,
     "validation": _scenarios,
 }

@@ -35,6 +35,7 @@ SCENARIOS = {
     "table_search": {"cpu": [*TABLES, "large"], "cuda": [*TABLES, "device", "host"]},
     "selection": {"cpu": ["cpu"], "cuda": ["device"]},
     "models": {"cpu": ["cpu"], "cuda": ["device"]},
+    "tree_search": {"cpu": ["cpu"], "cuda": []},
     "bands": {"cpu": ["cpu"], "cuda": ["device"]},
     "validation": {"cpu": ["cpu"], "cuda": ["device"]},
     "generic_search": {"cpu": ["cpu"], "cuda": ["device", "host"]},
