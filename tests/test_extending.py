@@ -62,7 +62,7 @@ def test_names_of_what_is_fitted_at_once_are_those_of_the_estimators():
     found = dict(estimators())
     only_ours = {"BandedRidge"}  # of which scikit-learn has none to be taken for it
     at_once = {name for name, each in found.items() if offers_multifit(each)}
-    adapters = {"BisectingKMeans", "KMeans"}  # whose module has a table of its own
+    adapters = {"KMeans"}  # which are in a table of their own
     assert (at_once | adapters) - set(OF_ROWS) == set(MODELS) | only_ours
     assert {name for name, each in found.items() if offers_affine(each)} == set(STEPS)
     for name, module in {**MODELS, **STEPS}.items():

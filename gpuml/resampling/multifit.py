@@ -52,12 +52,13 @@ MODELS |= dict.fromkeys(
 MODELS |= dict.fromkeys(("CCA", "PLSCanonical", "PLSRegression"), "gpuml.cross_decomposition")
 MODELS |= dict.fromkeys(("LinearSVC", "LinearSVR"), "gpuml.svm")
 MODELS["FactorAnalysis"] = "gpuml.decomposition"
-MODELS |= dict.fromkeys(("BisectingKMeans", "KMeans"), "gpuml.cluster")
+MODELS["KMeans"] = "gpuml.cluster"
 # Those of them that join no affine steps.
 OF_ROWS = dict.fromkeys(
     ("BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
     "gpuml.naive_bayes",
 )
+OF_ROWS["BisectingKMeans"] = "gpuml.cluster"
 OF_ROWS |= {"GaussianMixture": "gpuml.mixture", "KernelRidge": "gpuml.kernel_ridge"}
 STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
