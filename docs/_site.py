@@ -182,26 +182,52 @@ NO_EXAMPLE = re.compile(r"_|make_")  # what examples share, and what is made of 
 HEADER = """Examples
 ========
 
-Each script runs on a CPU as it is, and says at its top how to run it, on a GPU too.
+All examples run on a CPU, and on a GPU if there is one.
 """
+# The parts of the gallery, in order: folder, folder of the scripts, and text.
+PARTS = (
+    (
+        "lessons",
+        ROOT / "examples" / "lessons",
+        "Lessons\n-------\n\nOne question and one picture each, in an order that teaches.\n",
+    ),
+    (
+        "programs",
+        ROOT / "examples",
+        "Programs\n--------\n\nScripts with options (`--help`); most compare with scikit-learn.\n",
+    ),
+)
 
 
 def copy_examples() -> None:
     """Copy the scripts of `examples/` for sphinx-gallery, with titles in its form."""
     shutil.rmtree(EXAMPLES, ignore_errors=True)
     EXAMPLES.mkdir()
-    header = next((ROOT / "examples").glob("GALLERY_HEADER.*"), None)
-    if header is None:
-        (EXAMPLES / "GALLERY_HEADER.rst").write_text(HEADER)
-    else:
-        shutil.copy2(header, EXAMPLES)
-    scripts = sorted((ROOT / "examples").glob("*.py"))
-    for script in scripts:
-        (EXAMPLES / script.name).write_text(with_title(script.read_text()))
-    names = {"index", *(script.stem for script in scripts if not NO_EXAMPLE.match(script.name))}
-    for old in (DOCS / "auto_examples").glob("*.rst"):
-        if old.stem not in names:
+    (EXAMPLES / "GALLERY_HEADER.rst").write_text(HEADER)
+    names = {"index", "sg_execution_times"}
+    for part, folder, text in PARTS:
+        (EXAMPLES / part).mkdir()
+        (EXAMPLES / part / "GALLERY_HEADER.rst").write_text(text)
+        for script in sorted(folder.glob("*.py")):
+            if not NO_EXAMPLE.match(script.name):
+                copy = with_thumbnail(with_title(script.read_text()), script)
+                (EXAMPLES / part / script.name).write_text(copy)
+                names.add(f"{part}/{script.stem}")
+        names.add(f"{part}/index")
+    generated = DOCS / "auto_examples"
+    for old in generated.rglob("*.rst"):
+        if old.relative_to(generated).with_suffix("").as_posix() not in names:
             old.unlink()
+
+
+def with_thumbnail(text: str, script: Path) -> str:
+    """A script with a committed picture of what it draws, if there is one, as its thumbnail."""
+    picture = script.parent / "pictures" / f"{script.stem}.png"
+    if not picture.exists():
+        return text
+    shutil.copy2(picture, EXAMPLES / "programs" / f"thumbnail_{picture.name}")
+    path = f"_examples/programs/thumbnail_{picture.name}"
+    return f"{text}\n# sphinx_gallery_thumbnail_path = '{path}'\n"
 
 
 def with_title(script: str) -> str:
@@ -222,7 +248,7 @@ def pictures(block, block_vars, gallery_conf) -> str:
     """What sphinx-gallery shows below a script: the pictures that it has written as files."""
     from sphinx_gallery.scrapers import figure_rst
 
-    found = sorted(EXAMPLES.rglob("*.png"))
+    found = [path for path in sorted(EXAMPLES.rglob("*.png")) if "thumbnail_" not in path.name]
     names = [next(block_vars["image_path_iterator"]) for _ in found]
     for picture, name in zip(found, names, strict=True):
         shutil.move(picture, name)

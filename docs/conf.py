@@ -1,7 +1,8 @@
 """How the site is built: `make docs`, or `sphinx-build docs out/docs`.
 
-`DOCS_GALLERY=1` runs the examples for their pictures, and `DOCS_GALLERY=ridge` those that have this
-in their names; without it they are shown as text.
+`DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, `DOCS_GALLERY=all` the programs
+too, and `DOCS_GALLERY=ridge` the examples with this in their names; without it they are shown as
+text.
 """
 
 import os
@@ -68,10 +69,13 @@ _site.copy_examples()
 sphinx_gallery_conf = {
     "examples_dirs": "_examples",
     "gallery_dirs": "auto_examples",
-    "filename_pattern": r"\.py$" if RUN == "1" else RUN,
+    "filename_pattern": {"1": r"/lessons/", "all": r"\.py$"}.get(RUN, RUN),
+    "within_subsection_order": "FileNameSortKey",
+    "subsection_order": [f"_examples/{part}" for part, *_ in _site.PARTS],
     "ignore_pattern": rf"/({_site.NO_EXAMPLE.pattern})\w*\.py$",
     "plot_gallery": bool(RUN),
-    "image_scrapers": ("_site.pictures",),
+    "image_scrapers": ("matplotlib", "_site.pictures"),
+    "default_thumb_file": str(DOCS / "_static" / "logo.svg"),
     "download_all_examples": False,
     "show_memory": False,
     "write_computation_times": False,

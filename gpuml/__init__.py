@@ -54,11 +54,13 @@ _LATER = {
     "as_sklearn": "gpuml._persistence.twins",
     "doctor": "gpuml._settings.diagnosis",
     "load": "gpuml.persistence",
+    "load_ipython_extension": "gpuml._accelerate.handle",
     "read_array": "gpuml.divided.files",
     "read_csv": "gpuml.divided.files",
     "read_parquet": "gpuml.divided.files",
     "save": "gpuml.persistence",
     "show_versions": "gpuml._settings.diagnosis",
     "trusted_types": "gpuml.persistence",
+    "unload_ipython_extension": "gpuml._accelerate.handle",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER, packages=_PACKAGES)

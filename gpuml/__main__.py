@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuml._accelerate import accelerate
 from gpuml._accelerate.callers import is_within
+from gpuml._accelerate.report import report_at_exit
 from gpuml._settings.config import DEVICES, set_config
 
 # Names that Python sets in `__main__`, and a function that compiles what is run there.
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         accelerate(*options.only, quiet=options.quiet)
     except ValueError as error:
         parser.error(str(error))
+    if not options.quiet:
+        report_at_exit()
     run(program)
 
 
@@ -55,7 +58,12 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("-q", "--quiet", action="store_true", help="do not say what is replaced")
+    add(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print neither what is replaced nor, at the end, what searches did",
+    )
     add(
         *("--only",),
         type=names_of,

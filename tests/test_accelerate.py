@@ -368,14 +368,12 @@ def test_it_says_on_standard_error_what_is_new(capsys):
     with gpuml.accelerate("sklearn.linear_model.Ridge", "sklearn.pipeline"):
         out, error = capsys.readouterr()
         assert out == ""
-        assert error.splitlines() == [
-            "gpuml: sklearn.linear_model: Ridge",
-            "gpuml: sklearn.pipeline: FeatureUnion, make_union",
-        ]
+        names = "linear_model.Ridge", "pipeline.FeatureUnion", "pipeline.make_union"
+        assert error == f"gpuml: replaced {', '.join(f'sklearn.{name}' for name in names)}\n"
         with gpuml.accelerate("sklearn.pipeline"):
             assert capsys.readouterr().err == ""
         with gpuml.accelerate("sklearn.linear_model.Lasso", "sklearn.pipeline"):
-            assert capsys.readouterr().err == "gpuml: sklearn.linear_model: Lasso\n"
+            assert capsys.readouterr().err == "gpuml: replaced sklearn.linear_model.Lasso\n"
     with gpuml.accelerate("sklearn.pipeline", quiet=True):
         assert capsys.readouterr().err == ""
 
@@ -407,3 +405,15 @@ def test_pickles_keep_the_class(accelerated, tmp_path, kind, protocol):
     joblib.dump(model, path, protocol=protocol)
     assert type(joblib.load(path)) is kind
     assert pickle.loads(pickle.dumps(kind, protocol)) is kind
+
+
+def test_a_notebook_is_accelerated_by_its_extension(capsys):
+    import sklearn.linear_model
+
+    gpuml.load_ipython_extension(None)
+    try:
+        assert "names of" in capsys.readouterr().err
+        assert sklearn.linear_model.Ridge.__module__.startswith("gpuml.")
+    finally:
+        gpuml.unload_ipython_extension(None)
+    assert sklearn.linear_model.Ridge.__module__.startswith("sklearn.")

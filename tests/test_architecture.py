@@ -34,7 +34,7 @@ RULES = {
         "gpuml.persistence",
     ),
     "gpuml.__main__": ("gpuml._accelerate", "gpuml._settings"),
-    "gpuml._accelerate": (),
+    "gpuml._accelerate": ("gpuml._settings",),
     "gpuml.exceptions": (),
     "gpuml._sklearn": ("sklearn",),
     "gpuml._cuml": (),

@@ -56,11 +56,11 @@ def test_the_doctor_ends_with_a_summary_and_prints_its_findings_once(monkeypatch
         assert repr(gpuml.doctor()) == f"<{len(found)} findings, printed above>"
         return capsys.readouterr().out.splitlines()[-1]
 
-    assert last().startswith("Nothing is broken. Work is done on the CPU")
+    assert last().startswith("Nothing is broken. gpuml runs on the CPU")
     found[0] = found[0]._replace(works=True)
     assert last() == "Nothing is broken."
     found.append(_diagnosis.Finding("CuPy", False, "sees no GPU"))
-    assert last() == "To be mended: CuPy."
+    assert last() == "To fix: CuPy."
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "with 1 thread"), (4, "with 4 threads")])
@@ -75,7 +75,7 @@ def test_without_a_driver_nobody_is_told_to_install_what_needs_one(monkeypatch):
     monkeypatch.setattr(_diagnosis.importlib.util, "find_spec", lambda name: None)
     found = by_part(gpuml.doctor())
     assert "runs on the CPU" in found["driver"].found
-    assert found["CuPy"] == _diagnosis.Finding("CuPy", None, "not installed", "")
+    assert found["CuPy"] == _diagnosis.Finding("CuPy", None, "not needed on a CPU", "")
     assert "gpuml[dask]" in found["Dask"].advice
 
 

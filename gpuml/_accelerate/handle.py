@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Any, Self
 
 from gpuml._accelerate.callers import NEVER, is_within
 from gpuml._accelerate.modules import Order, is_put, put, take_back
 from gpuml._accelerate.table import Replacement, chosen
+
+# So many names are listed; of more there is a count.
+FEW_NAMES = 5
 
 
 class Acceleration:
@@ -86,9 +88,9 @@ def accelerate(*names: str, packages: Iterable[str] = (), quiet: bool = False) -
     packages : iterable of str, default=()
         Installed packages whose code is user code too.
     quiet : bool, default=False
-        Whether to be silent. Otherwise a line for each module on standard error says what was
-        replaced by this call and not before, and another which names in ``__main__`` were imported
-        before the call and so still are scikit-learn's.
+        Whether to be silent. Otherwise a line on standard error says what this call replaced, and
+        another which names in ``__main__`` were imported before the call and so still are
+        scikit-learn's. `replaced` lists all names.
 
     Returns
     -------
@@ -163,9 +165,28 @@ def _held_by_main(replacements: Iterable[Replacement]) -> dict[str, str]:
 
 def _tell(new: list[Replacement], kept: dict[str, str]) -> None:
     """Say on standard error what was replaced, and what was imported too early."""
-    by_module = groupby(new, key=lambda one: one.module.__name__)
-    lines = [f"{module}: {', '.join(sorted(r.name for r in rows))}" for module, rows in by_module]
+    lines = []
+    if new:
+        modules = {one.module.__name__ for one in new}
+        few = len(new) <= FEW_NAMES
+        names = ", ".join(one.path for one in new) if few else f"{len(new)} names"
+        of = "" if few else f" of {len(modules)} scikit-learn modules"
+        lines.append(f"replaced {names}{of}")
     if new and kept:
         held = ", ".join(f"{name} ({path})" for name, path in kept.items())
         lines.append(f"imported before, so still scikit-learn's in __main__: {held}")
     sys.stderr.write("".join(f"gpuml: {line}\n" for line in lines))
+
+
+_in_notebook: list[Acceleration] = []
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Accelerate a notebook: ``%load_ext gpuml``, in its first cell."""
+    _in_notebook.append(accelerate())
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Undo it: ``%unload_ext gpuml``."""
+    while _in_notebook:
+        _in_notebook.pop().undo()

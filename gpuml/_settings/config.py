@@ -1,13 +1,29 @@
 """Settings of the library: where data in CPU memory is worked on, how much one block may take."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Literal, TypedDict, Unpack, get_args
 
-DEVICES = ("auto", "cpu", "cuda")
-FALLBACKS = ("error", "warn", "silent")
+Device = Literal["auto", "cpu", "cuda"]
+Fallback = Literal["error", "warn", "silent"]
+DEVICES: tuple[str, ...] = get_args(Device)
+FALLBACKS: tuple[str, ...] = get_args(Fallback)
 # Settings that are numbers of bytes, and the least that they may be.
 SIZES = {"block_bytes": 1, "solver_bytes": 1, "cache_bytes": 1, "copy_bytes": 0}
+
+
+class Options(TypedDict, total=False):
+    """What `set_config` and `config_context` take, for editors and type checkers."""
+
+    device: Device
+    block_bytes: int | None
+    solver_bytes: int | None
+    cache_bytes: int | None
+    copy_bytes: int | None
+    progress: bool
+    fallback: Fallback
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,7 @@ def get_config() -> dict:
     return asdict(current_settings())
 
 
-def set_config(**settings) -> None:
+def set_config(**settings: Unpack[Options]) -> None:
     """Change settings for the whole process.
 
     Parameters
@@ -129,7 +145,7 @@ def set_config(**settings) -> None:
 
 
 @contextmanager
-def config_context(**settings):
+def config_context(**settings: Unpack[Options]) -> Iterator[None]:
     """Change settings inside a ``with`` block, for the current thread.
 
     Parameters
@@ -164,5 +180,8 @@ def _changed(settings, changes):
     known = [field.name for field in fields(Settings)]
     unknown = sorted(set(changes) - set(known))
     if unknown:
-        raise TypeError(f"Unknown setting(s) {unknown}; gpuml knows {known}.")
+        from gpuml._settings.suggestions import did_you_mean
+
+        meant = did_you_mean(unknown[0], known)
+        raise TypeError(f"Unknown setting(s) {unknown}; gpuml knows {known}.{meant}")
     return replace(settings, **changes)

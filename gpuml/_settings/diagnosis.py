@@ -101,8 +101,8 @@ def doctor() -> Findings:
     findings = Findings(_findings())
     width = max(len(finding.part) for finding in findings)
     for finding in findings:
-        state = {True: "ok", False: "broken", None: "missing"}[finding.works]
-        print(f"{finding.part:<{width}}  {state:<7}  {finding.found}")
+        state = {True: "ok", False: "broken", None: "missing" if finding.advice else "-"}
+        print(f"{finding.part:<{width}}  {state[finding.works]:<7}  {finding.found}")
         if finding.advice:
             print(f"{'':<{width}}           {finding.advice}")
     print(_summary(findings))
@@ -112,10 +112,10 @@ def doctor() -> Findings:
 def _summary(findings: list[Finding]) -> str:
     broken = [finding.part for finding in findings if finding.works is False]
     if broken:
-        return f"To be mended: {', '.join(broken)}."
+        return f"To fix: {', '.join(broken)}."
     if any(finding.part == "driver" and finding.works for finding in findings):
         return "Nothing is broken."
-    return "Nothing is broken. Work is done on the CPU; what is missing serves GPUs or clusters."
+    return "Nothing is broken. gpuml runs on the CPU."
 
 
 def installed(name: str) -> str | None:
@@ -166,13 +166,13 @@ def _findings() -> Iterator[Finding]:
         ("CUPTI", _module("cupti"), HINTS_OF_CUPTI[extra]),
         ("NCCL", _nccl, f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]'"),
     ):
-        yield _looked_at(part, look, hint if has_driver else "")
+        yield _for_gpus(part, look, hint, has_driver)
     yield _looked_at("Dask", _dask, "pip install 'gpuml[dask]', for clusters")
     hint = f"pip install 'gpuml[{extra.replace('gpu', 'dask')}]', for clusters of GPUs"
-    yield _looked_at("dask-cuda", _module("dask_cuda"), hint if has_driver else "")
-    yield _looked_at("UCX", _module("distributed_ucxx"), hint if has_driver else "")
+    yield _for_gpus("dask-cuda", _module("dask_cuda"), hint, has_driver)
+    yield _for_gpus("UCX", _module("distributed_ucxx"), hint, has_driver)
     hint = "Its driver comes with NVIDIA's nvidia-gds; files are read through CPU memory without."
-    yield _looked_at("GPUDirect storage", _kvikio, hint if has_driver else "")
+    yield _for_gpus("GPUDirect storage", _kvikio, hint, has_driver)
     yield _looked_at("matplotlib", _module("matplotlib"), "pip install matplotlib, for pictures")
     yield _looked_at("CPU", _threads, "")
 
@@ -214,6 +214,14 @@ def _looked_at(part: str, look: Callable[[], str], hint: str) -> Finding:
         return Finding(part, None, str(error), hint)
     except Exception as error:  # whatever an import or a first call raises
         return Finding(part, False, f"{type(error).__name__}: {error}".splitlines()[0], hint)
+
+
+def _for_gpus(part: str, look: Callable[[], str], hint: str, has_driver: bool) -> Finding:
+    """What only GPUs need: without a driver, nothing is missing."""
+    found = _looked_at(part, look, hint if has_driver else "")
+    if found.works is None and not has_driver:
+        return found._replace(found="not needed on a CPU")
+    return found
 
 
 def _imported(name: str) -> Any:

@@ -5,7 +5,9 @@ CPU memory: labels and scores of the held-out rows are brought there in one copy
 works for arrays of any library and device.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
@@ -13,6 +15,7 @@ import sklearn.metrics as sk
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 
+from gpuml._settings.suggestions import did_you_mean
 from gpuml._sklearn import _check_response_method, _PassthroughScorer, _Scorer
 from gpuml.metrics import classification, probabilities, ranking, regression
 from gpuml.metrics._batch_scorers import (
@@ -38,6 +41,9 @@ __all__ = [
     "get_scorer_names",
 ]
 
+# What scikit-learn says of words that it does not know.
+WRONG_VALUE = re.compile(r"a str among \{(?P<known>.*?)\}.* Got '(?P<given>\w+)' instead\.", re.S)
+WRONG_SCORER = re.compile(r"'(?P<given>\w+)' is not a valid scoring value")
 # Our functions by the names of their metrics.
 FUNCTIONS: dict[str, Callable] = {
     name: function
@@ -45,6 +51,21 @@ FUNCTIONS: dict[str, Callable] = {
     for name, function in vars(module).items()
     if name in METRICS or name in CLASS_METRICS
 }
+
+
+@contextmanager
+def suggesting() -> Iterator[None]:
+    """Add what was meant to scikit-learn's errors for unknown scorers and values of parameters."""
+    try:
+        yield
+    except ValueError as error:
+        if found := WRONG_VALUE.search(str(error)):
+            known = re.findall(r"'(\w+)'", found["known"])
+        elif found := WRONG_SCORER.match(str(error)):
+            known = sk.get_scorer_names()
+        else:
+            raise
+        raise type(error)(f"{error}{did_you_mean(found['given'], known)}") from None
 
 
 def get_scorer_names() -> list[str]:
@@ -93,7 +114,8 @@ def get_scorer(scoring: str | Callable | None) -> Callable | None:
     >>> get_scorer("r2")(Ridge(alpha=0).fit(X, y), X, y)
     1.0
     """
-    theirs = sk.get_scorer(scoring)
+    with suggesting():
+        theirs = sk.get_scorer(scoring)
     if not isinstance(scoring, str):
         return theirs
     metric, sign, options = theirs._score_func, theirs._sign, theirs._kwargs
@@ -149,7 +171,8 @@ def check_scoring(
         scoring = _named_scorers(scoring)
     else:
         scoring = _scorer_for(scoring)
-    return sk.check_scoring(estimator, scoring, allow_none=allow_none, raise_exc=raise_exc)
+    with suggesting():
+        return sk.check_scoring(estimator, scoring, allow_none=allow_none, raise_exc=raise_exc)
 
 
 def _named_scorers(names):

@@ -10,8 +10,10 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from gpuml._arrays import transfer_observers
+from gpuml._settings.suggestions import did_you_mean
 
 # Reasons that a step of a plan prints.
 MOST_REASONS = 3
@@ -51,6 +53,25 @@ class Group:
     shared: dict[str, Any]
     varying: list[dict[str, Any]]
     positions: list[int]
+
+
+def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
+    """Raise what `set_params` raises for a name that the estimator lacks, with what was meant.
+
+    A candidate may bring the step that has the parameter: only its own `set_params` knows.
+    """
+    if not hasattr(estimator, "get_params"):
+        return
+    known = set(estimator.get_params())
+    unknown = {next((n for n in each if n not in known), None): each for each in candidates}
+    for name, candidate in unknown.items():
+        if name is None:
+            continue
+        whole = {key: clone(value, safe=False) for key, value in candidate.items()}
+        try:
+            clone(estimator).set_params(**whole)
+        except ValueError as error:
+            raise ValueError(f"{error}{did_you_mean(name, known)}") from None
 
 
 def group_candidates(

@@ -18,6 +18,7 @@ from sklearn.utils import get_tags, indexable
 from gpuml._arrays import as_array
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._persistence.travel import Travels
+from gpuml._settings.observers import plan_observers
 from gpuml._sklearn import (
     BaseSearchCV,
     _check_method_params,
@@ -26,7 +27,7 @@ from gpuml._sklearn import (
     _num_samples,
 )
 from gpuml.data import AnySplit
-from gpuml.metrics.scorer import check_scoring
+from gpuml.metrics.scorer import check_scoring, suggesting
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.choice import OneStandardError
 from gpuml.model_selection.divided import evaluator_of, stored
@@ -66,6 +67,10 @@ class OnePassSearch(Travels, BaseSearchCV):
         # What y may be is the estimator's business.
         tags.target_tags = deepcopy(get_tags(self.estimator).target_tags)
         return tags
+
+    def _validate_params(self):
+        with suggesting():
+            super()._validate_params()
 
     def _make_evaluator(self, job: Job) -> Any:
         """What fits and scores candidates; a subclass may have its own."""
@@ -136,6 +141,8 @@ class OnePassSearch(Travels, BaseSearchCV):
         except BaseException:
             self.__dict__ = before
             raise
+        for observe in plan_observers:
+            observe(self.plan_)
         return self
 
     def _is_watched(self, X: Any) -> bool:

@@ -27,6 +27,7 @@ from gpuml.model_selection.candidates import (
     COMMON,
     TOGETHER,
     Group,
+    check_names,
     group_candidates,
     groups_together,
     number,
@@ -130,9 +131,12 @@ def route(
 
     Raises
     ------
+    ValueError
+        If a candidate has a parameter that the estimator lacks.
     TypeError
         For a class that derives from one of `gpuml.extending` and lacks what it has to define.
     """
+    check_names(estimator, candidates)
     if nests and search_in(estimator) is not None:
         return _nested(estimator, candidates, X, task)
     groups, reasons = grouped(estimator, candidates, task)

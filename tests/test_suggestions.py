@@ -1,0 +1,92 @@
+"""What was probably meant by a misspelt name, in scikit-learn's own errors."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV as SearchOfSklearn
+
+import gpuml
+from gpuml._settings.suggestions import did_you_mean
+from gpuml.linear_model import Ridge
+from gpuml.metrics import get_scorer
+from gpuml.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    RandomizedSearchCV,
+    Session,
+    cross_val_score,
+    validation_curve,
+)
+from gpuml.pipeline import Pipeline, make_pipeline
+from gpuml.preprocessing import StandardScaler
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+y = X.sum(axis=1)
+PIPE = make_pipeline(StandardScaler(), Ridge())
+GRID = {"alpha": [1.0, 2.0]}
+
+CALLS = {
+    "grid": lambda: GridSearchCV(PIPE, GRID).fit(X, y),
+    "random": lambda: RandomizedSearchCV(PIPE, GRID, n_iter=2).fit(X, y),
+    "halving": lambda: HalvingGridSearchCV(PIPE, GRID).fit(X, y),
+    "explain": lambda: GridSearchCV(PIPE, GRID).explain(X, y),
+    "session": lambda: Session(PIPE, X, y).evaluate([{"alpha": 1.0}]),
+    "curve": lambda: validation_curve(PIPE, X, y, param_name="alpha", param_range=[1.0]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_forgotten_step_is_suggested(call):
+    with pytest.raises(ValueError, match=r"Invalid parameter 'alpha' .*mean 'ridge__alpha'\?$"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "meant"),
+    [
+        (PIPE, "ridge__alfa", "ridge__alpha"),
+        (PIPE, "rigde__alpha", "ridge__alpha"),
+        (Ridge(), "alhpa", "alpha"),
+        (Ridge(), "ridge__alpha", "alpha"),
+        (Ridge(), "nonsense", None),
+    ],
+)
+def test_the_error_is_scikit_learns_and_a_question_more(estimator, name, meant):
+    grid = {name: [1.0]}
+    with pytest.raises(ValueError, match="Invalid parameter") as theirs:
+        SearchOfSklearn(estimator, grid).fit(X, y)
+    with pytest.raises(ValueError, match="Invalid parameter") as ours:
+        GridSearchCV(estimator, grid).fit(X, y)
+    more = f" Did you mean {meant!r}?" if meant else ""
+    assert str(ours.value) == f"{theirs.value}{more}"
+    assert type(ours.value) is type(theirs.value)
+
+
+def test_a_candidate_may_bring_the_step_that_has_the_parameter():
+    pipe = Pipeline([("scale", "passthrough"), ("ridge", Ridge())])
+    grid = {"scale": [StandardScaler()], "scale__with_mean": [True, False]}
+    assert GridSearchCV(pipe, grid).fit(X, y).best_score_ > 0.9
+    with pytest.raises(ValueError, match="Invalid parameter 'with_maen'"):
+        GridSearchCV(pipe, {"scale": [StandardScaler()], "scale__with_maen": [True]}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: GridSearchCV(Ridge(), GRID, scoring="neg_max_eror").fit(X, y),
+        lambda: GridSearchCV(Ridge(), GRID, scoring=["r2", "neg_max_eror"], refit="r2").fit(X, y),
+        lambda: cross_val_score(Ridge(), X, y, scoring="neg_max_eror"),
+        lambda: get_scorer("neg_max_eror"),
+    ],
+)
+def test_a_scorer_is_suggested(call):
+    with pytest.raises(ValueError, match=r"neg_max_eror.*Did you mean 'neg_max_error'\?$"):
+        call()
+
+
+def test_a_setting_is_suggested():
+    with pytest.raises(TypeError, match=r"Did you mean 'device'\?$"):
+        gpuml.set_config(devise="cpu")
+
+
+def test_nothing_is_suggested_where_nothing_is_alike():
+    assert did_you_mean("zzz", ["alpha", "tol"]) == ""
