@@ -18,6 +18,7 @@
 #                 what has become slower beyond noise in two reports, or folders of them
 #   make bench-page
 #                 docs/benchmarks.md, and figures of README and the pages, from benchmarks/results
+#   make dist     wheel and sdist in dist/, the same bytes for the same commit, and twine check
 #   make clean    remove the environment and whatever was made
 #
 #   On a machine with an NVIDIA GPU add EXTRAS=gpu-cu13 (CUDA 13) or EXTRAS=gpu-cu12.
@@ -42,7 +43,7 @@ DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-rest test-gpu quick bits lint coverage docs bench \
-	bench-compare bench-page clean
+	bench-compare bench-page dist clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -123,6 +124,12 @@ bench-compare: $(EXAMPLES)
 bench-page: $(EXAMPLES)
 	$(BIN)/python benchmarks/page.py
 	$(BIN)/python benchmarks/published.py
+
+dist: $(VENV)/.made
+	@$(PIP) install 'build>=1.2' 'twine>=6'
+	rm -rf dist
+	$(BIN)/python .ci/dist.py
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpuml.divided.files import read_array, read_csv, read_parquet
     from gpuml.persistence import load, save, trusted_types
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "__version__",

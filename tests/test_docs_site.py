@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGES = (
     *("start", "devices", "searches", "sessions", "troubleshooting"),
-    *("from-scikit-learn", "from-cuml", "extending", "larger-than-memory"),
+    *("from-scikit-learn", "from-cuml", "extending", "larger-than-memory", "multifit-protocol"),
 )
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
 FOR_AUTHORS = {

@@ -20,6 +20,8 @@ EXTRAS = (
     *("umap", "skops", "skrub", "onnx", "optuna", "genetics", "zarr", "examples", "test"),
     *("test-torch", "rivals", "docs"),
 )
+# What only those who change the library install.
+FOR_DEVELOPERS = ("test", "test-torch", "rivals", "docs")
 # Where the name of a distribution is not that of its package.
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
@@ -48,6 +50,42 @@ def anchors(page):
 
 def test_the_installed_version_is_that_of_the_package():
     assert importlib.metadata.version("gpuml") == gpuml.__version__
+
+
+def test_the_version_is_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^version: (.+)$", citation, re.M)[1] == gpuml.__version__
+    recipe = (ROOT / "docs" / "conda" / "meta.yaml").read_text()
+    assert re.search(r'set version = "(.+)"', recipe)[1] == gpuml.__version__
+    released = re.findall(r"^## \[(\d.*)\] - \d{4}-\d\d-\d\d$", text_of("CHANGELOG.md"), re.M)
+    assert released[0] == gpuml.__version__
+
+
+def text_of(name):
+    return (ROOT / name).read_text()
+
+
+def test_the_conda_recipe_renders_and_needs_what_the_project_needs():
+    jinja2 = pytest.importorskip("jinja2")
+    yaml = pytest.importorskip("yaml")
+    recipe = jinja2.Template(text_of("docs/conda/meta.yaml")).render(PYTHON="python")
+    found = yaml.safe_load(recipe)
+    python, *needed = (line.replace(" ", "") for line in found["requirements"]["run"])
+    assert needed == PROJECT["dependencies"]
+    assert python == f"python{PROJECT['requires-python']}"
+    assert found["about"]["license"] == PROJECT["license"]
+    assert found["package"]["version"] == gpuml.__version__
+
+
+def test_licences_of_all_dependencies_are_listed():
+    extras = requirements_of(*(name for name in EXTRAS if name not in FOR_DEVELOPERS))
+    needed = distribution_names([*PROJECT["dependencies"], *extras])
+    row = re.compile(r"^\| ([^|]+) \| [^|]+ \| (?:always|`[^|]+`) \|$", re.M)
+    listed = {
+        name for cell in row.findall(text_of("docs/releasing.md")) for name in cell.split(", ")
+    }
+    needed = {re.sub(r"-cu(?:da)?1\dx?$", "", name) for name in needed}
+    assert needed - {name.lower() for name in listed} == set()
 
 
 def test_the_licence_is_whole_and_named():

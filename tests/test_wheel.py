@@ -1,10 +1,13 @@
 """The wheel: what is in it, and that the README's first example runs from it alone."""
 
+import importlib.util
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -101,3 +104,27 @@ def test_the_wheel_has_what_it_should_and_runs_the_readme_s_example(tmp_path):
     assert [Path(name) for name in found] == [target / package for package in PACKAGES]
     printed = run([sys.executable, str(script)], elsewhere, PYTHONPATH=str(target))
     assert "alpha" in printed
+
+
+def test_an_sdist_packed_again_is_the_same_whatever_the_files_times(tmp_path):
+    spec = importlib.util.spec_from_file_location("dist", ROOT / ".ci" / "dist.py")
+    dist = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(dist)
+
+    def archive(names, time):
+        path = tmp_path / "a.tar.gz"
+        with tarfile.open(path, "w:gz") as made:
+            for name in names:
+                (tmp_path / name).write_text(name * 100)
+                os.utime(tmp_path / name, (time, time))
+                made.add(tmp_path / name, f"a-1/{name}")
+        return path.read_bytes()
+
+    one, other = archive(["x", "y"], 1e9), archive(["y", "x"], 2e9)
+    assert one != other
+    packed = dist.packed_again(one, 1_600_000_000)
+    assert packed == dist.packed_again(other, 1_600_000_000)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as new:
+        assert new.getnames() == ["a-1/x", "a-1/y"]
+        assert new.extractfile("a-1/y").read() == b"y" * 100
+        assert {member.mtime for member in new} == {1_600_000_000}
