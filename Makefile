@@ -11,8 +11,10 @@
 #                 or all of them: GPU_TESTS=gpu
 #   make lint     ruff, mypy, spelling and words only
 #   make coverage all tests again, with the share of lines that they run
-#   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its examples are run
+#   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its lessons are run
 #                 for their pictures
+#   make docs-check
+#                 the site in a browser (Chromium): links, pictures, errors, width of a phone
 #   make bench    this library and its rivals, timed; reports in out/bench (BENCH_ARGS=... for run.py)
 #   make bench-compare OLD=before NEW=after
 #                 what has become slower beyond noise in two reports, or folders of them
@@ -42,7 +44,7 @@ TEST := $(VENV)/.test$(EXTRAS)
 DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-rest test-gpu quick bits lint coverage docs bench \
+.PHONY: help demo test test-all test-rest test-gpu quick bits lint coverage docs docs-check bench \
 	bench-compare bench-page dist clean
 
 help:
@@ -108,6 +110,9 @@ test-gpu: $(TEST)
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -b html -d $(OUT)/doctrees -W --keep-going -q docs $(OUT)/docs
 	@echo "The site is in $(OUT)/docs: open $(abspath $(OUT))/docs/index.html"
+
+docs-check: docs $(TEST)
+	$(BIN)/python -m pytest -q tests/test_site_in_browser.py
 
 # Takes about twice as long as the tests alone.
 coverage: $(TEST)

@@ -215,12 +215,12 @@ class OptunaSearchCV(OnePassSearch, BaseSearchCV):
         enable_pruning=False,
         scoring=None,
         n_jobs=None,
-        refit=True,
+        refit: Any = True,
         cv=None,
         verbose=0,
-        pre_dispatch="2*n_jobs",
+        pre_dispatch: Any = "2*n_jobs",
         random_state=None,
-        error_score=np.nan,
+        error_score: Any = np.nan,
         return_train_score=False,
     ):
         super().__init__(

@@ -137,7 +137,7 @@ RULES = {
     "gpuml.cluster": (*MODELS, "gpuml.adapters", "gpuml.exceptions", "gpuml.resampling"),
     "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition", "gpuml.exceptions"),
     "gpuml.cross_decomposition": (*MODELS, "gpuml.linear_model"),
-    "gpuml.ensemble": (*ARRAYS, "gpuml.adapters", "gpuml.metrics", "sklearn.utils"),
+    "gpuml.ensemble": (*ARRAYS, "gpuml.adapters", "gpuml.metrics", "sklearn"),
     # Estimators around estimators, whose parts are fitted as a search fits candidates.
     **dict.fromkeys(
         ("gpuml.ensemble._bagging", "gpuml.ensemble._stacking", "gpuml.ensemble._voting"), AROUND
@@ -151,7 +151,7 @@ RULES = {
     "gpuml.mixture": (
         *(*MODELS, "gpuml.cluster", "gpuml.decomposition", "gpuml.exceptions", "gpuml.resampling"),
     ),
-    "gpuml.neighbors": ("gpuml.adapters",),
+    "gpuml.neighbors": ("gpuml.adapters", "sklearn.neighbors"),
     "gpuml.svm": (
         *(*MODELS, "gpuml.adapters", "gpuml.linear_model", "gpuml.losses", "gpuml.resampling"),
     ),

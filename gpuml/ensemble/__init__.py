@@ -1,5 +1,7 @@
 """Ensembles of trees, for which cuML works on a GPU; which models to average, by hill climbing."""
 
+from typing import TYPE_CHECKING
+
 from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import ensemble as _rows
@@ -8,9 +10,20 @@ from gpuml.ensemble._stacking import StackingClassifier, StackingRegressor
 from gpuml.ensemble._voting import VotingClassifier, VotingRegressor
 from gpuml.ensemble.selection import EnsembleSelection, select_ensemble
 
-IsolationForest = build(_rows.ISOLATION_FOREST, __name__)
-RandomForestClassifier = build(_rows.RANDOM_FOREST_CLASSIFIER, __name__)
-RandomForestRegressor = build(_rows.RANDOM_FOREST_REGRESSOR, __name__)
+if TYPE_CHECKING:  # what `build` gives, with signatures for editors and type checkers
+    from sklearn import ensemble as sk
+
+    from gpuml.adapters import Adapter
+
+    class IsolationForest(Adapter, sk.IsolationForest): ...
+
+    class RandomForestClassifier(Adapter, sk.RandomForestClassifier): ...
+
+    class RandomForestRegressor(Adapter, sk.RandomForestRegressor): ...
+else:
+    IsolationForest = build(_rows.ISOLATION_FOREST, __name__)
+    RandomForestClassifier = build(_rows.RANDOM_FOREST_CLASSIFIER, __name__)
+    RandomForestRegressor = build(_rows.RANDOM_FOREST_REGRESSOR, __name__)
 
 __all__ = [
     "BaggingClassifier",

@@ -62,7 +62,7 @@ def validation_curve(
     n_jobs=None,
     pre_dispatch="all",
     verbose=0,
-    error_score=np.nan,
+    error_score: Any = np.nan,
     params=None,
 ):
     """Scores of training and held-out parts for the values of a parameter, all fitted together.
@@ -150,7 +150,7 @@ def learning_curve(
     verbose=0,
     shuffle=False,
     random_state=None,
-    error_score=np.nan,
+    error_score: Any = np.nan,
     return_times=False,
     params=None,
 ):

@@ -197,7 +197,7 @@ class HyperbandSearchCV(OnePassSearch):
         resource="auto",
         chunk_size=None,
         n_jobs=None,
-        error_score=np.nan,
+        error_score: Any = np.nan,
     ):
         self.estimator = estimator
         self.parameters = parameters

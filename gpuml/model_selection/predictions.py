@@ -43,7 +43,7 @@ def cross_val_predict(
     n_jobs=None,
     verbose=0,
     params=None,
-    pre_dispatch="2*n_jobs",
+    pre_dispatch: Any = "2*n_jobs",
     method="predict",
 ):
     """What models say of each row that were fitted without it; all models fitted together.

@@ -62,11 +62,11 @@ def cross_validate(
     n_jobs=None,
     verbose=0,
     params=None,
-    pre_dispatch="2*n_jobs",
+    pre_dispatch: Any = "2*n_jobs",
     return_train_score=False,
     return_estimator=False,
     return_indices=False,
-    error_score=np.nan,
+    error_score: Any = np.nan,
 ):
     """Fit and score an estimator on every split; all splits together where it can.
 
@@ -150,8 +150,8 @@ def cross_val_score(
     n_jobs=None,
     verbose=0,
     params=None,
-    pre_dispatch="2*n_jobs",
-    error_score=np.nan,
+    pre_dispatch: Any = "2*n_jobs",
+    error_score: Any = np.nan,
 ):
     """Scores of an estimator on every split; all splits together where it can.
 

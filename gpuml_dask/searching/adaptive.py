@@ -204,7 +204,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         resource="auto",
         chunk_size=None,
         n_jobs=None,
-        error_score=np.nan,
+        error_score: Any = np.nan,
         client=None,
         checkpoint=None,
         scheduler=None,
