@@ -112,6 +112,17 @@ def _link(link, page):
     return f"{words}" if words.strip("`") == str(path) else f"{words} (`{path}`)"
 
 
+def keywords(page: str) -> str:
+    """Words of a name, by which the search finds it: "randomized search" of RandomizedSearchCV.
+
+    >>> print(keywords("reference/generated/gpuml.model_selection.RandomizedSearchCV").strip())
+    .. meta::
+       :keywords: Randomized Search CV
+    """
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", page.rpartition(".")[2])
+    return f".. meta::\n   :keywords: {' '.join(words)}\n\n"
+
+
 def remove_old_stubs() -> None:
     """Remove generated pages of names that are no longer public."""
     pages = reference()

@@ -90,6 +90,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_css_files = ["site.css"]
 html_logo = "_static/logo.svg"
+html_favicon = "_static/icon.svg"
 html_theme_options = {
     "show_nav_level": 1,
     "navigation_with_keys": False,
@@ -111,6 +112,8 @@ def setup(app):
 
 
 def _read(app, name, source):
+    if name.startswith("reference/generated/"):
+        source[0] = _site.keywords(name) + source[0]
     if (DOCS / f"{name}.md").exists():
         source[0] = _site.page_source(name, source[0])
     if name in _site.ROOT_PAGES:

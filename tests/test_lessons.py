@@ -33,6 +33,11 @@ def test_a_lesson_is_short_and_has_a_title_text_and_one_picture(path):
     assert "argparse" not in text
 
 
+def test_every_lesson_is_in_the_index():
+    index = (LESSONS[0].parents[1] / "README.md").read_text()
+    assert re.findall(r"\(lessons/(.+\.py)\)", index) == [path.name for path in LESSONS]
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_runs_and_draws(path, tmp_path):
