@@ -13,7 +13,7 @@ from gpuml.inspection import ClusterCurveDisplay
 
 # %%
 # Six clouds of points.
-X, _ = make_blobs(1500, centers=6, cluster_std=1.1, random_state=4)
+X, _ = make_blobs(1500, centers=6, cluster_std=0.8, random_state=7)
 model = KMeans(n_init=3, random_state=0)
 
 # %%
