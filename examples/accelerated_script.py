@@ -1,4 +1,4 @@
-"""A program that knows scikit-learn alone, to be run with gpuml in its place.
+"""Run a scikit-learn script with gpuml, without editing it.
 
     python examples/accelerated_script.py
     python -m gpuml examples/accelerated_script.py

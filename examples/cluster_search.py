@@ -1,4 +1,4 @@
-"""Two searches on a cluster of this machine, with a worker killed in the middle of each.
+"""Search on a cluster of this machine, while workers are killed.
 
     python examples/cluster_search.py [--rows N] [--workers N] [--output DIR] [--device ...]
 

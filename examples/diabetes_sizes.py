@@ -1,4 +1,4 @@
-"""The Ridge search of the GPU and Dask literature: diabetes data of 28 KB, 2.8, 28 and 2,800 MB.
+"""Ridge searches of the GPU and Dask literature: 28 KB, 2.8, 28 and 2,800 MB.
 
     python examples/diabetes_sizes.py [--output DIR] [--device auto|cpu|cuda]
     python examples/diabetes_sizes.py --largest           # 2.8 GB too; the default on a GPU

@@ -1,4 +1,4 @@
-"""Which models to average? Hill climbing over the predictions of held-out rows.
+"""Which models should you average? Hill climbing over out-of-fold predictions.
 
     python examples/ensemble_selection.py [--rows N] [--steps N] [--bags N]
 

@@ -1,4 +1,4 @@
-"""From CSV files to a model, all of it on the workers: group-by, joins, and two searches.
+"""From CSV files to a model on the workers: group-by, joins and two searches.
 
     python examples/flights_frames.py [--repeat N] [--output DIR] [--device auto|cpu|cuda]
     python examples/flights_frames.py --repeat 1000                   # 9 GB of CSV, for GPUs

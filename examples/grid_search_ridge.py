@@ -1,4 +1,4 @@
-"""Choose the penalty of a ridge regression, with gpuml and with scikit-learn, on the same data.
+"""Choose the penalty of a ridge regression, with gpuml and with scikit-learn.
 
     python examples/grid_search_ridge.py [--rows N] [--output DIR] [--device auto|cpu|cuda]
 

@@ -1,4 +1,4 @@
-"""Components of a matrix that is larger than the memory that this script allows itself.
+"""Decompose a matrix that is larger than memory.
 
     python examples/larger_than_memory.py [--rows N] [--output DIR] [--device auto|cpu|cuda]
     python examples/larger_than_memory.py --rows 1000000 --columns 20000 --dtype uint8 \\

@@ -1,4 +1,4 @@
-"""A step of your own in a search: a stencil in numba.cuda, then PCA and LogisticRegression.
+"""Put your own step into a search: a stencil in numba.cuda, before PCA.
 
     python examples/own_stencil.py [--images N] [--output DIR] [--device auto|cpu|cuda]
     python examples/own_stencil.py --images 160000 --rival-images 1000   # on a GPU

@@ -1,4 +1,4 @@
-"""How late will a flight be? Choose the components of a PCA and the penalty of a ridge behind it.
+"""How late will a flight be? Choose components of a PCA and the penalty of a ridge regression.
 
     python examples/pipeline_search.py [--rows N] [--output DIR] [--device auto|cpu|cuda]
 

@@ -1,4 +1,4 @@
-"""Where do these people come from? Principal components of genotypes, packed in two bits each.
+"""Where do these people come from? Principal components of packed genotypes.
 
     python examples/population_structure.py [--samples N] [--variants N] [--output DIR]
     python examples/population_structure.py --source model --samples 1000000 --device cuda

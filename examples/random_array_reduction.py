@@ -1,4 +1,4 @@
-"""A random array of 2 TB, reduced to one number on GPUs; or of 1 GB, on the cores of a laptop.
+"""Reduce a random array of 2 TB on GPUs, or of 1 GB on a laptop.
 
     python examples/random_array_reduction.py [--size BYTES] [--output DIR] [--device ...]
     python examples/random_array_reduction.py --size 2TB --chunk 10000        # on GPUs

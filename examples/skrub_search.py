@@ -1,4 +1,4 @@
-"""A table as it comes: skrub prepares the columns, a search of gpuml chooses the model behind them.
+"""Search over a raw table that skrub prepares.
 
     python examples/skrub_search.py [--rows N] [--rival-rows N]
 

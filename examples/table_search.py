@@ -1,4 +1,4 @@
-"""Which flights will be late? A table with categories and holes, searched in one go.
+"""Which flights will be late? Search a table with categories and missing values.
 
     python examples/table_search.py [--rows N] [--rival-rows N]
 

@@ -1,4 +1,4 @@
-"""What is a text about? Choose the penalty of a logistic regression behind hashed words.
+"""What is a text about? Choose the penalty of a logistic regression on hashed words.
 
     python examples/text_search.py [--texts N] [--device auto|cpu|cuda]
 
