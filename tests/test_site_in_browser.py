@@ -115,10 +115,12 @@ def test_the_search_finds_what_people_look_for(browser, address, words, title):
     browser.go(f"{address}/search.html?q={words.replace(' ', '+')}", 1400)
     found = """new Promise(resolve => {
         const look = tries => {
-            const items = [...document.querySelectorAll("#search-results li a")];
-            if (items.length > 3 || !tries) resolve(items.map(item => item.textContent));
+            const found = document.querySelector("#search-results");
+            const items = [...found.querySelectorAll("li a")];
+            const is_done = found.textContent.includes("Search finished");
+            if (is_done || !tries) resolve(items.map(item => item.textContent));
             else setTimeout(() => look(tries - 1), 100);
         };
-        look(100);
+        look(300);
     })"""
     assert any(title in each for each in browser.value(found))
