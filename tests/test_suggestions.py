@@ -45,7 +45,7 @@ def test_a_forgotten_step_is_suggested(call):
     [
         (PIPE, "ridge__alfa", "ridge__alpha"),
         (PIPE, "rigde__alpha", "ridge__alpha"),
-        (Ridge(), "alhpa", "alpha"),
+        (Ridge(), "alfa", "alpha"),
         (Ridge(), "ridge__alpha", "alpha"),
         (Ridge(), "nonsense", None),
     ],

@@ -98,7 +98,7 @@ gpuml.save(model, "model.joblib")
 WRONG = {
     'gpuml.set_config(device="gpu")': 'Literal[\'gpu\']" cannot be assigned to parameter "device"',
     'gpuml.set_config(devise="cpu")': 'No parameter named "devise"',
-    "Ridge(alhpa=1.0)": 'No parameter named "alhpa"',
+    "Ridge(alfa=1.0)": 'No parameter named "alfa"',
     "Ridge().fitt(X, y)": 'Cannot access attribute "fitt"',
     "RandomForestClassifier(n_trees=10)": 'No parameter named "n_trees"',
     "KMeans(k=3)": 'No parameter named "k"',
