@@ -10,6 +10,8 @@ from typing import Self
 
 import pytest
 
+import gpuml
+from gpuml._settings.config import Options
 from tests.test_architecture import ROOT, SOURCES
 
 pytest.importorskip("numpydoc")  # by which the list of public classes is read
@@ -64,6 +66,10 @@ def test_a_type_checker_sees_it_behind_decorators(tmp_path):
     said, errors, _ = api.run([*options, str(program)])
     seen = [line.split('"')[1].rpartition(".")[2] for line in said.splitlines() if '"' in line]
     assert (seen, errors) == (list(classes.values()), "")
+
+
+def test_type_checkers_know_every_setting():
+    assert set(Options.__annotations__) == set(gpuml.get_config())
 
 
 RIGHT = """\

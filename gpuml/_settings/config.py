@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     cache_bytes: int | None
     copy_bytes: int | None
     progress: bool
+    cut_trees: bool
     fallback: Fallback
 
 
