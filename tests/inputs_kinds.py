@@ -266,6 +266,7 @@ SPARSE = {
 SPARSE_ON_GPU = {
     **DENSE_ONLY,
     **dict.fromkeys(["CCA", "PLSCanonical", "PLSRegression"], "ValueError"),
+    **dict.fromkeys(["GaussianMixture", "KernelRidge"], "ValueError"),
     **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
     **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
     **dict.fromkeys(["Normalizer", "PolynomialFeatures", *ENCODERS], "ValueError"),

@@ -221,10 +221,11 @@ class Adapter(Extension, Travels):
     # ------------------------------------------------------------ using
 
     def _use(self, method, call):
-        X, fitted = self._rows(call.X), self._current_record()
+        X = self._rows(call.X)
         on_device = is_foreign(X) or is_cupyx_sparse(X)
-        if (on_device or fitted is not None) and self._scores_predictions(method):
-            return self._score(call)
+        if (on_device or "_fitted" in self.__dict__) and self._scores_predictions(method):
+            return self._score(call)  # predictions look at the record, if they need it
+        fitted = self._current_record()
         clause: str | None = None
         try:
             engine = self._engine_for(method, fitted, X)

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, is_numpy, move, namespace, nbytes, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    is_foreign,
+    is_numpy,
+    move,
+    namespace,
+    nbytes,
+    place_of,
+    to_host,
+)
 from gpuml.data import AnySplit, Batch, FoldLabels, Folds, LabelledSplit, Partition, Rows
 from gpuml.resampling.split import as_rows, check_splitter, split_rows
 
@@ -177,7 +187,12 @@ def _counted(split, place, n_rows):
 
 
 def _sides(split, n_rows):
-    """0, 1, 2 for rows of no part, to train on, held out; None if some row is named twice."""
+    """0, 1, 2 for rows of no part, to train on, held out; None if some row is named twice.
+
+    None as well where the rows are named on a device: they are counted there.
+    """
+    if is_foreign(split.train) or is_foreign(split.test):
+        return None
     side = np.zeros(n_rows, dtype=np.uint8)
     for number, part in enumerate((split.train, split.test), start=1):
         for rows in part if isinstance(part, tuple) else (part,):

@@ -104,6 +104,22 @@ def test_learning_curves_of_models_that_go_on(library, options):
         ours.learning_curve(Ridge(), *rows, exploit_incremental_learning=True)
 
 
+def test_rows_that_splits_name_on_a_device_stay_there(monkeypatch):
+    torch = pytest.importorskip("torch")
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    expected = ours.learning_curve(GaussianNB(), X[order], y[order])
+
+    def refuse(*args, **kwargs):  # as tensors of a GPU do
+        raise TypeError("implicit conversion")
+
+    rows = torch.asarray(X[order]), torch.asarray(y[order])
+    monkeypatch.setattr(torch.Tensor, "__array__", refuse)
+    found = ours.learning_curve(GaussianNB(), *rows)  # a warning would say: one by one
+    for own, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, other)
+
+
 @pytest.mark.pairwise
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])

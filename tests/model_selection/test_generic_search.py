@@ -317,7 +317,7 @@ def test_estimators_of_sklearn_get_host_views_of_rows_on_a_device(library, rng, 
     w = rng.uniform(0.1, 2, 120)
     X_lib, w_lib = library.asarray(X), library.asarray(w)
     for estimator, grid, target in (
-        (DecisionTreeRegressor(random_state=0), {"max_depth": [1, 3]}, labels),
+        (DecisionTreeRegressor(random_state=0), {"min_samples_leaf": [2, 5]}, labels),
         (make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.1, 10.0]}, labels),
         (make_pipeline(StandardScaler(), ours_linear.Ridge()), {"ridge__alpha": [0.1]}, labels),
         (GridSearchCV(LinearRegression(), {}), {"cv": [3]}, labels),
