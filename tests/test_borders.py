@@ -75,8 +75,10 @@ def test_scikit_learn_has_a_ceiling_that_pages_and_messages_name():
 
 # Private attributes of others' objects. Of scikit-learn's classes, by a class that has them.
 OF_SCIKIT_LEARN = {
+    "sklearn.cluster.BisectingKMeans": "_X_mean _bisecting_tree",
     "sklearn.cross_decomposition.PLSRegression": "_predict_1d _x_mean _x_std _y_mean _y_std",
     "sklearn.discriminant_analysis.LinearDiscriminantAnalysis": "_max_components",
+    "sklearn.ensemble.RandomForestClassifier": "_get_estimators_indices _validate_X_predict",
     "sklearn.ensemble.VotingClassifier": "_check_voting",
     "sklearn.feature_extraction.text.CountVectorizer": (
         "_check_vocabulary _validate_ngram_range _validate_vocabulary _warn_for_unused_params"
@@ -109,14 +111,17 @@ OF_SCIKIT_LEARN = {
     "sklearn.preprocessing.StandardScaler": "_reset",
     "sklearn.random_projection.GaussianRandomProjection": "_compute_inverse_components",
     "sklearn.svm.SVC": "_sparse",
+    "sklearn.tree.DecisionTreeClassifier": "_prune_tree",
     "sklearn.utils._metadata_requests._MetadataRequester": "_metadata_request",
     "sklearn.callback.CallbackSupportMixin": "_skl_callbacks",
     "sklearn.utils._param_validation.validate_params": "_skl_parameter_constraints",
 }
 OF_OTHERS = {
+    "catboost.CatBoost": "_init_params",
     "collections.namedtuple": "_replace",
     "cuml": "_cpu_class _n_neighbors _raw_data _single_linkage_tree _sparse_data _sync_attrs_from_cpu",
     "dask": "_meta",
+    "fsspec.AbstractFileSystem": "_strip_protocol",
     "joblib.Parallel": "_backend",
     "multiprocessing.Process": "_inheriting",
     "numpy.random.mtrand": "_rand",

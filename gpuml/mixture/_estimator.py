@@ -134,7 +134,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     >>> grid = {"n_components": [1, 2, 3], "covariance_type": ["full", "diag"]}
     >>> search = GridSearchCV(GaussianMixture(random_state=0), grid).fit(load_iris().data)
     >>> search.best_params_
-    {'covariance_type': 'full', 'n_components': 2}
+    {'covariance_type': 'full', 'n_components': 3}
     """
 
     multifit_params = PARAMS

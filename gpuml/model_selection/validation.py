@@ -223,8 +223,11 @@ def job_of(
     """
     _check_groups_routing_disabled(groups)
     check_workers(n_jobs, pre_dispatch)
-    X, y, both = stored(X, y, {**(params or {}), "groups": groups})
-    groups, params = both.pop("groups"), both
+    given = params or {}  # of which `groups` may be those of a search inside
+    own = {} if groups is None else {"groups": groups}
+    X, y, columns = stored(X, y, {**given, **own})
+    groups = columns["groups"] if own else None
+    params = {name: columns[name] for name in given}
     X, y, groups = as_array(X), as_array(y), as_array(groups)
     X, y = indexable(X, y)
     params = {name: as_array(value) for name, value in params.items()}

@@ -422,7 +422,7 @@ def test_verbose_prints_fits_and_plan(client, rows, capsys):
 def test_the_plan_of_fits_one_by_one(client, rows):
     X, _, labels = rows
     tree = DecisionTreeClassifier(random_state=0)
-    search = GridSearchCV(tree, {"max_depth": [1, 2, 3]}, client=client)
+    search = GridSearchCV(tree, {"min_samples_leaf": [1, 2, 3]}, client=client)
     plan = search.fit(X, labels).plan_
     assert (plan.n_fits, plan.n_passes) == (15, 15)
     assert "worker" in plan.place
@@ -651,7 +651,7 @@ def test_threads_of_a_worker_share_its_rows(rows):
 @pytest.mark.parametrize("n_threads", [1, 3, 40])
 @pytest.mark.parametrize("sharing", [True, False])
 def test_units_hold_every_candidate_once(n_threads, sharing):
-    params = [{"max_depth": d} for d in range(1, 12)]
+    params = [{"min_samples_leaf": leaf} for leaf in range(1, 12)]
     units = cut_families(families(DecisionTreeRegressor(), params), 5, n_threads, sharing=sharing)
     sizes = [sum(map(len, unit)) for unit in units]
     assert sorted(i for unit in units for family in unit for i in family) == list(range(11))
@@ -665,7 +665,7 @@ def test_candidates_fitted_together_on_a_fold_are_not_parted():
         {"splinetransformer__degree": d, "logisticregression__C": c} for c in ALPHAS for d in (1, 2)
     ]
     assert sorted(map(sorted, families(pipeline, params))) == [[0, 2, 4], [1, 3, 5]]
-    trees = [{"n_estimators": n, "max_depth": d} for n in (5, 9) for d in (1, 2)]
+    trees = [{"n_estimators": n, "min_samples_leaf": leaf} for n in (5, 9) for leaf in (1, 2)]
     forest = RandomForestClassifier(random_state=0)
     assert sorted(map(sorted, families(forest, trees))) == [[0, 2], [1, 3]]
 

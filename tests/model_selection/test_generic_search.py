@@ -286,7 +286,7 @@ def test_host_rows_stay_in_the_splitters_order(rng):
     X, y = data(rng)
     for cv in (SHUFFLED, sk.KFold(4)):
         for estimator, grid in (
-            (RandomForestRegressor(5, random_state=0), {"max_depth": [2, 3]}),
+            (RandomForestRegressor(5, random_state=0), {"min_samples_leaf": [2, 3]}),
             (SGDRegressor(random_state=0), {"alpha": [1e-4, 1e-2]}),
         ):
             ours = GridSearchCV(estimator, grid, cv=cv).fit(X, y)

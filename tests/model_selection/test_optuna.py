@@ -277,7 +277,7 @@ def test_pruning_of_all_candidates_is_an_error(numbers):
 def test_a_plan_of_many_rounds_is_short(numbers):
     study = new_study(pruner=optuna.pruners.NopPruner())
     model = DecisionTreeRegressor(random_state=0)
-    search = OptunaSearchCV(model, {"max_depth": [1, 2, 3]}, study=study, batch_size=2)
+    search = OptunaSearchCV(model, {"min_samples_leaf": [1, 2, 3]}, study=study, batch_size=2)
     plan = search.set_params(enable_pruning=True).fit(*numbers).plan_
     assert len(plan.steps) == 25
     assert str(plan).startswith("50 fits in 50 passes")
