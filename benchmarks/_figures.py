@@ -119,7 +119,8 @@ def _fastest(reports):
     fastest = {}
     for report in reports:
         for record in report.records:
-            if record.ratio is None or record.contender in NO_RIVALS or record.scenario == "face":
+            no_rival = record.is_ours or record.contender in NO_RIVALS or record.scenario == "face"
+            if record.ratio is None or no_rival:
                 continue
             key = report.name, record.problem, record.dtype
             if key not in fastest or record.ratio < fastest[key].rival.ratio:
