@@ -4,7 +4,7 @@ from collections.abc import Collection
 from difflib import get_close_matches
 
 # How much alike names have to be, from 0 to 1.
-ALIKE = 0.6
+ALIKE = 0.65
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
