@@ -229,7 +229,10 @@ def test_split_scores_are_those_of_sklearn(name):
     assert TOGETHER in str(ours.plan_)
     scale = max(1.0, *(np.abs(values).max() for values in scores(theirs).values()))
     assert_same_scores(ours, theirs, atol=1e-7 * scale)
-    assert ours.best_params_ == theirs.best_params_
+    # Of candidates that are the same model, as whitened components before least squares, rounding
+    # decides which is the best.
+    best = theirs.cv_results_["mean_test_score"][ours.best_index_]
+    np.testing.assert_allclose(best, theirs.best_score_, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
