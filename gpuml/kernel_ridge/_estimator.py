@@ -18,6 +18,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_fit, check_predict
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import check_same_namespace
@@ -183,7 +184,8 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         check_is_fitted(self)
         X = as_array(X)
         if is_sparse(X) or is_sparse(self.X_fit_):
-            return sk.KernelRidge.predict(self, X)
+            with naming_columns(self, X):
+                return sk.KernelRidge.predict(self, X)
         check_same_namespace(X, self, attribute="dual_coef_", method="predict")
         X = check_predict(self, X)
         home, n = place_of(X), self.dual_coef_.shape[0]

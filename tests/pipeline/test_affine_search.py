@@ -231,7 +231,8 @@ def test_split_scores_are_those_of_sklearn(name):
     assert_same_scores(ours, theirs, atol=1e-7 * scale)
     # Of candidates that are the same model, as whitened components before least squares, rounding
     # decides which is the best.
-    best = theirs.cv_results_["mean_test_score"][ours.best_index_]
+    metric = ours.refit if ours.multimetric_ else "score"
+    best = theirs.cv_results_[f"mean_test_{metric}"][ours.best_index_]
     np.testing.assert_allclose(best, theirs.best_score_, rtol=1e-10)
 
 
