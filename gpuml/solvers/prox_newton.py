@@ -34,7 +34,7 @@ OVERSHOOT = 0.1
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
 # Up to so many coefficients a step goes all the way to the minimum on a CPU too.
-FEW_COEFFICIENTS = 16
+FEW_COEFFICIENTS = 128
 # A step that goes there in part stops at this share of the violation at its start.
 APPROACH = 0.1
 APPROACH_SWEEPS = 100
