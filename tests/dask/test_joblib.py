@@ -102,7 +102,7 @@ def test_a_randomised_search_draws_the_same_candidates(client, rows, Search):
 @pytest.mark.parametrize("estimator", [DecisionTreeRegressor(random_state=0), Ridge(solver="lsqr")])
 def test_estimators_without_multifit_in_our_search(client, rows, rng, estimator):
     tree = isinstance(estimator, DecisionTreeRegressor)
-    grid = {"max_depth": [1, 2, 4]} if tree else {"alpha": ALPHAS[:3]}
+    grid = {"min_samples_leaf": [1, 2, 4]} if tree else {"alpha": ALPHAS[:3]}
     weight = rng.uniform(size=300)
     expected = GridSearchCV(estimator, grid).fit(*rows, sample_weight=weight)
     with joblib.parallel_config("dask"):
