@@ -112,12 +112,17 @@ def _sees_gpu():
 # ---------------------------------------------------------------- outcomes
 
 
+def method_that_says(model: Any) -> str:
+    """The method by which a fitted model answers for rows."""
+    if hasattr(model, "predict") and hasattr(model, "score_samples"):
+        return "score_samples"  # components have any numbers
+    methods = ("predict", "transform", "mahalanobis")
+    return next(name for name in methods if hasattr(model, name))
+
+
 def says(model: Any, X: Any) -> Any:
     """What a fitted model says of rows."""
-    methods = ["predict", "transform", "mahalanobis"]
-    if hasattr(model, "predict") and hasattr(model, "score_samples"):
-        methods.insert(0, "score_samples")  # components have any numbers
-    return getattr(model, next(name for name in methods if hasattr(model, name)))(X)
+    return getattr(model, method_that_says(model))(X)
 
 
 def estimators() -> list[tuple[str, Any]]:
