@@ -26,8 +26,7 @@ PAGES = {
     r"host (array|copy|copies)|host arrays": "NumPy array, or copy in CPU memory",
     r"(on|to|by|of) the host": "in CPU memory, or on the CPU",
 }
-# In pages of plain English, which are all but those of NOT_YET: turns of phrase that no stranger
-# would use, and some that say nothing.
+# In pages for users too: turns of phrase that no stranger would use, and some that say nothing.
 PLAIN = {
     r"(what|that) (is|was|are|were) asked for|(is|are|was|were) asked for": "what it is: 'the solver you chose'",
     r"whoever|for who|who wants?": "you",
@@ -57,13 +56,6 @@ PLAIN = {
     r"worked (on|out) (there|where)": "where it runs",
     r"in a way of (its|their) own|goes? by (itself|themselves)": "is fitted by itself",
 }
-# Pages that are not in plain English yet. A page leaves this list when it is rewritten.
-NOT_YET = {
-    *("CHANGELOG.md", "CONTRIBUTING.md", "adapters.md", "clusters.md", "dask-ml.md"),
-    *("distributed.md", "extending.md", "from-cuml.md", "inference.md", "pictures.md"),
-    *("policy.md", "results.md", "scaling.md", "svd.md", "where-it-does-not-help.md"),
-    "benchmarks/README.md",
-}
 # Names of modules say what they hold, and these do not.
 MODULES = {
     *("costs", "door", "growing", "home", "kinds", "lessons", "now", "prepared", "routes", "sent"),
@@ -80,12 +72,6 @@ DOCUMENTS = sorted(
 )
 # To those who work on the library a frame is also a change of coordinates.
 FOR_USERS = [path for path in DOCUMENTS if path.name not in ("design.md", "numerics.md")]
-IN_PLAIN_ENGLISH = [
-    path
-    for path in FOR_USERS
-    if path.name not in NOT_YET and path.relative_to(ROOT).as_posix() not in NOT_YET
-]
-
 
 CODE = r"`[^`\n]*`"
 OF_PAGES = (r"^( *)```[\s\S]*?^\1```", r"^(?:    .*\n)+", CODE, r"\]\([^)\n]*\)")
@@ -142,19 +128,13 @@ def said_in(path, prose, words):
     ("paths", "prose", "words"),
     [
         pytest.param(DOCUMENTS, prose_of_page, EVERYWHERE, id="pages"),
-        pytest.param(FOR_USERS, prose_of_page, PAGES, id="pages for users"),
-        pytest.param(IN_PLAIN_ENGLISH, prose_of_page, PLAIN, id="pages in plain English"),
+        pytest.param(FOR_USERS, prose_of_page, PAGES | PLAIN, id="pages for users"),
         pytest.param(SOURCES, prose_of_source, EVERYWHERE, id="sources"),
     ],
 )
 def test_banned_words_are_not_said(paths, prose, words):
     found = [line for path in paths for line in said_in(path, prose, words)]
     assert not found, "\n" + "\n".join(found)
-
-
-def test_pages_that_are_not_yet_in_plain_english_exist():
-    names = {path.name for path in FOR_USERS}
-    assert {Path(name).name for name in NOT_YET} <= names
 
 
 def test_modules_say_what_they_hold():

@@ -41,7 +41,7 @@ REFUSED = [
     (forest(min_weight_fraction_leaf=0.1), X, "cuML has no min_weight_fraction_leaf=0.1"),
     (forest(criterion="log_loss"), X, "cuML has no criterion='log_loss'"),
     (forest(class_weight="balanced_subsample"), X, "cuML has no class_weight='balanced_subsample'"),
-    (forest(max_samples=np.int64(50)), X, "cuML has no number of rows as max_samples"),
+    (forest(max_samples=np.int64(50)), X, "cuML has no integer max_samples"),
     (forest(), WITH_NAN, "cuML has no nan in X"),
     (forest(), sparse.csr_matrix(X), "cuML has no sparse X"),
     (KMeans(3, algorithm="elkan", random_state=0), X, "cuML says: `algorithm='elkan'`"),

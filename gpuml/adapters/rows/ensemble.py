@@ -26,7 +26,7 @@ REFUSES = (
     unset("max_leaf_nodes"),
     unset("min_impurity_decrease", 0.0),
     when_set(lambda p: callable(p["oob_score"]), "callable oob_score"),
-    when_set(lambda p: isinstance(p["max_samples"], int), "number of rows as max_samples"),
+    when_set(lambda p: isinstance(p["max_samples"], int), "integer max_samples"),
     when(lambda p, d: d.n_outputs > 1, "several targets"),
 )
 NOTES = (
