@@ -81,8 +81,41 @@ def page_source(name: str, text: str) -> str:
     if name == "readme":
         text = f"# gpuml\n\n{text}"  # in the place of which a code host shows the logo
     if name == "index":
+        text = with_cards(with_tabs(text))
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(SECTIONS) + "\n```\n"
     return text
+
+
+REGION = r"<!-- {0} -->\n(.*?)<!-- end of {0} -->\n"
+
+
+def with_tabs(text: str) -> str:
+    """A page whose subsections between the marks of tabs are tabs of sphinx-design."""
+
+    def tabs(region):
+        _, *parts = re.split(r"^### (.*)\n", region[1], flags=re.MULTILINE)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        inside = "".join(f"````{{tab-item}} {name}\n{part.strip()}\n````\n" for name, part in pairs)
+        return f"`````{{tab-set}}\n{inside}`````\n"
+
+    return re.sub(REGION.format("tabs"), tabs, text, flags=re.DOTALL)
+
+
+def with_cards(text: str) -> str:
+    """A page whose table between the marks of cards is a grid of cards of sphinx-design.
+
+    Its rows are what a reader wants, and links to pages.
+    """
+
+    def cards(region):
+        rows = re.findall(r"^\| (.+?) \| (.+) \|$", region[1], re.MULTILINE)[2:]
+        inside = "".join(
+            f"````{{grid-item-card}} {wanted[0].upper()}{wanted[1:]}\n{links}\n````\n"
+            for wanted, links in rows
+        )
+        return f"`````{{grid}} 1 2 3 3\n:gutter: 3\n\n{inside}`````\n"
+
+    return re.sub(REGION.format("cards"), cards, text, flags=re.DOTALL)
 
 
 def _outside_code(text, change):

@@ -2,7 +2,8 @@
 
 `DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, `DOCS_GALLERY=all` the programs
 too, and `DOCS_GALLERY=ridge` the examples with this in their names; without it they are shown as
-text.
+text. `DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which needs the
+network.
 """
 
 import os
@@ -30,6 +31,8 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
     "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
@@ -48,6 +51,20 @@ extlinks = {
     "doi": ("https://doi.org/%s", "doi:%s"),
     "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
 }
+# The copy button leaves prompts and what was printed out.
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+# Links to the pages of others need their lists of names from the network: DOCS_LINKS=1.
+if os.environ.get("DOCS_LINKS"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "sklearn": ("https://scikit-learn.org/stable/", None),
+        "numpy": ("https://numpy.org/doc/stable/", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy/", None),
+        "dask": ("https://docs.dask.org/en/stable/", None),
+        "distributed": ("https://distributed.dask.org/en/stable/", None),
+    }
 
 # --------------------------------------------------------------------------------- reference
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGES = (
-    *("start", "devices", "searches", "sessions", "troubleshooting"),
+    *("index", "start", "devices", "searches", "sessions", "troubleshooting"),
     *("from-scikit-learn", "from-cuml", "extending", "larger-than-memory", "multifit-protocol"),
 )
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
@@ -231,3 +231,20 @@ def test_a_program_has_its_committed_picture_as_thumbnail(site, tmp_path, monkey
     assert "sphinx_gallery_thumbnail_path" in shown
     assert (tmp_path / "programs" / "thumbnail_grid_search_ridge.png").exists()
     assert site.with_thumbnail("x = 1\n", examples / "text_search.py") == "x = 1\n"
+
+
+def test_the_landing_page_has_tabs_and_cards_that_a_code_host_shows_as_text(site):
+    text = "<!-- tabs -->\n\n### On a CPU\n\n```python\nx\n```\n\n### On a GPU\n\ny\n\n<!-- end of tabs -->\n"
+    assert site.with_tabs(text) == (
+        "`````{tab-set}\n````{tab-item} On a CPU\n```python\nx\n```\n````\n"
+        "````{tab-item} On a GPU\ny\n````\n`````\n"
+    )
+    table = "| you want to | read |\n| --- | --- |\n| install it | [Installation](a.md) |\n"
+    assert site.with_cards(f"<!-- cards -->\n\n{table}\n<!-- end of cards -->\n") == (
+        "`````{grid} 1 2 3 3\n:gutter: 3\n\n"
+        "````{grid-item-card} Install it\n[Installation](a.md)\n````\n`````\n"
+    )
+    landing = site.page_source("index", page("index"))
+    assert landing.count("{tab-item}") == 3
+    assert landing.count("{grid-item-card}") >= 6
+    assert "<!--" not in landing
