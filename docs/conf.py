@@ -2,8 +2,8 @@
 
 `DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, `DOCS_GALLERY=all` the programs
 too, and `DOCS_GALLERY=ridge` the examples with this in their names; without it they are shown as
-text. `DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which needs the
-network.
+text. `DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which
+needs the network.
 """
 
 import os

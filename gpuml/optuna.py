@@ -31,7 +31,7 @@ def optimize(
     callbacks: Sequence[Callable[[Any, Any], None]] | None = None,
     metric: str | Sequence[str] = "score",
 ) -> None:
-    """Run trials of a study over a session, several at a time.
+    """Run trials of an Optuna study in a session, several at a time.
 
     As ``study.optimize(session.objective(space), n_trials)``, with trials that share their passes
     over the rows: the sampler proposes `batch_size` of them before it learns how any of these

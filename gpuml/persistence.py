@@ -47,7 +47,7 @@ _RECORDS = (
 
 
 def save(model: Any, path: str | os.PathLike) -> None:
-    """Save a model to a file, so that it loads with a GPU and without one.
+    """Save a model to a file that loads with and without a GPU.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
     with loading_to(device):
         if device == "cuda" and not has_gpu():
             raise RuntimeError(
-                "device='cuda' was asked for, but CuPy is not installed or sees no GPU. Use "
+                "device='cuda' needs a GPU, but CuPy is not installed or sees no GPU. Use "
                 "device='auto' or 'cpu': the model works without one."
             )
         path = Path(path)

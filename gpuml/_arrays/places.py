@@ -182,7 +182,7 @@ def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
         return home
     if not has_gpu():
         raise NoDeviceError(
-            "device='cuda' was asked for, but CuPy is not installed or sees no GPU. Install "
+            "device='cuda' needs a GPU, but CuPy is not installed or sees no GPU. Install "
             "gpuml[gpu-cu13] (or gpu-cu12) on a machine with an NVIDIA driver, or use "
             "gpuml.set_config(device='auto')."
         )

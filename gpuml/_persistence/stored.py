@@ -129,7 +129,7 @@ def _unpack(x):
     place = _place_for(x)
     if must_load_to_gpu() and x.device == "cuda" and (place is None or place.is_host):
         raise RuntimeError(
-            f"device='cuda' was asked for, but {x.library} is not installed here or sees no GPU, "
+            f"device='cuda' needs a GPU, but {x.library} is not installed here or sees no GPU, "
             "and arrays of this model were made by it. Use device='auto' or 'cpu'."
         )
     return as_on_host(x.values) if place is None else _brought(x, place)

@@ -24,7 +24,7 @@ TYPICAL_STEPS = 20
 
 
 class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
-    """Clusters that are made by bisecting one cluster after another by k-means.
+    """K-means clusters, made by bisecting one cluster after another.
 
     The work of a fit is scikit-learn's, in CPU memory. The first k clusters that a fit makes do not
     depend on how many more there will be: in a `gpuml.model_selection` search over `n_clusters`,

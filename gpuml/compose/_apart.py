@@ -139,10 +139,10 @@ def with_levels_apart(folds: Folds, layout: Layout, branches: Sequence[Branch]) 
     why = next(filter(None, (not_apart(branch, columns) for branch in branches)), None)
     fills = {repr(own): own for own in (_fills(branch, columns) for branch in branches)}
     if why is None and len(fills) > 1:
-        why = "search what fills their holes in calls of their own"
+        why = "search over the imputers of this column in a separate call"
     if why is not None:
         n_levels = sum(map(len, table.levels))
-        raise ValueError(f"{n_levels:,} levels are common in some training part, and {PAY}; {why}")
+        raise ValueError(f"{n_levels:,} levels are common in some training set, and {PAY}; {why}")
     key = ("apart", *fills)
     if key not in folds.known:
         for number, steps in zip(chosen, *fills.values(), strict=True):
@@ -173,8 +173,8 @@ def _constant(imputer, table, number, folds):
     found = {int(np.argmax(own)) for own in counts}
     if len(found) > 1:
         raise ValueError(
-            f"of {len(values):,} levels, others are most frequent in some training parts than in "
-            "others; fill their holes with strategy='constant'"
+            f"of {len(values):,} levels, the most frequent one differs between training sets; "
+            "fill missing values with strategy='constant'"
         )
     return SimpleImputer(strategy="constant", fill_value=values[known[found.pop()]])
 

@@ -35,7 +35,7 @@ from gpuml.solvers.table_rows import table_batch
 
 
 class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
-    """Transformers of some columns each, their results side by side.
+    """Apply transformers to columns, and put their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
     the work for data in CPU memory. Of arrays of CuPy, torch and other libraries, columns are
@@ -298,7 +298,7 @@ def make_column_transformer(
     verbose=False,
     verbose_feature_names_out=True,
 ):
-    """A `ColumnTransformer` of transformers named after their classes.
+    """Make a `ColumnTransformer`, with names from the classes of the transformers.
 
     Parameters
     ----------

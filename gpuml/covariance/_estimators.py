@@ -142,7 +142,7 @@ def _beside(values: Array, like: Array) -> Array:
 
 
 class EmpiricalCovariance(Covariance, sk.EmpiricalCovariance):
-    r"""The covariance of rows, which makes a normal density of them most likely.
+    r"""Covariance estimated by maximum likelihood.
 
     With the mean m of n rows, it is
 
@@ -195,7 +195,7 @@ class EmpiricalCovariance(Covariance, sk.EmpiricalCovariance):
 
 
 class ShrunkCovariance(Covariance, sk.ShrunkCovariance):
-    r"""The covariance of rows, shrunk by a given share.
+    r"""Covariance, shrunk by a given amount.
 
     Of the covariance S of rows with p features and a share s it makes
 
@@ -251,7 +251,7 @@ class ShrunkCovariance(Covariance, sk.ShrunkCovariance):
 
 
 class LedoitWolf(Covariance, sk.LedoitWolf):
-    r"""The covariance of rows, shrunk by the share that errs least as the rows grow in number.
+    r"""Covariance, with the Ledoit-Wolf estimate of the best shrinkage.
 
     Of the covariance S of n rows with p features it makes
     :math:`(1 - s) S + s \, \mathrm{tr}(S) I / p`, with
@@ -312,7 +312,7 @@ class LedoitWolf(Covariance, sk.LedoitWolf):
 
 
 class OAS(Covariance, sk.OAS):
-    r"""The covariance of rows, shrunk by a share that approximates the best one of normal rows.
+    r"""Covariance, with the oracle approximating shrinkage for normal data.
 
     Of the covariance S of n rows with p features it makes
     :math:`(1 - s) S + s \, \mathrm{tr}(S) I / p`, with

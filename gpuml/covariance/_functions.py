@@ -14,7 +14,7 @@ SHARE = {"shrinkage": [Interval(Real, 0, 1, closed="both")]}
 
 
 def empirical_covariance(X: Any, *, assume_centered: bool = False) -> Array:
-    """The covariance of rows, divided by their number.
+    """Covariance of the rows of X by maximum likelihood.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def empirical_covariance(X: Any, *, assume_centered: bool = False) -> Array:
 
 
 def shrunk_covariance(emp_cov: Any, shrinkage: float = 0.1) -> Array:
-    """Covariances, drawn to the multiple of the identity that has the same trace.
+    """Covariances, shrunk towards the multiple of the identity with the same trace.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def shrunk_covariance(emp_cov: Any, shrinkage: float = 0.1) -> Array:
 def ledoit_wolf(
     X: Any, *, assume_centered: bool = False, block_size: int = 1000
 ) -> tuple[Array, float]:
-    """The covariance of rows, shrunk as by `LedoitWolf`.
+    """Covariance, with the shrinkage of `LedoitWolf`.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def ledoit_wolf(
 
 
 def ledoit_wolf_shrinkage(X: Any, assume_centered: bool = False, block_size: int = 1000) -> float:
-    """The share by which `LedoitWolf` shrinks the covariance of rows.
+    """Amount by which `LedoitWolf` shrinks the covariance.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def ledoit_wolf_shrinkage(X: Any, assume_centered: bool = False, block_size: int
 
 
 def oas(X: Any, *, assume_centered: bool = False) -> tuple[Array, float]:
-    """The covariance of rows, shrunk as by `OAS`.
+    """Covariance, with the shrinkage of `OAS`.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def oas(X: Any, *, assume_centered: bool = False) -> tuple[Array, float]:
 
 
 def log_likelihood(emp_cov: Any, precision: Any) -> float:
-    """Mean logarithm of a normal density over rows, from their second moments about its location.
+    """Mean log likelihood of a normal density, from second moments about its location.
 
     Parameters
     ----------

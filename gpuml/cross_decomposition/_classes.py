@@ -32,8 +32,8 @@ class PLSRegression(LatentStructure, sk.PLSRegression):
 
     What the score :math:`t = X w` explains is then taken out of X and out of Y.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once, for second moments;
+    NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
+    CuPy, torch and other device arrays stay on theirs. Rows are read once, for second moments;
     directions that leave these too few digits are found from factors of the rows, which are read
     once more, and so are those of fewer rows than features. The steps take place in CPU memory. In
     a `gpuml.model_selection` search, the largest number of components on a split gives all.
@@ -217,7 +217,7 @@ class CCA(LatentStructure, sk.CCA):
 
 
 class PLSSVD(Projections, sk.PLSSVD):
-    r"""Directions in which two sets of columns vary together, all at once.
+    r"""Directions in which two sets of columns vary together, from one SVD.
 
     Singular vectors of :math:`X^\top Y`, of centred and scaled features X and targets Y. Rows are
     read once, as by `PLSRegression`.

@@ -19,7 +19,7 @@ from gpuml.solvers.covariances import Sample
 
 
 class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
-    r"""A normal density of few factors, and of noise of each feature.
+    r"""Factor analysis: a normal density with few factors, and noise in each feature.
 
     A row is :math:`x = W^\top z + m + e`, with normal factors z and noise e of variance
     :math:`\psi_j` in feature j, so that it has the covariance
@@ -28,8 +28,8 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
 
     Expectation and maximisation raise the likelihood of the rows until that changes little.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once, for their covariance:
+    NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
+    CuPy, torch and other device arrays stay on theirs. Rows are read once, for their covariance:
     the steps need nothing else. In a `gpuml.model_selection` search, all candidates on all folds
     come from one reading, and held-out rows are scored from their second moments.
 

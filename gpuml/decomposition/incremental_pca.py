@@ -29,7 +29,7 @@ from gpuml.solvers.incremental import Seen, extend
 
 
 class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
-    r"""Principal component analysis of rows that come in batches.
+    r"""Principal component analysis, batch by batch.
 
     Each batch is seen once. Of all rows before, k scaled components ``diag(s) V`` are remembered,
     their mean and their number n; with a batch B of b rows, the components are those of

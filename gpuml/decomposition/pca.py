@@ -40,8 +40,8 @@ class PCA(Decomposition, Generative, SklearnPCA):
 
     .. math:: \frac{1}{n - 1} \sum_i (v_j' (x_i - m))^2
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are, sparse CuPy matrices included. Sums are
+    NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
+    CuPy, torch and other device arrays stay on theirs, sparse CuPy matrices included. Sums are
     float64 whatever the dtype of X, so float32 data needs no widening in memory; results have the
     dtype of X.
 

@@ -17,14 +17,14 @@ from gpuml.decomposition._streamed import Streamed
 
 
 class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
-    r"""Projection on the leading right singular vectors of the rows, which are not centred.
+    r"""Truncated singular value decomposition: like PCA, without centring.
 
     For rows X the components are the first k right singular vectors V of
 
     .. math:: X = U \, \mathrm{diag}(s) \, V'
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are, sparse CuPy matrices included. Products
+    NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
+    CuPy, torch and other device arrays stay on theirs, sparse CuPy matrices included. Products
     are float64 whatever the dtype of X; results have the dtype of X.
 
     Parameters

@@ -23,7 +23,7 @@ from gpuml.linear_model._models import ClassModels
 
 
 class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscriminantAnalysis):
-    r"""Classifier of normal densities with one covariance, and the projection that it implies.
+    r"""Linear discriminant analysis: normal classes that share one covariance.
 
     With means :math:`\mu_c` and priors :math:`\pi_c` of the classes and the covariance
     :math:`\Sigma` within them, the class of a row x is the one of largest
@@ -34,8 +34,8 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
     A share s of shrinkage replaces :math:`\Sigma` by
     :math:`(1 - s) \Sigma + s \, \mathrm{tr}(\Sigma) I / p`.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Means and scatter come from second moments
+    NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
+    CuPy, torch and other device arrays stay on theirs. Means and scatter come from second moments
     of the rows, summed once in float64. In a `gpuml.model_selection` search, all candidates are
     made from these on all splits.
 

@@ -43,7 +43,7 @@ LARGEST_ORDER_HERE = 300
 
 
 class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis):
-    r"""Classifier of normal densities, each class with a mean and a covariance of its own.
+    r"""Quadratic discriminant analysis: normal classes, each with its own covariance.
 
     With means :math:`\mu_c`, covariances :math:`\Sigma_c` and priors :math:`\pi_c` of the classes,
     the class of a row x is the one of largest

@@ -16,7 +16,7 @@ def read_parquet(
     memory: int | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> StoredRows:
-    """Open files of Parquet as rows that may be larger than memory.
+    """Open Parquet files as rows that may be larger than memory.
 
     Nothing is read but schemas. Searches and linear models take the rows as X, and names of columns
     as y and `sample_weight`; they read the columns that they need, row group after row group, the
@@ -82,7 +82,7 @@ def read_csv(
     memory: int | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> StoredRows:
-    r"""Open a file of CSV as rows that may be larger than memory.
+    r"""Open a CSV file as rows that may be larger than memory.
 
     As `read_parquet`. The file is read once to count its rows, and parsed again in each pass over
     rows that do not stay in memory: where there are several, convert it to Parquet before.

@@ -101,7 +101,7 @@ class _Bagging(Travels):
 
 
 class BaggingClassifier(_Bagging, sk.BaggingClassifier):
-    """The mean of classifiers that are fitted to resamples of the rows.
+    """Bagging: the mean of classifiers that are fitted to resamples of the rows.
 
     Draws are scikit-learn's for the same `random_state`. A resample is how often each row was
     drawn, as its weight: models of all resamples, such as those of `LogisticRegression` or
@@ -276,7 +276,7 @@ def _of_all_classes(said, classes, n_classes):
 
 
 class BaggingRegressor(_Bagging, sk.BaggingRegressor):
-    """The mean of regressors that are fitted to resamples of the rows.
+    """Bagging: the mean of regressors that are fitted to resamples of the rows.
 
     Draws are scikit-learn's for the same `random_state`. A resample is how often each row was
     drawn, as its weight: models of all resamples, such as those of `Ridge`, are fitted in the same

@@ -163,7 +163,7 @@ class _Stacking(Travels):
 
 
 class StackingClassifier(_Stacking, sk.StackingClassifier):
-    """A classifier of what other models say of rows that they were not fitted to.
+    """Stacking: a final classifier learns from out-of-fold predictions of other models.
 
     The models of all splits and that of all rows are fitted together where an estimator can be, as
     in `cross_val_predict`. Rows on a device stay there; what models say of them goes to CPU memory,
@@ -266,7 +266,7 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
 
 
 class StackingRegressor(_Stacking, sk.StackingRegressor):
-    """A regressor of what other models predict for rows that they were not fitted to.
+    """Stacking: a final regressor learns from out-of-fold predictions of other models.
 
     The models of all splits and that of all rows are fitted together where an estimator can be, as
     in `cross_val_predict`. Rows on a device stay there; what models say of them goes to CPU memory,

@@ -118,7 +118,7 @@ class _Counting(Travels):
 
 
 class CountVectorizer(_Counting, sk.CountVectorizer):
-    """Texts as sparse rows of counts of the terms of a vocabulary.
+    """Turn texts into sparse counts of the terms of a vocabulary.
 
     On a CPU this is scikit-learn's class. On a GPU cuML cuts the texts into words and counts
     them, and what follows is as in scikit-learn, ties of `max_features` included. The GPU is taken
@@ -160,7 +160,7 @@ token_pattern, ngram_range, analyzer, max_df, min_df, max_features, vocabulary, 
 
 
 class TfidfVectorizer(_Counting, sk.TfidfVectorizer):
-    """Texts as sparse rows of weights of terms: `CountVectorizer`, then `TfidfTransformer`.
+    """Turn texts into sparse tf-idf weights: `CountVectorizer`, then `TfidfTransformer`.
 
     Parameters
     ----------

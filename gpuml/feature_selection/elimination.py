@@ -145,7 +145,7 @@ class _Eliminating(Selector):
 
 
 class RFE(_Eliminating, sk.RFE):
-    r"""Eliminate the features of least coefficients, some at a time, until enough are left.
+    r"""Recursive feature elimination: drop the least important features, step by step.
 
     Each step fits the estimator on the features that are left, and eliminates the `step` features
     j of least importance, which for linear models is :math:`\sum_k w_{kj}^2`.
@@ -251,7 +251,7 @@ class RFE(_Eliminating, sk.RFE):
 
 
 class RFECV(_Eliminating, sk.RFECV):
-    """Choose by cross-validation how many features `RFE` leaves.
+    """Recursive feature elimination that chooses how many features stay by cross-validation.
 
     On the training part of every split, features are eliminated as by `RFE`, and the model of each
     step is scored on the rows that the split holds out. The number of features with the best mean

@@ -148,7 +148,7 @@ class SelectFpr(_ByScore, sk.SelectFpr):
 
 
 class SelectFdr(_ByScore, sk.SelectFdr):
-    r"""Keep features so that a share of alpha of them says nothing about the target.
+    r"""Keep features so that, on average, at most a share alpha of them is irrelevant.
 
     Those with :math:`p_j \le \max \{p_{(k)} : p_{(k)} \le \alpha k / d\}`, of d features
     (Benjamini and Hochberg).
@@ -225,7 +225,7 @@ class SelectFwe(_ByScore, sk.SelectFwe):
 
 
 class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
-    r"""Any of the other selectors by scores, by name.
+    r"""Univariate feature selection by any of the other selectors, chosen by name.
 
     So a search may choose among them.
 

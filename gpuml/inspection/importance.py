@@ -71,7 +71,7 @@ def permutation_importance(
     sample_weight=None,
     max_samples=1.0,
 ):
-    r"""Importance of features: what scores lose once the values of a feature are permuted.
+    r"""Importance of features: how much a score drops if a feature is permuted.
 
     Of a linear model, a permutation :math:`\pi` of feature j moves responses by
     :math:`w_j (x_{\pi(i) j} - x_{ij})`, so that predictions are made once for all features and

@@ -68,7 +68,7 @@ def summarize(
         of two classes with ``C=np.inf``, `PoissonRegressor`, `GammaRegressor` and
         `TweedieRegressor` with ``alpha=0``.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        The rows of the fit. CuPy and torch arrays are worked on where they are.
+        The rows of the fit. CuPy and torch arrays stay on their device.
     y : array-like of shape (n_samples,)
         The targets of the fit.
     covariance : {"classical", "HC0", "HC1", "HC2", "HC3", "clustered"}, default="classical"

@@ -162,7 +162,7 @@ def _on_host(options):
 
 
 class RocCurveDisplay(_FromFolds, sk.RocCurveDisplay):
-    """scikit-learn's ROC curves, of models and data on devices too.
+    """scikit-learn's ROC curves, also for models and data on a GPU.
 
     See `sklearn.metrics.RocCurveDisplay`: parameters, attributes and pictures are the same.
 
@@ -179,7 +179,7 @@ class RocCurveDisplay(_FromFolds, sk.RocCurveDisplay):
 
 
 class PrecisionRecallDisplay(_FromFolds, sk.PrecisionRecallDisplay):
-    """scikit-learn's curves of precision over recall, of models and data on devices too.
+    """scikit-learn's curves of precision over recall, also for models and data on a GPU.
 
     See `sklearn.metrics.PrecisionRecallDisplay`: parameters, attributes and pictures are the same.
 
@@ -193,7 +193,7 @@ class PrecisionRecallDisplay(_FromFolds, sk.PrecisionRecallDisplay):
 
 
 class DetCurveDisplay(_FromDevice, sk.DetCurveDisplay):
-    """scikit-learn's curves of detection errors, of models and data on devices too.
+    """scikit-learn's curves of detection errors, also for models and data on a GPU.
 
     See `sklearn.metrics.DetCurveDisplay`: parameters, attributes and pictures are the same.
 
@@ -206,7 +206,7 @@ class DetCurveDisplay(_FromDevice, sk.DetCurveDisplay):
 
 
 class CalibrationDisplay(_FromDevice, sk_calibration.CalibrationDisplay):
-    """scikit-learn's reliability diagrams, of models and data on devices too.
+    """scikit-learn's reliability diagrams, also for models and data on a GPU.
 
     See `sklearn.calibration.CalibrationDisplay`: parameters, attributes and pictures are the same.
     Of held-out rows, draw what `cross_val_predict` gives with ``method="predict_proba"``.
@@ -220,7 +220,7 @@ class CalibrationDisplay(_FromDevice, sk_calibration.CalibrationDisplay):
 
 
 class ConfusionMatrixDisplay(_FromDevice, sk.ConfusionMatrixDisplay):
-    """scikit-learn's confusion matrices, of models and data on devices too.
+    """scikit-learn's confusion matrices, also for models and data on a GPU.
 
     See `sklearn.metrics.ConfusionMatrixDisplay`: parameters, attributes and pictures are the same.
 
@@ -234,7 +234,7 @@ class ConfusionMatrixDisplay(_FromDevice, sk.ConfusionMatrixDisplay):
 
 
 class PredictionErrorDisplay(_FromDevice, sk.PredictionErrorDisplay):
-    """scikit-learn's pictures of predictions and residuals, of models and data on devices too.
+    """scikit-learn's pictures of predictions and residuals, also for models and data on a GPU.
 
     See `sklearn.metrics.PredictionErrorDisplay`: parameters, attributes and pictures are the same.
 

@@ -175,7 +175,7 @@ def warn_unless_converged(models: SparseModels, tol: float, max_iter: int) -> No
             "Objective did not converge. You might want to increase the number of iterations, "
             f"raise alpha, or scale the features: {early.sum()} of {early.size} models stopped at "
             f"max_iter={max_iter} with a duality gap of up to {ratio.max():.1e} of the variance of "
-            f"y, and tol={tol:g} was asked for.",
+            f"y, above tol={tol:g}.",
             ConvergenceWarning,
             stacklevel=2,
         )

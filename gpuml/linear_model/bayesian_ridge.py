@@ -16,7 +16,7 @@ from gpuml.solvers.moments import normal_equations, to_origin
 
 
 class BayesianRidge(FromSums, sk.BayesianRidge):
-    r"""Ridge regression whose penalty, and noise, are what makes the targets most likely.
+    r"""Bayesian ridge regression: penalty and noise maximise the marginal likelihood.
 
     With precisions :math:`\alpha` of the noise and :math:`\lambda` of the coefficients, which have
     Gamma priors, the coefficients are those of ridge regression with the penalty

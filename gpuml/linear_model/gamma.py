@@ -6,7 +6,7 @@ from gpuml.linear_model._glm import GeneralizedLinear
 
 
 class GammaRegressor(GeneralizedLinear, sk.GammaRegressor):
-    r"""Positive targets whose logarithm is linear in the features, as of costs and durations.
+    r"""Gamma regression with a log link, for positive targets such as costs and durations.
 
     Minimises, over w of shape (n_features,) and b, half the mean Gamma deviance and a penalty,
 

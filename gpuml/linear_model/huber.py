@@ -10,7 +10,7 @@ from gpuml.solvers.huber import HuberRows, Robust, fit_huber
 
 
 class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
-    r"""Linear regression that outliers do not pull away, whatever the scale of the targets.
+    r"""Huber regression: linear regression that is robust to outliers.
 
     Minimises, over w of shape (n_features,), b and a scale :math:`\sigma > 0`,
 

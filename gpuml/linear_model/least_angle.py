@@ -214,7 +214,7 @@ class Lars(_LeastAngle, sk.Lars):
 
 
 class LassoLars(_LeastAngle, sk.LassoLars):
-    r"""The lasso, found along the steps of least angle regression.
+    r"""Lasso, fitted by least angle regression.
 
     Minimises, over w of shape (n_features,) and b, for each target
 
@@ -297,7 +297,7 @@ class LassoLars(_LeastAngle, sk.LassoLars):
 
 
 class LassoLarsIC(FromSums, sk.LassoLarsIC):
-    r"""The lasso with `alpha` chosen by an information criterion, of the steps of its path.
+    r"""Lasso by least angle regression, with `alpha` chosen by an information criterion.
 
     Of the models w with d coefficients that are the corners of the path, the one is taken that
     minimises

@@ -11,7 +11,7 @@ from gpuml.linear_model._paths import pursuit_of, squared_residuals
 
 
 class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
-    r"""Least squares on features that are taken in one by one.
+    r"""Orthogonal matching pursuit: least squares on features that join one by one.
 
     Each step takes the feature with the largest :math:`|x_j^\top (y - X w)|` into the model, and
     fits all features that it has by least squares:

@@ -95,7 +95,7 @@ def rows_like(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
 
 
 class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
-    r"""Elastic net of several targets, which share the features that have coefficients.
+    r"""Elastic net for several targets that share their nonzero features.
 
     Minimises, over W of shape (n_targets, n_features) and b, with columns :math:`W_j` of W,
 
@@ -176,7 +176,7 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
 
 
 class MultiTaskLasso(_MultiTask, sk.MultiTaskLasso):
-    r"""Lasso of several targets, which share the features that have coefficients.
+    r"""Lasso for several targets that share their nonzero features.
 
     Minimises, over W of shape (n_targets, n_features) and b, with columns :math:`W_j` of W,
 

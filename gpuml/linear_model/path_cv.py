@@ -161,7 +161,7 @@ class _Lar(LassoLars):
 
 
 class LarsCV(_LarsCV, sk.LarsCV):
-    r"""Least angle regression that ends where held-out errors are least.
+    r"""Least angle regression, with `alpha` chosen by cross-validation.
 
     Along the path of each training part, coefficients are linear between steps. At all alphas at
     which any of the paths has a step, held-out mean squared errors of all splits are compared; the
@@ -231,7 +231,7 @@ class LarsCV(_LarsCV, sk.LarsCV):
 
 
 class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
-    r"""The lasso, found by least angle regression, with `alpha` chosen by held-out rows.
+    r"""Lasso by least angle regression, with `alpha` chosen by cross-validation.
 
     As `LarsCV`, on paths from which features may leave again. The alphas that are compared are
     those at which the models of the splits change, and no grid.
@@ -291,7 +291,7 @@ class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
 
 
 class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
-    r"""Orthogonal matching pursuit with the number of features chosen by held-out rows.
+    r"""Orthogonal matching pursuit, with the number of features chosen by cross-validation.
 
     The path of each training part has the models of all numbers of features; the number whose mean
     over splits of the held-out mean squared errors is least is fitted to all rows. Paths and errors

@@ -28,7 +28,7 @@ def lars_path(
     return_n_iter=False,
     positive=False,
 ):
-    r"""The path of least angle regression, or of the lasso, of centred rows.
+    r"""Path of least angle regression, or of the lasso, for centred data.
 
     With ``method="lasso"`` these are the minimisers of
     :math:`\frac{1}{2n} |y - X w|^2 + \alpha |w|_1` at every :math:`\alpha` where a feature comes or
@@ -133,7 +133,7 @@ def lars_path_gram(
     return_n_iter=False,
     positive=False,
 ):
-    """As `lars_path`, of sums over the rows.
+    """Path of `lars_path`, from products of the columns.
 
     Arrays on a device are brought to CPU memory, where steps take place; results go back.
 
@@ -202,7 +202,7 @@ def orthogonal_mp(
     return_path=False,
     return_n_iter=False,
 ):
-    r"""Orthogonal matching pursuit of centred rows.
+    r"""Orthogonal matching pursuit for centred data.
 
     Minimises :math:`|y - X w|^2` over w with at most `n_nonzero_coefs` coefficients, or takes
     features in until it is at most `tol`; each step takes the one with the largest
@@ -287,7 +287,7 @@ def orthogonal_mp_gram(
     return_path=False,
     return_n_iter=False,
 ):
-    """As `orthogonal_mp`, of sums over the rows.
+    """Orthogonal matching pursuit, from products of the columns.
 
     Arrays on a device are brought to CPU memory, where steps take place; results go back.
 

@@ -6,7 +6,7 @@ from gpuml.linear_model._glm import GeneralizedLinear
 
 
 class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
-    r"""Counts and rates whose logarithm is linear in the features.
+    r"""Poisson regression with a log link, for counts and rates.
 
     Minimises, over w of shape (n_features,) and b, half the mean Poisson deviance and a penalty,
 

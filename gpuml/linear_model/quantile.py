@@ -12,7 +12,7 @@ from gpuml.solvers.quantiles import Rows, fit_quantiles
 
 
 class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
-    r"""Linear models of quantiles of the targets, such as their median, with an l1 penalty.
+    r"""Quantile regression with an l1 penalty.
 
     Minimises, over w of shape (n_features,) and b,
 

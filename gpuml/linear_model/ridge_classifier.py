@@ -24,7 +24,7 @@ CLASS_MOMENT_BYTES = 2**30
 
 
 class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
-    r"""Classifier by least squares on indicators of the classes, with an l2 penalty.
+    r"""Classifier by ridge regression on indicators of the classes.
 
     For two classes it minimises, over w of shape (n_features,) and b,
 

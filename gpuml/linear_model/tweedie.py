@@ -9,7 +9,7 @@ from gpuml.losses import Loss, tweedie
 
 
 class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
-    r"""Targets whose variance grows with a power of their mean.
+    r"""Tweedie regression, for targets whose variance grows with a power of their mean.
 
     Minimises, over w of shape (n_features,) and b, half the mean deviance and a penalty,
 

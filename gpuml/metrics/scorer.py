@@ -69,7 +69,7 @@ def suggesting() -> Iterator[None]:
 
 
 def get_scorer_names() -> list[str]:
-    """Names that `get_scorer` takes: scikit-learn's.
+    """Names of scorers that `get_scorer` knows: scikit-learn's.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def get_scorer_names() -> list[str]:
 
 
 def get_scorer(scoring: str | Callable | None) -> Callable | None:
-    """A scorer by its scikit-learn name.
+    """Get a scorer by its scikit-learn name.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ ARRAYS = ("weights_", "means_", "precisions_cholesky_")
 
 
 class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
-    r"""A mixture of normal densities.
+    r"""Gaussian mixture model.
 
     Rows x have the density
 

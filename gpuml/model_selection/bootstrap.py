@@ -54,7 +54,7 @@ def bootstrap_score(
     random_state=None,
     params=None,
 ):
-    r"""Scores of models of resamples of the rows, each on the rows that its resample lacks.
+    r"""Bootstrap a score: fit to resamples of the rows, and score on the rows left out.
 
     Resample b has row i so many times as a Poisson variable of mean 1 says [1]_, which for many
     rows is drawing as many rows with replacement; some 37 % of the rows are in none, and score its

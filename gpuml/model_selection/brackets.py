@@ -45,7 +45,7 @@ class Bracket:
 
 
 def plan_brackets(max_calls: int, eta: int) -> list[Bracket]:
-    r"""The brackets of Hyperband, from the most adaptive one to the one that drops nobody.
+    r"""The brackets of Hyperband, from the most adaptive to the one that drops no candidate.
 
     With :math:`s_{max} = \lfloor \log_\eta R \rfloor`, bracket :math:`s` begins with
     :math:`\lceil (s_{max} + 1) \eta^s / (s + 1) \rceil` models of :math:`R \eta^{-s}` calls each,

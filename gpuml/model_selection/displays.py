@@ -63,7 +63,7 @@ class _Batched:
 
 
 class LearningCurveDisplay(_Batched, sk.LearningCurveDisplay):
-    """scikit-learn's picture of a learning curve; all numbers of rows are fitted together.
+    """Plot a learning curve, as scikit-learn does; all training sizes are fitted together.
 
     See `sklearn.model_selection.LearningCurveDisplay`: parameters, attributes and pictures are the
     same. `from_estimator` asks gpuml's `learning_curve`.
@@ -85,7 +85,7 @@ class LearningCurveDisplay(_Batched, sk.LearningCurveDisplay):
 
 
 class ValidationCurveDisplay(_Batched, sk.ValidationCurveDisplay):
-    """scikit-learn's picture of a validation curve; all values are fitted together.
+    """Plot a validation curve, as scikit-learn does; all values are fitted together.
 
     See `sklearn.model_selection.ValidationCurveDisplay`: parameters, attributes and pictures are
     the same. `from_estimator` asks gpuml's `validation_curve`.

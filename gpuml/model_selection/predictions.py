@@ -46,7 +46,7 @@ def cross_val_predict(
     pre_dispatch: Any = "2*n_jobs",
     method="predict",
 ):
-    """What models say of each row that were fitted without it; all models fitted together.
+    """Predict each row by a model that was fitted without it; all fits together if possible.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ def _column(params, name):
 def compare_candidates(
     search: Any, *, reference: int | None = None, metric: str | None = None, level: float = 0.95
 ) -> Any:
-    r"""Test whether candidates differ from one of them: the corrected resampled t-test.
+    r"""Test whether candidates differ from one of them, by the corrected resampled t-test.
 
     Scores of J splits are not independent, since training parts overlap. With the differences
     :math:`d_j` of the scores of two candidates, and :math:`n_1` training and :math:`n_2` held-out

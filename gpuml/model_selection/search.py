@@ -17,7 +17,7 @@ _OWN: dict[str, Any] = {
 
 
 class GridSearchCV(OnePassSearch, sk.GridSearchCV):
-    r"""Exhaustive search over a grid of parameters, in as few passes over the rows as can be.
+    r"""Exhaustive search over a grid of parameters, in as few passes over the rows as possible.
 
     Parameters, attributes and results are those of scikit-learn's class of this name. What
     differs is how: rows are brought to their device once; candidates that an estimator can fit
@@ -128,7 +128,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
 
 
 class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
-    """Search over candidates drawn from distributions, in as few passes over the rows as can be.
+    """Search over randomly drawn parameters, in as few passes over the rows as possible.
 
     As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
     `random_state` gives the same candidates as scikit-learn's class of this name.

@@ -24,7 +24,7 @@ from gpuml.model_selection.validation import job_of
 
 
 class Session:
-    """Rows, their splits and what is known of them, for candidates that come up one after another.
+    """Evaluate candidates one after another, on rows that are prepared once.
 
     A search asks all its questions at once. Where the next question depends on the last answer (an
     optimiser, a notebook), a session keeps what a search makes of the rows before it fits: they

@@ -37,7 +37,7 @@ class _Threshold(Travels):
 
 
 class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
-    """A binary classifier whose labels are cut at a given threshold.
+    """A binary classifier with a given decision threshold.
 
     Rows on a device stay there; decision values are compared in CPU memory.
 
@@ -95,7 +95,7 @@ class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
 
 
 class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
-    """A binary classifier whose labels are cut where a metric of held-out rows is best.
+    """A binary classifier whose decision threshold is tuned by cross-validation.
 
     The models of all splits, and that of all rows, are fitted together where the classifier can be,
     as in `cross_validate`. Rows on a device stay there; decision values of held-out rows are scored

@@ -68,7 +68,7 @@ def cross_validate(
     return_indices=False,
     error_score: Any = np.nan,
 ):
-    """Fit and score an estimator on every split; all splits together where it can.
+    """Evaluate metrics by cross-validation; all splits are fitted together if possible.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def cross_val_score(
     pre_dispatch: Any = "2*n_jobs",
     error_score: Any = np.nan,
 ):
-    """Scores of an estimator on every split; all splits together where it can.
+    """Evaluate a score by cross-validation; all splits are fitted together if possible.
 
     Parameters
     ----------

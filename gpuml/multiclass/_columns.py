@@ -10,7 +10,7 @@ from gpuml.model_selection.columns import ByColumn, answers
 
 
 class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
-    """A binary classifier for each class, against all others, or for each label of several.
+    """One-vs-rest: a binary classifier for each class, or for each of several labels.
 
     Classifiers that share passes over the rows, such as `LogisticRegression`, `LinearSVC` and
     `RidgeClassifier`, are fitted together: the classes are columns of one target. Others are fitted
@@ -122,7 +122,7 @@ class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
 
 
 class OutputCodeClassifier(ByColumn, Travels, sk.OutputCodeClassifier):
-    """A binary classifier for each bit of a code of the classes; the nearest code wins.
+    """Output codes: a binary classifier for each bit of a code; the nearest code wins.
 
     Codes are scikit-learn's for the same `random_state`. Classifiers that share passes over the
     rows, such as `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted together: the

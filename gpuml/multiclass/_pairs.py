@@ -26,7 +26,7 @@ from gpuml.model_selection.parts import (
 
 
 class OneVsOneClassifier(Travels, sk.OneVsOneClassifier):
-    """A binary classifier for each pair of classes, by the rows of both; most votes win.
+    """One-vs-one: a binary classifier for each pair of classes; most votes win.
 
     Pairs are training parts of the same rows, so classifiers from second moments, such as
     `RidgeClassifier`, are fitted together, and on a device those that share passes too: all pairs

@@ -182,7 +182,7 @@ class _Chain(Travels):
 
 
 class RegressorChain(_Chain, sk.RegressorChain):
-    """A regressor for each target, which sees the features and the targets before it.
+    """A chain of regressors: each sees the features and the targets before its own.
 
     Rows on a device stay there. With `cv` the features are what was predicted of the targets before
     without the row: the models of all folds and that of all rows are fitted together, link after
@@ -253,7 +253,7 @@ def _answers(method):
 
 
 class ClassifierChain(_Chain, sk.ClassifierChain):
-    """A binary classifier for each label, which sees the features and the labels before it.
+    """A chain of binary classifiers: each sees the features and the labels before its own.
 
     Rows on a device stay there. With `cv` the features are what was predicted of the labels before
     without the row: the models of all folds and that of all rows are fitted together, link after

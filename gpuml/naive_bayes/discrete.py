@@ -15,7 +15,7 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
         p_{cj} = (N_{cj} + \alpha_j) / \sum_i (N_{ci} + \alpha_i)
 
     with the sums N of the features over the rows of class c. Dense rows of NumPy, CuPy, torch and
-    other libraries, and CSR matrices of SciPy and cupyx, are worked on where they are, with
+    other libraries, and CSR matrices of SciPy and cupyx, stay on their device, with
     float64 sums.
 
     Parameters

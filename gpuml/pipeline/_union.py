@@ -24,7 +24,7 @@ from gpuml._sklearn import _get_output_config
 
 
 class FeatureUnion(Travels, sk.FeatureUnion):
-    """Several transformers of the same rows, their results side by side.
+    """Apply several transformers to X, and put their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name. What differs
     is what becomes of results that are arrays of CuPy, torch and other libraries: they are joined
@@ -136,7 +136,7 @@ class FeatureUnion(Travels, sk.FeatureUnion):
 
 
 def make_union(*transformers, n_jobs=None, verbose=False, verbose_feature_names_out=True):
-    """A `FeatureUnion` of transformers named after their classes.
+    """Make a `FeatureUnion`, with names from the classes of the transformers.
 
     Parameters
     ----------

@@ -8,10 +8,10 @@ from gpuml.preprocessing._transformer import Transformer
 
 
 class Binarizer(Transformer, sk.Binarizer):
-    r"""1 for values above a threshold and 0 for others, :math:`z_{ij} = [x_{ij} > t]`.
+    r"""Set values above a threshold to 1 and others to 0, :math:`z_{ij} = [x_{ij} > t]`.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory,
-    sparse rows included, is scikit-learn's work.
+    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
+    transforms data in CPU memory, sparse rows included.
 
     Parameters
     ----------

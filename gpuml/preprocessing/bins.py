@@ -33,7 +33,7 @@ OF_WEIGHTS = ("inverted_cdf", "averaged_inverted_cdf")
 
 
 class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
-    r"""The number of the bin that each value falls into, or a column for each bin.
+    r"""Bin values: the number of the bin of each value, or a column for each bin.
 
     .. math:: z_j = \#\{k : 0 < k < K,\ e_{jk} \le x_j\}
 

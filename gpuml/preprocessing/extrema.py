@@ -134,8 +134,8 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
 class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     r"""Divide each feature by its largest absolute value, ``max_i |x_ij|``.
 
-    Zeros stay zeros. Arrays of CuPy, torch and other libraries are worked on where they are; data
-    in CPU memory, sparse rows included, is scikit-learn's work.
+    Zeros stay zeros. Arrays of CuPy, torch and other libraries are transformed on their device;
+    scikit-learn transforms data in CPU memory, sparse rows included.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ from gpuml.preprocessing._transformer import Transformer
 class SimpleImputer(Transformer, sk.SimpleImputer):
     """Fill missing values with the mean, median, most frequent value or a constant.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory,
-    strings and sparse rows included, is scikit-learn's work.
+    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
+    transforms data in CPU memory, strings and sparse rows included.
 
     Parameters
     ----------

@@ -11,10 +11,10 @@ from gpuml.preprocessing.imputer import check_numeric, is_nan, mask_of
 
 
 class MissingIndicator(Transformer, sk.MissingIndicator):
-    """Which values are missing, for features that have missing values in `fit`.
+    """Indicators of missing values, for features that had some in `fit`.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory,
-    strings and sparse rows included, is scikit-learn's work.
+    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
+    transforms data in CPU memory, strings and sparse rows included.
 
     Parameters
     ----------

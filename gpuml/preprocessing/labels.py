@@ -14,7 +14,7 @@ from gpuml.preprocessing._categories import distinct, positions
 
 
 class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
-    """The number of the class of each label, among the sorted classes.
+    """Encode labels as integers, in the order of the sorted classes.
 
     Labels of CuPy, torch and other libraries are numbered where they are; those in CPU memory,
     strings included, are scikit-learn's work. Models of gpuml need no such numbers: they take
@@ -125,7 +125,7 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
 
 
 class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
-    """A column of two numbers for each class; one column for two classes.
+    """Encode labels as one indicator column per class, or a single one for two classes.
 
     Labels of CuPy, torch and other libraries, and matrices of 0 and 1 for several labels per row,
     are worked on where they are; those in CPU memory are scikit-learn's work.

@@ -12,8 +12,8 @@ ORDERS = {"l1": 1, "l2": 2, "max": float("inf")}
 class Normalizer(Transformer, sk.Normalizer):
     r"""Divide each row by its norm, :math:`z_i = x_i / |x_i|`.
 
-    A row of zeros stays as it is. Arrays of CuPy, torch and other libraries are worked on where
-    they are; data in CPU memory, sparse rows included, is scikit-learn's work.
+    A row of zeros stays as it is. Arrays of CuPy, torch and other libraries are transformed on
+    their device; scikit-learn transforms data in CPU memory, sparse rows included.
 
     Parameters
     ----------

@@ -23,10 +23,10 @@ from gpuml.preprocessing._places import wants_frame
 
 
 class OneHotEncoder(Encoder, sk.OneHotEncoder):
-    """A column of 0 and 1 for each category of each feature.
+    """Encode each category of each feature as a column of 0 and 1.
 
-    Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
-    data in CPU memory, strings included, is scikit-learn's work. Categories stay in CPU memory.
+    Integers, bools and floats of CuPy, torch and other libraries are transformed on their device;
+    scikit-learn transforms data in CPU memory, strings included. Categories stay in CPU memory.
 
     Parameters
     ----------

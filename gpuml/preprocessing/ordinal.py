@@ -11,10 +11,10 @@ from gpuml.preprocessing._categories import Encoder, one_of_each
 
 
 class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
-    """The number of the category of each value, among the sorted categories of its feature.
+    """Encode categories as integers, in the order of the sorted categories.
 
-    Integers, bools and floats of CuPy, torch and other libraries are worked on where they are;
-    data in CPU memory, strings included, is scikit-learn's work. Categories stay in CPU memory.
+    Integers, bools and floats of CuPy, torch and other libraries are transformed on their device;
+    scikit-learn transforms data in CPU memory, strings included. Categories stay in CPU memory.
 
     Parameters
     ----------

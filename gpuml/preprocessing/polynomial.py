@@ -13,8 +13,8 @@ from gpuml.preprocessing._transformer import Transformer
 class PolynomialFeatures(Transformer, sk.PolynomialFeatures):
     r"""All products of features up to a degree, :math:`\prod_j x_j^{e_j}, \sum_j e_j \le d`.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory,
-    sparse rows included, is scikit-learn's work.
+    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
+    transforms data in CPU memory, sparse rows included.
 
     Parameters
     ----------

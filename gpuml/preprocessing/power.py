@@ -20,7 +20,7 @@ BRACKET = (-2.0, 2.0)
 
 
 class PowerTransformer(Transformer, sk.PowerTransformer):
-    r"""Make each feature more like a normal one by a power that is found by maximum likelihood.
+    r"""Make features more like normal ones, by powers found by maximum likelihood.
 
     Box and Cox's transformation of positive values is
 
@@ -28,7 +28,7 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
 
     and Yeo and Johnson's of all values that of x + 1 where x is not negative, and of
     :math:`1 - x` with :math:`2 - \lambda`, negated, where it is [1]_. Arrays of CuPy, torch and
-    other libraries are worked on where they are; data in CPU memory is scikit-learn's work.
+    other libraries stay on their device; scikit-learn transforms data in CPU memory.
 
     Parameters
     ----------

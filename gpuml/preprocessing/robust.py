@@ -17,7 +17,7 @@ from gpuml.preprocessing._transformer import Transformer
 
 
 class RobustScaler(Transformer, sk.RobustScaler):
-    r"""Take the median from each feature, and divide it by the distance of two quantiles.
+    r"""Subtract the median of each feature, and divide by the distance of two quantiles.
 
     .. math:: z_j = (x_j - q_j(1/2)) / (q_j(b) - q_j(a))
 

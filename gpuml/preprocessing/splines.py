@@ -17,8 +17,8 @@ from gpuml.preprocessing._weighted_quantiles import weighted_quantiles
 class SplineTransformer(Transformer, sk.SplineTransformer):
     r"""The values of B-splines :math:`B_{jk}` of each feature, :math:`z_{jk} = B_{jk}(x_j)`.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are; data in CPU memory is
-    scikit-learn's work. Splines stay in CPU memory.
+    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
+    transforms data in CPU memory. Splines stay in CPU memory.
 
     Parameters
     ----------

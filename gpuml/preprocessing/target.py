@@ -20,16 +20,16 @@ KINDS = ("binary", "multiclass", "continuous")
 
 
 class TargetEncoder(Encoder, sk.TargetEncoder):
-    r"""The mean of the target over the rows of each category, drawn towards the mean of all.
+    r"""Encode categories by the mean of the target, shrunk towards the overall mean.
 
     .. math:: z_c = \lambda_c \bar y_c + (1 - \lambda_c) \bar y, \quad
         \lambda_c = n_c / (n_c + m)
 
     for a category c of :math:`n_c` rows and a smoothing m, which is
     :math:`\sigma_c^2 / \sigma^2` for "auto". `fit_transform` gives each row what rows of the other
-    folds say. Integers, bools and floats of CuPy, torch and other libraries are worked on where
-    they are; data in CPU memory, strings included, is scikit-learn's work. Categories and means
-    stay in CPU memory.
+    folds say. Integers, bools and floats of CuPy, torch and other libraries stay on their
+    device; scikit-learn transforms data in CPU memory, strings included. Categories and means stay
+    in CPU memory.
 
     Parameters
     ----------

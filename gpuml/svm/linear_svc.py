@@ -29,7 +29,7 @@ class ClassRows(TrainingRows):
 
 
 class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
-    r"""Linear support vector machine for classes, one against the rest.
+    r"""Linear support vector classification, one class against the rest.
 
     For two classes it minimises, over w of shape (n_features,) and b,
 

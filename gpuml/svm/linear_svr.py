@@ -24,7 +24,7 @@ class _Models(RegressionModels):
 
 
 class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
-    r"""Linear support vector machine for numbers: errors up to epsilon cost nothing.
+    r"""Linear support vector regression: errors up to epsilon cost nothing.
 
     Minimises, over w of shape (n_features,) and b,
 
