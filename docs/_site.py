@@ -79,7 +79,8 @@ def page_source(name: str, text: str) -> str:
         path = DOCS / f"{name}.md"
     text = _outside_code(text, lambda part: LINK.sub(lambda link: _link(link, path), part))
     if name == "readme":
-        text = f"# gpuml\n\n{text}"  # in the place of which a code host shows the logo
+        _, _, rest = text.partition("\n\n")  # the site has it above each page
+        text = f"# gpuml\n\n{rest}"
     if name == "index":
         text = with_cards(with_tabs(text))
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(SECTIONS) + "\n```\n"
