@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 EXTRAS = (
     *("gpu-cu12", "gpu-cu13", "dask", "dask-cu12", "dask-cu13", "dask-ml"),
-    *("umap", "skops", "skrub", "onnx", "optuna", "genetics", "zarr", "examples", "test"),
+    *("umap", "intel", "skops", "skrub", "onnx", "optuna", "genetics", "zarr", "examples", "test"),
     *("test-torch", "rivals", "docs"),
 )
 # What only those who change the library install.

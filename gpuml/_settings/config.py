@@ -8,8 +8,10 @@ from typing import Literal, TypedDict, Unpack, get_args
 
 Device = Literal["auto", "cpu", "cuda"]
 Fallback = Literal["error", "warn", "silent"]
+CpuEngine = Literal["auto", "sklearn", "intelex"]
 DEVICES: tuple[str, ...] = get_args(Device)
 FALLBACKS: tuple[str, ...] = get_args(Fallback)
+CPU_ENGINES: tuple[str, ...] = get_args(CpuEngine)
 # Settings that are numbers of bytes, and the least that they may be.
 SIZES = {"block_bytes": 1, "solver_bytes": 1, "cache_bytes": 1, "copy_bytes": 0}
 
@@ -25,6 +27,7 @@ class Options(TypedDict, total=False):
     progress: bool
     cut_trees: bool
     fallback: Fallback
+    cpu_engine: CpuEngine
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Settings:
     progress: bool = False
     fallback: str = "warn"
     cut_trees: bool = True
+    cpu_engine: str = "auto"
 
     def __post_init__(self):
         if self.device not in DEVICES:
@@ -56,6 +60,8 @@ class Settings:
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}.")
         if self.fallback not in FALLBACKS:
             raise ValueError(f"fallback must be one of {FALLBACKS}, got {self.fallback!r}.")
+        if self.cpu_engine not in CPU_ENGINES:
+            raise ValueError(f"cpu_engine must be one of {CPU_ENGINES}, got {self.cpu_engine!r}.")
 
 
 # The process-wide settings are one mutable cell; a context lays its own on top for the current
@@ -128,6 +134,14 @@ def set_config(**settings: Unpack[Options]) -> None:
         in distribution to one that is grown, not in bits: its random numbers are others. Trees with
         ``random_state=None`` are then shared as well. False grows every tree that scikit-learn
         grows; what is exact (fewer trees, `ccp_alpha`) is shared either way.
+    cpu_engine : {"auto", "sklearn", "intelex"}, default="auto"
+        Which library fits and predicts on the CPU where scikit-learn-intelex has a class of
+        `gpuml.neighbors`, `gpuml.svm`, `gpuml.cluster`, `gpuml.ensemble` or `gpuml.manifold`.
+        "auto" uses scikit-learn-intelex for nearest neighbours, if it is installed and the data is
+        large enough; results equal scikit-learn's up to rounding. "intelex" uses it for
+        data of any size and for all classes, including forests and t-SNE, whose models differ from
+        scikit-learn's. "sklearn" never uses it. The fitted attribute `engine_` says which library
+        did the work. `fallback` applies to what scikit-learn-intelex does not support.
 
     Raises
     ------

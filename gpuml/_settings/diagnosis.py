@@ -15,7 +15,7 @@ PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "joblib", "array-api-compat", "threadpoolctl", "rich"),
     *("narwhals", "pandas", "polars", "pyarrow", "torch", "matplotlib", "numba", "umap-learn"),
     *("dask", "distributed", "dask-ml", "cloudpickle", "fsspec", "zarr", "bed-reader"),
-    *("skops", "skl2onnx", "onnxruntime"),
+    *("skops", "skl2onnx", "onnxruntime", "scikit-learn-intelex"),
     *("cupy", "cuml", "cudf", "rmm", "nvforest", "treelite", "cupti-python", "kvikio"),
     *("dask-cuda", "raft-dask", "distributed-ucxx"),
 )

@@ -16,11 +16,12 @@ from typing import Any, ClassVar
 from sklearn import config_context
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
-from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, is_sparse, to_host
+from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, to_host
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels, must_load_to_gpu
 from gpuml._settings.config import current_settings
+from gpuml.adapters._calls import engines_of, note_call
 from gpuml.adapters._engine import Engine
 from gpuml.adapters._fallback import fall_back, warn_of_precision
 from gpuml.adapters._fitted import OF_INPUT, Fitted, new_twin, plain
@@ -28,12 +29,14 @@ from gpuml.adapters._inputs import (
     check_data,
     check_transformed,
     check_X,
+    clause_before_checks,
     host_call,
     in_memory,
     reads_texts,
     refused_rows,
     refused_weight,
 )
+from gpuml.adapters._intelex import engine_at, serves_rows_of_cpu, wanted
 from gpuml.adapters._lifting import is_fitted, lift, lifted
 from gpuml.adapters._method import Method
 from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
@@ -68,7 +71,7 @@ class Adapter(Extension, Travels):
         # Called only for what is nowhere else.
         fitted = self.__dict__.get("_fitted")
         known = name.endswith("_") and not name.startswith("__") and name not in OF_INPUT
-        if fitted is None or not (known or name in self._row.light):
+        if fitted is None or not (known or name in fitted.row.light):
             return self._not_there(name)
         return fitted.attribute(name)
 
@@ -98,6 +101,11 @@ class Adapter(Extension, Travels):
             with unchanged_on_error(self):
                 return self._fit_somewhere(method, call)
 
+    @property
+    def engine_(self) -> dict[str, str]:
+        """Who did the work: by method, the library of its last call since the fit."""
+        return engines_of(self)
+
     def computes_on_gpu(self) -> bool:
         """Whether large rows in CPU memory would be fitted on a GPU, as far as parameters tell."""
         return has_cuml() and self._row.refuses_parameters(self._plain_params()) is None
@@ -105,13 +113,13 @@ class Adapter(Extension, Travels):
     # ------------------------------------------------------------ fitting
 
     def _fit_somewhere(self, method, call):
-        row, X = self._row, self._rows(call.X)
-        place = self._place_of_fit(X)
+        X = self._rows(call.X)
+        row, place = self._engine_of_fit(X)
         if place is None:
             return self._fit_on_host(method, call, X)
         given = valid_params(self)
         params = plain(given)
-        clause = self._clause_before_checks(X, params)
+        clause = clause_before_checks(row, X, params)
         if clause is None:
             data = check_data(self, row, call)
             row.checks(params, data)
@@ -120,14 +128,23 @@ class Adapter(Extension, Travels):
                 or row.refuses_data(params, data)
                 or refused_weight(row, data)
             )
-            clause = reason and f"cuML has no {reason}"
+            clause = reason and f"{row.library} has no {reason}"
         if clause is None:
             try:
-                return self._fit_engine(method, data, place, given)
+                return self._fit_engine(row, method, data, place, given)
             except UnsupportedHere as error:
                 clause = error.clause
         fall_back(self, method.name, clause, home_of(X))
         return self._fit_on_host(method, call, X)
+
+    def _engine_of_fit(self, X) -> tuple[Row, Place | None]:
+        """Whose model is fitted, and where; scikit-learn's is at no place."""
+        place = self._place_of_fit(X)
+        if place is None:
+            row = wanted(self._row, home_of(X), lambda row: self._work_of_fit(X, row))
+            if row is not None:
+                return row, HOST
+        return self._row, place
 
     def _place_of_fit(self, X) -> Place | None:
         row, setting = self._row, current_settings().device
@@ -136,24 +153,15 @@ class Adapter(Extension, Travels):
             return None
         return gpu_for(home, lambda: self._work_of_fit(X), setting)
 
-    def _work_of_fit(self, X):
+    def _work_of_fit(self, X, row=None):
         # Rows count on parameters of the right types.
-        return self._row.work(*size_of(X), plain(valid_params(self)))
+        return (row or self._row).work(*size_of(X), plain(valid_params(self)))
 
-    def _clause_before_checks(self, X, params):
-        """Why cuML does not do it, as far as is known before X is read."""
-        if self._row.cuml is not None and not has_cuml():
-            return "cuML is not installed"
-        reason = self._row.refuses_parameters(params)
-        if reason is None and is_sparse(X) and not self._row.sparse:
-            reason = "sparse X"
-        return reason and f"cuML has no {reason}"
-
-    def _fit_engine(self, method, data: Data, place: Place, params: Mapping[str, Any]):
-        row = self._row
+    def _fit_engine(self, row: Row, method, data: Data, place: Place, params: Mapping[str, Any]):
         known = plain(params, data.classes)
-        brought = Engine.brought(row, data, place)
-        engine = Engine.made(row, new_twin(row, known), row.changes(known, brought), place)
+        kind = engine_at(place)
+        brought = kind.brought(row, data, place)
+        engine = kind.made(row, new_twin(row, known), row.changes(known, brought), place)
         if row.float32_only and str(getattr(data.X, "dtype", "")).endswith("float64"):
             warn_of_precision(self)
         try:
@@ -165,6 +173,7 @@ class Adapter(Extension, Travels):
         self._fitted = Fitted(
             row, kind_of(data.X), params, engine=engine, classes=data.classes, inputs=inputs
         )
+        note_call(self, method.name, row.library)
         if method.name == "fit":
             return self
         return self._result_of_fit(method.name, brought, given)
@@ -177,19 +186,19 @@ class Adapter(Extension, Travels):
 
     def _result_of_fit(self, name, data, given):
         """What `fit_predict` and `fit_transform` return after the model was fitted."""
-        if name == "fit_predict" and "labels_" in self._row.light:
+        row, engine = self._fitted.row, self._fitted.engine
+        assert engine is not None
+        if name == "fit_predict" and "labels_" in row.light:
             return self.labels_
-        if given is None and "embedding_" in self._row.light:
+        if given is None and "embedding_" in row.light:
             given = self.embedding_
         if given is None:
-            use = name.removeprefix("fit_")
-            engine = self._fitted.engine
-            assert engine is not None
-            given = engine.call(use, data.X, {})
-        return self._in_kind(given, name, self._fitted.kind)
+            given = engine.call(name.removeprefix("fit_"), data.X, {})
+        return self._in_kind(given, name, self._fitted.kind, row)
 
     def _fit_on_host(self, method, call, X):
         """scikit-learn fits this object, or a twin where attributes have to be brought back."""
+        note_call(self, method.name, self._row.host_library)
         warm = self.get_params(deep=False).get("warm_start")
         if is_foreign(X) or is_cupyx_sparse(X):
             return self._fit_guest(method, call, X, warm)
@@ -244,20 +253,22 @@ class Adapter(Extension, Travels):
             X = check_transformed(self, call.X)
             kind = kind_of(X)
         elif X is not None and not reads_texts(self):
-            X = check_X(self, self._row, call.X, reset=False)
-            reason = refused_rows(self, self._row, X)
+            X = check_X(self, engine.row, call.X, reset=False)
+            reason = refused_rows(self, engine.row, X)
             if reason is not None:
-                raise UnsupportedHere(reason)
+                raise UnsupportedHere(reason, engine.row.library)
             kind = kind_of(X)
         result = engine.call(method.name, X, call.rest)
+        note_call(self, method.name, engine.row.library)
         if method.name == "predict" and is_classifier(self):
             return labels_in_kind(result, self.classes_, kind)
         if method.name == "score":
             return float(result)
-        return self._in_kind(result, method.name, kind)
+        return self._in_kind(result, method.name, kind, engine.row)
 
     def _use_host(self, method, call, fitted, X):
         host = self if fitted is None else fitted.host()
+        note_call(self, method.name, self._row.host_library)
         result = self._on_host(host, method, call)
         if result is host:
             # A method that changes the model (`partial_fit`, `sparsify`): it is plain from here on.
@@ -270,9 +281,10 @@ class Adapter(Extension, Travels):
             kind = kind._replace(floats=None)  # labels keep their dtype
         return self._in_kind(result, method.name, kind)
 
-    def _in_kind(self, result, name, kind):
+    def _in_kind(self, result, name, kind, row=None):
         """What a method gave, like the rows that it was given."""
-        return in_kind(result, kind_for(self, name, kind), self._row.dtypes.get(name))
+        dtypes = (row or self._row).dtypes
+        return in_kind(result, kind_for(self, name, kind), dtypes.get(name))
 
     def _scores_predictions(self, method):
         of_mixin = method.original in (ClassifierMixin.score, RegressorMixin.score)
@@ -312,7 +324,7 @@ class Adapter(Extension, Travels):
         # The record may be that of other objects, too.
         twin = copy(fitted.host()).set_params(**changed)
         renewed = Fitted(
-            self._row,
+            fitted.row,
             fitted.kind,
             params,
             twin=twin,
@@ -321,7 +333,7 @@ class Adapter(Extension, Travels):
         )
         if fitted.engine is not None:
             try:
-                renewed.engine = lift(self._row, twin, fitted.engine.place)
+                renewed.engine = lift(fitted.row, twin, fitted.engine.place)
             except UnsupportedHere as error:
                 fall_back(self, "set_params", error.clause, fitted.kind.place)
         self._fitted = renewed
@@ -335,15 +347,19 @@ class Adapter(Extension, Travels):
         UnsupportedHere
             If scikit-learn's is asked though a GPU was meant to do the work.
         """
-        knows = method.name in self._row.methods
-        if fitted is not None:
-            stays = current_settings().device == "cpu" and not is_gpu(home_of(X))
-            if fitted.engine is None or stays:
+        on_gpu = is_gpu(home_of(X))
+        engine = None if fitted is None else fitted.engine
+        # Rows on a GPU are worked on there: of a model that a CPU fitted, whoever did.
+        if engine is not None and not (on_gpu and engine.place.is_host):
+            if not (on_gpu or serves_rows_of_cpu(engine)):
                 return None
-            if not knows:
-                raise UnsupportedHere(method.name)
-            return fitted.engine
-        if X is None or self._row.cuml is None or not (knows or is_gpu(home_of(X))):
+            if method.name not in engine.row.methods:
+                raise UnsupportedHere(method.name, engine.row.library)
+            return engine
+        if fitted is not None and engine is None:
+            return None
+        knows = method.name in self._row.methods
+        if X is None or self._row.cuml is None or not (knows or on_gpu):
             return None
         place = self._place_of_use(X)
         if place is None or not is_fitted(self):

@@ -1,9 +1,9 @@
-"""Models of cuML: made, fitted, asked."""
+"""Models of other libraries, cuML's to begin with: made, fitted, asked."""
 
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -27,10 +27,12 @@ class CumlRefuses(UnsupportedHere):
 class Engine:
     """A fitted cuML model, or one to be fitted, and the GPU where it lives.
 
+    What another library does otherwise is in `session`, `brought` and `_run`.
+
     Parameters
     ----------
     row : Row
-    model : cuML estimator
+    model : estimator of the library
     place : Place
         CuPy on a device.
     """
@@ -41,6 +43,11 @@ class Engine:
     def __deepcopy__(self, memo):
         return self  # never written to after its fit
 
+    @staticmethod
+    def session(row: Row) -> AbstractContextManager[None]:
+        """Whatever holds while the library works; its refusals are raised as `UnsupportedHere`."""
+        return _in_cuml(row)
+
     @classmethod
     def made(cls, row: Row, twin: Any, changes: Mapping[str, Any], place: Place) -> "Engine":
         """Unfitted, with the parameters of an unfitted twin.
@@ -50,7 +57,7 @@ class Engine:
         UnsupportedHere
             If cuML refuses them.
         """
-        with _in_cuml(row):
+        with cls.session(row):
             return cls(row, row.convert.make(_class(row, twin), twin, changes), place)
 
     @classmethod
@@ -63,9 +70,9 @@ class Engine:
             If models of this kind, or this one, stay in CPU memory.
         """
         lift = row.convert.lift
-        if lift is None:
-            raise UnsupportedHere(f"way to take over a {row.name} fitted by scikit-learn")
-        with _in_cuml(row):
+        with cls.session(row):
+            if lift is None:
+                raise UnsupportedHere(f"way to take over a {row.name} fitted by scikit-learn")
             return cls(row, lift(_class(row, twin), twin, {}), place)
 
     @staticmethod
@@ -83,7 +90,7 @@ class Engine:
         if data.weight is not None:
             arguments["sample_weight"] = data.weight
         result = self._run(name, data.X, arguments)
-        with _in_cuml(self.row):
+        with self.session(self.row):
             self.row.after_fit(self.model, params)
         return None if name == "fit" else result
 
@@ -98,13 +105,13 @@ class Engine:
             If cuML does not do it with these rows.
         """
         arguments = {name: value for name, value in rest.items() if value is not None}
-        with _in_cuml(self.row):
+        with self.session(self.row):
             self.row.use_checks(self.model, method, X, arguments)
         return self._run(method, X, arguments)
 
     def attribute(self, name: str) -> Any:
         """A fitted attribute, in CuPy's memory if it is an array."""
-        with _in_cuml(self.row):
+        with self.session(self.row):
             return getattr(self.model, name)
 
     def lowered(self, twin: Any) -> Mapping[str, Any]:
@@ -115,7 +122,7 @@ class Engine:
         UnsupportedHere
             If the model cannot be converted.
         """
-        with _in_cuml(self.row):
+        with self.session(self.row):
             return self.row.convert.lower(self.model, twin)
 
     def _run(self, method, X, arguments):
@@ -127,7 +134,7 @@ class Engine:
             synchronize(home_of(X))
             synchronize(self.place)
             memory = pooled_memory() if self.row.pooled else nullcontext()
-            with _in_cuml(self.row), memory:
+            with self.session(self.row), memory:
                 result = getattr(self.model, method)(*rows, **given)
             _wait_for_device(self.place)
             return result
@@ -136,7 +143,7 @@ class Engine:
 
 
 def _class(row, twin):
-    module, _, name = row.cuml.rpartition(".")
+    module, _, name = row.model.rpartition(".")
     return row.convert.derived(getattr(import_module(module), name), twin)
 
 
@@ -147,7 +154,7 @@ def _in_cuml(row: Row) -> Iterator[None]:
     from cuml.internals.interop import UnsupportedOnCPU, UnsupportedOnGPU
 
     if row.noise is not None:
-        _ignore(row.noise)
+        ignore(row.noise)
     try:
         with cuml.using_output_type("cupy"):
             yield
@@ -155,7 +162,7 @@ def _in_cuml(row: Row) -> Iterator[None]:
         raise CumlRefuses(str(error)) from error
 
 
-def _ignore(message):
+def ignore(message: str) -> None:
     """Let no warning with this message through, in front of all other filters.
 
     For the whole process and for good, which threads can do to each other without harm; what

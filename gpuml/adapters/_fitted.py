@@ -89,7 +89,7 @@ class Fitted:
             return engine.lowered(twin)
         except UnsupportedHere as error:
             raise NotConvertible(
-                f"This {self.row.name} was fitted by cuML and cannot be converted to "
+                f"This {self.row.name} was fitted by {self.row.library} and cannot be converted to "
                 f"scikit-learn's: {error.clause}."
             ) from error
 
@@ -120,8 +120,9 @@ class Fitted:
         if self.engine is None:
             return getattr(self.host(), name)
         if name in self.row.absent:
+            where = "on a GPU" if self.row.cuml else f"by {self.row.library}"
             raise AttributeError(
-                f"There is no {name} after a fit on a GPU: {self.row.absent[name]}."
+                f"There is no {name} after a fit {where}: {self.row.absent[name]}."
             )
         if name == "classes_" and self.classes is not None:
             return self.classes

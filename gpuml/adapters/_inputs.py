@@ -41,6 +41,7 @@ from gpuml._inputs.validation import (
 )
 from gpuml._sklearn import _check_y
 from gpuml.adapters._method import Call
+from gpuml.adapters._place import has_cuml
 from gpuml.adapters._row import Data, Row
 
 
@@ -119,6 +120,16 @@ def check_transformed(estimator: Any, X: Any) -> Any:
     if not is_foreign(X):
         X = check_array(X, dtype=FLOATS, estimator=estimator, input_name="X")
     return check_images(estimator, X, estimator._n_features_out)
+
+
+def clause_before_checks(row: Row, X: Any, params: Mapping[str, Any]) -> str | None:
+    """Why a library does not do it, as far as is known before X is read."""
+    if row.cuml is not None and not has_cuml():
+        return "cuML is not installed"
+    reason = row.refuses_parameters(params)
+    if reason is None and is_sparse(X) and not row.sparse:
+        reason = "sparse X"
+    return reason and f"{row.library} has no {reason}"
 
 
 def refused_rows(estimator: Any, row: Row, X: Any) -> str | None:
@@ -234,9 +245,9 @@ def _on_host(value):
 
 
 def to_engine(X: Any, place: Place) -> Any:
-    """Checked rows as cuML reads them."""
+    """Checked rows as an engine at a place reads them."""
     if sparse.issparse(X):
-        return _sparse_on_gpu(X)
+        return X if place.is_host else _sparse_on_gpu(X)
     return move(X, place) if is_array(X) else X
 
 

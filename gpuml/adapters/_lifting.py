@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpuml._arrays import Place
 from gpuml.adapters._engine import Engine
 from gpuml.adapters._fitted import for_engine, plain, same
+from gpuml.adapters._intelex import engine_at
 from gpuml.adapters._place import has_cuml
 from gpuml.adapters._row import Row, UnsupportedHere
 
@@ -37,15 +38,15 @@ def lift(row: Row, twin: Any, place: Place) -> Engine:
     UnsupportedHere
         If cuML cannot take the model over.
     """
-    if not has_cuml():
+    if row.cuml is not None and not has_cuml():
         raise UnsupportedHere("installation here")
     reason = row.refuses_parameters(plain(twin.get_params(deep=False)))
     if reason is not None:
-        raise UnsupportedHere(reason)
+        raise UnsupportedHere(reason, row.library)
     classes = getattr(twin, "classes_", None) if is_classifier(twin) else None
     if isinstance(classes, list) or getattr(twin, "n_outputs_", 1) > 1:
-        raise UnsupportedHere("several targets")
-    return Engine.lifted(row, for_engine(twin, classes), place)
+        raise UnsupportedHere("several targets", row.library)
+    return engine_at(place).lifted(row, for_engine(twin, classes), place)
 
 
 def is_fitted(estimator: Any) -> bool:

@@ -13,11 +13,18 @@ from gpuml.adapters._conversion import Conversion
 
 
 class UnsupportedHere(Exception):
-    """The engine cannot do it; the text says why, to end a sentence "cuML has no ..."."""
+    """The engine cannot do it; the text says why, to end a sentence "cuML has no ...".
+
+    `library` is who was meant to do it.
+    """
+
+    def __init__(self, reason: str = "", library: str = "cuML"):
+        super().__init__(reason)
+        self.library = library
 
     @property
     def clause(self) -> str:
-        return f"cuML has no {self}"
+        return f"{self.library} has no {self}"
 
 
 class NotFinite(Exception):
@@ -243,6 +250,13 @@ class Row:
         By default cuML's own `from_sklearn` and `as_sklearn`.
     notes : tuple of str
         What differs in results, as sentences: for the docs and the class docstring.
+    intelex : str or None
+        In place of `cuml`, in rows for the CPU: such as "sklearnex.cluster.DBSCAN".
+    floats : str or None
+        The dtype in which the engine is given rows; None is theirs.
+    asked : bool
+        Whether the engine works only where it is asked for by name: its models are others than
+        scikit-learn's (trees, embeddings), or its fits are not faster.
     """
 
     sk: type
@@ -272,6 +286,9 @@ class Row:
     noise: str | None = None
     convert: Conversion = field(default_factory=Conversion)
     notes: tuple[str, ...] = ()
+    intelex: str | None = None
+    floats: str | None = None
+    asked: bool = False
 
     def __post_init__(self):
         # Where cuml.accel was installed before, scikit-learn's names are bound to its proxies.
@@ -281,9 +298,25 @@ class Row:
     def name(self) -> str:
         return self.sk.__name__
 
+    @property
+    def model(self) -> str | None:
+        """Path of the class that does the work."""
+        return self.cuml or self.intelex
+
+    @property
+    def library(self) -> str:
+        """Whose class that is, as users are told."""
+        return "cuML" if self.intelex is None else "scikit-learn-intelex"
+
+    @property
+    def host_library(self) -> str:
+        """Who does the work where that library does not."""
+        of_sklearn = self.sk.__module__.startswith("sklearn.")
+        return "scikit-learn" if of_sklearn else "umap-learn"
+
     def refuses_parameters(self, params: Mapping[str, Any]) -> str | None:
         """Why cuML does not do it whatever the data, or None."""
-        if self.cuml is None:
+        if self.model is None:
             return self.name
         return next(
             (r.text(params) for r in self.refuses if not r.needs_data and r.of(params, None)), None

@@ -1,9 +1,10 @@
-"""Nearest neighbours that differ in their number and weights: the largest query answers for all.
+"""Neighbours that differ in their number, radius and weights: the largest query answers for all.
 
-The k nearest rows are the first k of the K > k nearest. So each part of a fold is asked for once,
-by the public `kneighbors` of a model, and scikit-learn's own `predict` and `predict_proba` count
-votes, or take means, of the first columns of the answer. Where two rows are equally far, a smaller
-query may keep another one of them: rows of which that decides are asked for again.
+The k nearest rows are the first k of the K > k nearest, and those within a radius are among those
+within a larger one. So each part of a fold is asked for once, by the public `kneighbors` or
+`radius_neighbors` of a model, and scikit-learn's own methods count votes, take means or compare
+densities of what is left of the answer. Where two rows are equally far, a smaller query may keep
+another one of them: rows of which that decides are asked for again.
 
 Of rows on a device, or a model that cuML fitted, votes and means are taken by `gpuml.solvers`.
 """
@@ -11,47 +12,54 @@ Of rows on a device, or a model that cuML fitted, votes and means are taken by `
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property, wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils import check_array
-from sklearn.utils.extmath import row_norms
 
-from gpuml._arrays import as_array, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.labels import encode
-from gpuml._arrays.threads import blas_threads
 from gpuml._sklearn import _num_samples
 from gpuml.model_selection.candidates import QUERIED
+from gpuml.model_selection.found_neighbours import Counted, Found, Within
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.one_fit import OneFit, is_count, of_sklearn, shallow
 from gpuml.model_selection.prefix_keys import estimator_key
-from gpuml.resampling.multifit import NEIGHBOURS
-from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbours, shares, winners
 
-# What models of one query may differ in.
-VARYING = ("n_neighbors", "weights")
-# Powers of distances that scikit-learn compares as sums of norms and products.
-POWERS = {"euclidean": 2, "l2": 2, "sqeuclidean": 1}
+# Names of classes, and what models of one query may differ in.
+NEAREST = ("KNeighborsClassifier", "KNeighborsRegressor")
+WITHIN = ("RadiusNeighborsClassifier", "RadiusNeighborsRegressor")
+VARYING = {
+    **dict.fromkeys(NEAREST, ("n_neighbors", "weights")),
+    **dict.fromkeys(WITHIN, ("radius", "weights")),
+    "LocalOutlierFactor": ("n_neighbors", "contamination"),
+}
 
 
-def asks_neighbours(estimator: Any) -> bool:
-    """Whether a model predicts by what `kneighbors` gives, and by nothing else."""
+def is_of(estimator: Any, names: Collection[str]) -> bool:
+    """Whether an estimator is of one of these classes: scikit-learn's or ours, no subclass."""
     kind = type(estimator)
     # Nothing is imported for it: without the modules there is no such estimator.
     modules = (sys.modules.get(name) for name in ("sklearn.neighbors", "gpuml.neighbors"))
-    return kind.__name__ in NEIGHBOURS and any(
+    return kind.__name__ in names and any(
         kind is getattr(module, kind.__name__, None) for module in modules
     )
 
 
 def query_key(estimator: Any) -> Hashable | None:
-    """Equal for models that the one of most neighbours answers for; None of others."""
-    if not asks_neighbours(estimator):
+    """Equal for models that the one of the largest query answers for; None of others."""
+    if not is_of(estimator, VARYING):
         return None
-    if not is_count(estimator.n_neighbors):
-        return None  # its fit tells what is wrong
-    return estimator_key(estimator, without=VARYING)
+    name = type(estimator).__name__
+    if name in WITHIN:
+        answered = _is_radius(estimator.radius)
+    else:
+        answered = is_count(estimator.n_neighbors)
+    if not answered or not getattr(estimator, "novelty", True):
+        return None  # its fit tells what is wrong; without novelty it says nothing of other rows
+    return estimator_key(estimator, without=VARYING[name])
+
+
+def _is_radius(value):
+    return isinstance(value, int | float | np.number) and type(value) is not bool and value >= 0
 
 
 def refused_number(model: Any, n_rows: int) -> str | None:
@@ -71,18 +79,41 @@ def is_host_model(fitted: Any) -> bool:
     return "n_samples_fit_" in vars(fitted)  # adapters ask others for it
 
 
+def _known(answer: tuple[Any, Any]) -> Callable[..., Any]:
+    """A query that gives what is known, whatever it is asked."""
+
+    def query(X=None, n_neighbors=None, return_distance=True):
+        return answer if return_distance else answer[1]
+
+    return query
+
+
 class OneQuery(OneFit):
-    """Neighbours of the rows of each part, found once for all models of a `query_key`."""
+    """The nearest rows of each part, found once for all models of a `query_key`.
+
+    Attributes
+    ----------
+    names : collection of str
+        Of the classes that have these models.
+    query : str
+        The method that finds neighbours.
+    methods : tuple of str
+        Those that predict by what it finds, and by nothing else.
+    """
+
+    names: ClassVar[Collection[str]] = NEAREST
+    query: ClassVar[str] = "kneighbors"
+    methods: ClassVar[tuple[str, ...]] = ("predict", "predict_proba")
 
     def __init__(self, fitted: Any, X: Any, y: Any, parts: Sequence[Any]):
         super().__init__(fitted, X, y, parts)
         self._on_host = is_host_model(fitted)
         self._found: dict[int, Any] = {}
 
-    @staticmethod
-    def varying(estimator: Any) -> tuple[str, ...]:
-        """The number of neighbours, and their weights."""
-        return VARYING if asks_neighbours(estimator) else ()
+    @classmethod
+    def varying(cls, estimator: Any) -> tuple[str, ...]:
+        """The number of neighbours or the radius, and what is made of them."""
+        return VARYING[type(estimator).__name__] if is_of(estimator, cls.names) else ()
 
     key = staticmethod(query_key)
 
@@ -125,15 +156,23 @@ class OneQuery(OneFit):
 
     def _read(self, model):
         """A model whose votes and means are scikit-learn's own."""
-        reads, out = of_sklearn(model), shallow(model)
-        reads.kneighbors = self._reader(model)
-        if model.weights == "uniform" and getattr(model, "outputs_2d_", None) is False:
+        out = shallow(model)
+        for method in self.methods:
+            if hasattr(model, method):
+                setattr(out, method, self._method(model, method))
+        return out
+
+    def _reads(self, model: Any, found: Any) -> Any:
+        """scikit-learn's model with a query that gives what was found."""
+        reads = of_sklearn(model)
+        setattr(reads, self.query, _known(found.of(model)))
+        if (
+            getattr(model, "weights", None) == "uniform"
+            and getattr(model, "outputs_2d_", None) is False
+        ):
             # The same votes. Told by name, brute force counts them while it looks for neighbours.
             reads.weights = None
-        for method in ("predict", "predict_proba"):
-            if hasattr(model, method):
-                setattr(out, method, self._method(model, reads, method))
-        return out
+        return reads
 
     def _counted(self, model):
         """A model whose votes and means are taken where the rows are."""
@@ -151,41 +190,92 @@ class OneQuery(OneFit):
 
         return method
 
-    def _reader(self, model: Any) -> Callable[..., Any]:
-        def kneighbors(X, return_distance=True):
-            found = self._of(X)
-            assert found is not None  # `_method` looks before
-            distances, rows = (each[:, : model.n_neighbors] for each in found.nearest)
-            return (distances, rows) if return_distance else rows
-
-        return kneighbors
-
-    def _method(self, model: Any, reads: Any, name: str) -> Callable[[Any], Any]:
-        own, known = getattr(model, name), getattr(reads, name)
+    def _method(self, model: Any, name: str) -> Callable[[Any], Any]:
+        own = getattr(model, name)
 
         @wraps(own)  # scorers ask for it by its name
         def method(X):
             found = self._of(X)
             if found is None:
                 return own(X)
-            ties = found.ties(model.n_neighbors)
-            if len(ties) and callable(model.weights):
-                return own(X)  # what it makes of one row may depend on others
-            return _replaced(known(X), ties, own(rows_of(X, ties))) if len(ties) else known(X)
+            again = found.doubtful(model)
+            whole = callable(getattr(model, "weights", None)) or len(again) == found.n_rows
+            if len(again) and whole:
+                return own(X)  # what weights of one's own make of one row may depend on others
+            known = getattr(self._reads(model, found), name)(X)
+            return _replaced(known, again, own(rows_of(X, again))) if len(again) else known
 
         return method
 
-    def _of(self, X: Any) -> "_Found | None":
+    def _of(self, X: Any) -> "Found | None":
         part = self.part(X)
         if part is None:
             return None
         if part not in self._found:
-            self._found[part] = (
-                _Found(self.fitted, self.X, X)
-                if self._on_host
-                else _Counted(self.fitted, self.y, X)
-            )
+            self._found[part] = self._find(X)
         return self._found[part]
+
+    def _find(self, X: Any) -> Any:
+        """What the largest query finds for some rows."""
+        if self._on_host:
+            return Found(self.fitted, self.X, X)
+        return Counted(self.fitted, self.y, X)
+
+
+class OneRadius(OneQuery):
+    """The rows within the largest radius of each row of each part."""
+
+    names = WITHIN
+    query = "radius_neighbors"
+
+    @staticmethod
+    def refused_rows(model: Any, X: Any) -> str | None:
+        """Nothing: a fit does not depend on the radius."""
+        return None
+
+    @staticmethod
+    def largest(models: Sequence[Any], X: Any) -> Any:
+        """The model of the largest radius."""
+        return max(models, key=lambda model: model.radius)
+
+    def order(self, model: Any) -> Any:
+        """Weights of one radius after each other."""
+        return model.radius
+
+    def _find(self, X: Any) -> Any:
+        return Within(self.fitted, X)
+
+
+class OneDensity(OneQuery):
+    """Local outlier factors, by the nearest rows of training rows and of each part."""
+
+    names = ("LocalOutlierFactor",)
+    methods = ("predict", "decision_function", "score_samples")
+
+    @cached_property
+    def _training(self):
+        return Found(self.fitted, self.X, None)
+
+    @staticmethod
+    def refused_rows(model: Any, X: Any) -> str | None:
+        """Why fewer neighbours are not read off more; None where they are."""
+        if model.n_neighbors >= _num_samples(X):
+            return "n_neighbors is not less than the number of rows of a training part"
+        return refused_number(model, _num_samples(X))
+
+    def refused(self, model: Any) -> str | None:
+        """Where training rows are equally far, densities depend on which of them are found."""
+        if len(self._training.doubtful(model)) == 0:
+            return None
+        return "training rows are equally far from others, so that n_neighbors decides which count"
+
+    def model(self, unfitted: Any) -> Any:
+        """scikit-learn's own fit, which is handed the rows as stored, and the neighbours."""
+        model = super().model(unfitted)
+        model.kneighbors = _known(self._training.of(unfitted))
+        model.fit(self.fitted)
+        del model.kneighbors
+        return model
 
 
 def _replaced(values: Any, rows: np.ndarray, others: Any) -> Any:
@@ -195,106 +285,3 @@ def _replaced(values: Any, rows: np.ndarray, others: Any) -> Any:
         return [_replaced(each, rows, other) for each, other in pairs]
     values[rows] = others
     return values
-
-
-def _on_all_cores(model: Any) -> Any:
-    """A model whose trees are asked by as many threads as brute force takes by itself.
-
-    Left alone where products of matrices are distances, which threads would cut otherwise.
-    """
-    of_trees = sys.modules["sklearn.neighbors"].VALID_METRICS["ball_tree"]
-    by_pair = model.effective_metric_ in of_trees
-    if model.n_jobs is not None or not by_pair:
-        return model
-    return shallow(model).set_params(n_jobs=blas_threads())
-
-
-class _Found:
-    """The K nearest rows of each of some rows, and one more that tells of ties.
-
-    Attributes
-    ----------
-    nearest : tuple of arrays (m, K + 1)
-        Distances, and numbers of training rows.
-    """
-
-    def __init__(self, fitted: Any, X_train: Any, X: Any):
-        most = fitted.n_neighbors
-        if fitted.metric != "precomputed":  # graphs may have no more
-            most = min(most + 1, fitted.n_samples_fit_)
-        self.nearest = _on_all_cores(fitted).kneighbors(X, most)
-        power = POWERS.get(fitted.effective_metric_)
-        self._compared = self.nearest[0] ** (power or 1)
-        self._error = 0.0 if power is None else _rounding(X_train, X)
-
-    def ties(self, k: int) -> np.ndarray:
-        """Rows of which the k-th neighbour and the next may have been compared as equally far."""
-        if k == self._compared.shape[1]:
-            return np.empty(0, np.intp)
-        near, far = self._compared[:, k - 1], self._compared[:, k]
-        return np.flatnonzero(~(far - near > self._error))
-
-
-class _Counted:
-    """Predictions of some rows from their K nearest rows, in any library."""
-
-    def __init__(self, fitted: Any, y: Any, X: Any):
-        self._distances, self._rows = fitted.kneighbors(X)
-        self._y, self._classifies = as_array(y), is_classifier(fitted)
-        self._votes: dict[bool, Votes] = {}
-
-    def predict(self, model: Any) -> Any:
-        """Labels or means (m,) or (m, t)."""
-        if self._classifies:
-            codes, classes = winners(self._votes_of(model)), self._labels.classes
-            if is_numpy(classes):
-                return classes[to_host(codes)]
-            return namespace(classes).take(classes, codes, axis=0)
-        k = model.n_neighbors
-        weights = self._inverse[:, :k] if _weighs(model) else None
-        return means(self._targets, self._rows[:, :k], weights)
-
-    def predict_proba(self, model: Any) -> Any:
-        """Probabilities (m, C)."""
-        return shares(self._votes_of(model))
-
-    def _votes_of(self, model):
-        weighs = _weighs(model)
-        if weighs not in self._votes:
-            codes = of_neighbours(move(self._labels.codes, place_of(self._rows)), self._rows)
-            weights = self._inverse if weighs else None
-            dtype = self._distances.dtype
-            self._votes[weighs] = Votes(codes, weights, self._labels.n_classes, dtype)
-        return self._votes[weighs].of(model.n_neighbors)
-
-    @cached_property
-    def _labels(self):
-        return encode(self._y if self._y.ndim == 1 else self._y[:, 0])
-
-    @cached_property
-    def _targets(self):
-        y = move(self._y, place_of(self._rows))
-        xp = namespace(y)
-        floats = xp.isdtype(y.dtype, "real floating")
-        return y if floats else xp.astype(y, self._distances.dtype)
-
-    @cached_property
-    def _inverse(self):
-        return inverse_distances(self._distances)
-
-
-def _weighs(model):
-    return model.weights == "distance"
-
-
-def _rounding(X_train, X):
-    """How far apart squared distances (m,) are that rounding may make equal.
-
-    Of norms and products of p numbers in float64, of which each has an error of at most (p + 2) eps
-    times a half of the sum of both squared norms.
-    """
-    X_train, X = (
-        check_array(each, accept_sparse="csr", ensure_all_finite=False) for each in (X_train, X)
-    )
-    squares = row_norms(X, squared=True) + row_norms(X_train, squared=True).max()
-    return 4 * (X.shape[1] + 2) * np.finfo(np.float64).eps * squares

@@ -5,11 +5,14 @@ from typing import Any
 
 from gpuml.model_selection.boosters import OneBooster
 from gpuml.model_selection.cut_trees import OneForest
-from gpuml.model_selection.neighbours import OneQuery
+from gpuml.model_selection.neighbours import OneDensity, OneQuery, OneRadius
 from gpuml.model_selection.one_fit import OneFit
 from gpuml.model_selection.prefix_keys import value_key
 
-KINDS: tuple[type[OneFit], ...] = (OneQuery, OneForest, OneBooster)
+KINDS: tuple[type[OneFit], ...] = (
+    *(OneQuery, OneRadius, OneDensity),
+    *(OneForest, OneBooster),
+)
 
 
 def one_fit_kind(estimator: Any) -> type[OneFit] | None:

@@ -70,7 +70,10 @@ FROM_ROWS = (
     *("SelectKBest", "SelectPercentile", "VarianceThreshold"),
 )
 # Those whose candidates are answered by one query of each fold.
-NEIGHBOURS = ("KNeighborsClassifier", "KNeighborsRegressor")
+NEIGHBOURS = (
+    *("KNeighborsClassifier", "KNeighborsRegressor", "LocalOutlierFactor"),
+    *("RadiusNeighborsClassifier", "RadiusNeighborsRegressor"),
+)
 # Those that give the same of the same rows, in `fit_transform` and `transform`: of others that is
 # so where `fit_transform` is scikit-learn's, and there is no `random_state`.
 MADE = ("KBinsDiscretizer", "MissingIndicator", "PowerTransformer", "QuantileTransformer")

@@ -1,9 +1,9 @@
-"""A GPU and cuML that are none, for tests of everything but cuML."""
+"""A GPU, cuML and scikit-learn-intelex that are none, for tests of everything but these."""
 
 import pytest
 
 from gpuml.adapters import _fallback
-from tests.adapters import fake_cuml
+from tests.adapters import fake_cuml, fake_sklearnex
 
 
 @pytest.fixture
@@ -12,3 +12,11 @@ def fake(monkeypatch):
     fake_cuml.install(monkeypatch)
     monkeypatch.setattr(_fallback, "_said", set())
     return fake_cuml
+
+
+@pytest.fixture
+def intelex(monkeypatch):
+    """`fake_sklearnex`, in the place of scikit-learn-intelex."""
+    fake_sklearnex.install(monkeypatch)
+    monkeypatch.setattr(_fallback, "_said", set())
+    return fake_sklearnex

@@ -252,7 +252,7 @@ def test_float64_rows_in_float32_are_said_once(fake):
 
 
 def test_without_cuml_rows_of_a_gpu_are_copied(fake, monkeypatch):
-    monkeypatch.setattr("gpuml.adapters._base.has_cuml", lambda: False)
+    monkeypatch.setattr("gpuml.adapters._inputs.has_cuml", lambda: False)
     with pytest.warns(FallbackWarning, match="cuML is not installed"):
         model = forest().fit(fake.on_device(X), Y)
     assert place_of(model.predict(fake.on_device(X))) == fake.device_place()

@@ -17,7 +17,6 @@ from sklearn.neighbors import (
     KNeighborsClassifier,
     KNeighborsRegressor,
     NearestNeighbors,
-    RadiusNeighborsClassifier,
 )
 from sklearn.pipeline import make_pipeline
 
@@ -218,7 +217,6 @@ def test_models_that_are_handed_out_are_those_of_single_fits():
     [
         type("Mine", (KNeighborsClassifier,), {})(),
         NearestNeighbors(),
-        RadiusNeighborsClassifier(),
         classify(n_neighbors=0),
         classify(n_neighbors=2.0),
         classify(n_neighbors=True),

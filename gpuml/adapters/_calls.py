@@ -1,0 +1,39 @@
+"""Which library did the work of which call: what `engine_` says."""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from gpuml.adapters._lifting import is_fitted
+from gpuml.adapters._method import FITTING
+
+# Apart from the objects, whose attributes are scikit-learn's; copies and pickles begin anew.
+_calls: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+
+
+def note_call(estimator: Any, method: str, library: str) -> None:
+    """Remember who does the work of a call; a fit forgets what was before."""
+    if method in FITTING:
+        _calls[estimator] = {method: library}
+    else:
+        _calls.setdefault(estimator, {})[method] = library
+
+
+def engines_of(estimator: Any) -> dict[str, str]:
+    """The library of the last call of each method since the fit.
+
+    Raises
+    ------
+    AttributeError
+        If the estimator is not fitted.
+    """
+    if not is_fitted(estimator):
+        raise AttributeError(
+            f"{type(estimator).__name__!r} object has no attribute 'engine_' before it is fitted"
+        )
+    calls = _calls.get(estimator, {})
+    if any(method in FITTING for method in calls):
+        return dict(calls)
+    # A copy, or loaded: the model tells who has it now.
+    engine = getattr(vars(estimator).get("_fitted"), "engine", None)
+    row = estimator._row if engine is None else engine.row
+    return {"fit": row.host_library if engine is None else row.library, **calls}
