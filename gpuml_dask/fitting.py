@@ -10,9 +10,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import wraps
+from inspect import signature
 from numbers import Number
 from textwrap import fill
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -41,7 +43,9 @@ ON_WORKERS = (
     "Given NumPy, CuPy or other data of this process, it is `{one}`. Given rows on a cluster (a "
     "dask array, a dask or dask-cudf DataFrame, futures, handles of `gpuml_dask.place`) it fits "
     "them where they are: {how}. Fitted attributes are then NumPy arrays in this process, whatever "
-    "the rows were. They do not depend on how rows are divided, but for rounding."
+    "the rows were. They do not depend on how rows are divided, but for rounding. Of such rows, "
+    "predictions and the like are lazy dask arrays (`gpuml_dask.predict`). Without a client, or "
+    "where rows are lost that nobody can make again, a `gpuml_dask.errors.ClusterError` is raised."
 )
 EXAMPLE = """
 Examples
@@ -71,12 +75,13 @@ def documented(how: str, example: str) -> Callable[[type], type]:
     """
 
     def decorate(kind):
-        theirs = inspect.cleandoc(_of_gpuml(kind).__doc__ or "")  # python -OO has none
+        other = _of_gpuml(kind)
+        theirs = inspect.cleandoc(other.__doc__ or "")  # python -OO has none
         head, _, sections = theirs.partition("\nParameters\n")
         before, formula, after = head.partition("\n\n.. math::")
         problem = before + formula + after.partition("\n\n")[0].rstrip(",\n")
         module, name = kind.__module__, kind.__name__
-        one = f"{module.replace('gpuml_dask', 'gpuml')}.{name}"
+        one = ".".join((*other.__module__.split(".")[:2], name))
         also = "See Also\n--------\n"
         kind.__doc__ = "\n".join(
             (
@@ -99,14 +104,27 @@ def _of_gpuml(kind):
     return next(k for k in kind.__mro__ if k.__module__.startswith("gpuml."))
 
 
-class FitsOnWorkers(_Model):
-    """`fit` of rows on a cluster; a mixin before one of gpuml's classes."""
+class OnWorkers(_Model):
+    """Methods of rows on a cluster; a mixin before one of gpuml's classes.
+
+    `fit`, what says something of each row, `score` and `fit_transform` take rows on workers too.
+    The signatures and docstrings are those of gpuml's class.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if OnWorkers in cls.__bases__:  # what users derive from such a class has its own methods
+            for name, made in METHODS.items():
+                if name not in vars(cls) and hasattr(cls, name):
+                    setattr(cls, name, made(getattr(cls, name)))
 
     def _fit_on_workers(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit rows of which at least X is on workers; a failed fit leaves all as it was."""
+        """Fit rows of which at least some are on workers; a failed fit leaves all as it was."""
         if hasattr(self, "_validate_params"):
             self._validate_params()
-        if y is None and get_tags(self).target_tags.required:
+        if not get_tags(self).target_tags.required:
+            y = None
+        elif y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
@@ -122,63 +140,90 @@ class FitsOnWorkers(_Model):
             _check_names(table.columns_names)
             _tell_of_column(self, table.y_shape)
             fitted = fit_table(_bare(self), table)
-        # Names of an earlier fit to a frame: rows without names would be warned of ever after.
-        self.__dict__.pop("feature_names_in_", None)
+        # Names of an earlier fit to a frame: rows without names would be warned of ever after. The
+        # model of an earlier fit by cuML would stand before this one.
+        for name in ("feature_names_in_", "_fitted", "_lifted"):
+            self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
         return self
 
 
-class FitsTargets(FitsOnWorkers):
-    """`fit` of models of targets."""
+def _rows_among(theirs: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """What is X, y and weights among the arguments of a method."""
+    bind = signature(theirs).bind
 
-    def fit(self, X, y, sample_weight=None) -> Self:
-        """Fit the model.
+    def rows(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        given = bind(*args, **kwargs).arguments
+        return tuple(given.get(name) for name in ("X", "y", "sample_weight"))
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features), here or on workers
-            Chunk sizes may be unknown, and columns may be in several chunks.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), here or on workers
-        sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For what gpuml's class refuses. A failed fit leaves the estimator as it was.
-        TypeError
-            For columns of dates or times.
-        gpuml_dask.errors.ClusterError
-            If there is no client, the cluster has no workers, or rows were lost that nobody can
-            make again.
-        """
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight)
+    return rows
 
 
-class FitsSparseModels(FitsOnWorkers):
-    """`fit` of models with an l1 penalty."""
+def _fits(theirs):
+    rows_among = _rows_among(theirs)
 
-    def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
-        """Fit the model, as `LinearRegression.fit`; rows on workers are checked in any case."""
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return self._fit_on_workers(X, y, sample_weight)
-        return super().fit(X, y, sample_weight, check_input)
+    @wraps(theirs)
+    def fit(self, *args, **kwargs):
+        rows = rows_among(self, *args, **kwargs)
+        if any(map(lives_on_workers, rows)):
+            return self._fit_on_workers(*rows)
+        return theirs(self, *args, **kwargs)
+
+    return fit
 
 
-class FitsRows(FitsOnWorkers):
-    """`fit` of transformers that look at rows alone."""
-
-    def fit(self, X, y=None) -> Self:
-        """Fit to rows, here or on workers, as `LinearRegression.fit`; y is without effect."""
+def _by_block(theirs):
+    @wraps(theirs)
+    def method(self, X, *args, **kwargs):
         if lives_on_workers(X):
-            return self._fit_on_workers(X)
-        return super().fit(X, y)
+            return blockwise.by_block(self, theirs.__name__, X)
+        return theirs(self, X, *args, **kwargs)
+
+    return method
+
+
+def _scores(theirs):
+    rows_among = _rows_among(theirs)
+
+    @wraps(theirs)
+    def score(self, *args, **kwargs):
+        X, y, sample_weight = rows_among(self, *args, **kwargs)
+        if not any(map(lives_on_workers, (X, y, sample_weight))):
+            return theirs(self, *args, **kwargs)
+        if hasattr(self, "score_samples"):  # a mean of logarithms of densities
+            return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
+        return blockwise.score(self, X, y, sample_weight)
+
+    return score
+
+
+def _fits_and_says(theirs):
+    rows_among, says = _rows_among(theirs), theirs.__name__.partition("_")[2]
+
+    @wraps(theirs)
+    def method(self, *args, **kwargs):
+        X, *others = rows_among(self, *args, **kwargs)
+        if any(map(lives_on_workers, (X, *others))):
+            return getattr(self.fit(*args, **kwargs), says)(X)
+        return theirs(self, *args, **kwargs)
+
+    return method
+
+
+# What makes a method of gpuml's class one that takes rows on workers, by its name.
+METHODS: dict[str, Callable[..., Any]] = {
+    "fit": _fits,
+    "fit_transform": _fits_and_says,
+    "fit_predict": _fits_and_says,
+    "score": _scores,
+    **dict.fromkeys(
+        (
+            *("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba"),
+            *("decision_function", "transform", "inverse_transform", "score_samples"),
+        ),
+        _by_block,
+    ),
+}
 
 
 def _weighted(table: Table, weight: Any) -> Table:
@@ -298,49 +343,3 @@ def _fit_one(estimator, names, settings: Mapping, filters, *columns):
         model = estimator.fit(X, **given) if y is None else estimator.fit(X, y, **given)
     fitted = {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
     return moved(fitted, HOST), found
-
-
-class Predicts(_Model):
-    """`predict` and `score` of rows on workers, block by block; a mixin."""
-
-    def predict(self, X):
-        """Predict; of rows on workers lazily, block by block (see `gpuml_dask.predict`)."""
-        return blockwise.predict(self, X) if lives_on_workers(X) else super().predict(X)
-
-    def score(self, X, y, sample_weight=None):
-        """The score of gpuml's class of this name; of rows on workers from sums of their blocks."""
-        if any(map(lives_on_workers, (X, y, sample_weight))):
-            return blockwise.score(self, X, y, sample_weight)
-        return super().score(X, y, sample_weight)
-
-
-class Classifies(Predicts):
-    """What classifiers say of rows on workers; a mixin."""
-
-    def decision_function(self, X):
-        """Decision values; of rows on workers lazily, block by block."""
-        if lives_on_workers(X):
-            return blockwise.decision_function(self, X)
-        return super().decision_function(X)
-
-
-class Transforms(_Model):
-    """`transform` of rows on workers, block by block; a mixin."""
-
-    def transform(self, X, *args, **kwargs):
-        """Transform; of rows on workers lazily, block by block (see `gpuml_dask.predict`)."""
-        if lives_on_workers(X):
-            return blockwise.transform(self, X)
-        return super().transform(X, *args, **kwargs)
-
-    def inverse_transform(self, X, *args, **kwargs):
-        """Undo `transform`; of rows on workers lazily, block by block."""
-        if lives_on_workers(X):
-            return blockwise.inverse_transform(self, X)
-        return super().inverse_transform(X, *args, **kwargs)
-
-    def fit_transform(self, X, y=None, **params):
-        """Fit, then transform the same rows; of rows on workers the second part is lazy."""
-        if lives_on_workers(X):
-            return self.fit(X, y, **params).transform(X)
-        return super().fit_transform(X, y, **params)

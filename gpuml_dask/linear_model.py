@@ -1,17 +1,7 @@
 """Linear models of rows that are divided over the workers of a cluster."""
 
-import numpy as np
-
 from gpuml import linear_model as one_device
-from gpuml_dask import predict as blockwise
-from gpuml_dask.fitting import (
-    Classifies,
-    FitsSparseModels,
-    FitsTargets,
-    Predicts,
-    documented,
-    lives_on_workers,
-)
+from gpuml_dask.fitting import OnWorkers, documented
 
 FROM_MOMENTS = "one pass sums second moments of all chunks, and the model follows from the sum"
 FROM_GRADIENTS = (
@@ -28,22 +18,22 @@ REGRESSION = """\
 
 
 @documented(FROM_MOMENTS, REGRESSION.format("LinearRegression()"))
-class LinearRegression(Predicts, FitsTargets, one_device.LinearRegression):
+class LinearRegression(OnWorkers, one_device.LinearRegression):
     """Ordinary least squares, of rows here or on workers."""
 
 
 @documented(FROM_MOMENTS, REGRESSION.format("Ridge(alpha=0.1)"))
-class Ridge(Predicts, FitsTargets, one_device.Ridge):
+class Ridge(OnWorkers, one_device.Ridge):
     """Linear least squares with an l2 penalty, of rows here or on workers."""
 
 
 @documented(FROM_MOMENTS, REGRESSION.format("Lasso(alpha=0.001)"))
-class Lasso(Predicts, FitsSparseModels, one_device.Lasso):
+class Lasso(OnWorkers, one_device.Lasso):
     """Linear least squares with an l1 penalty, of rows here or on workers."""
 
 
 @documented(FROM_MOMENTS, REGRESSION.format("ElasticNet(alpha=0.001)"))
-class ElasticNet(Predicts, FitsSparseModels, one_device.ElasticNet):
+class ElasticNet(OnWorkers, one_device.ElasticNet):
     """Linear least squares with an l1 and an l2 penalty, of rows here or on workers."""
 
 
@@ -57,7 +47,7 @@ class ElasticNet(Predicts, FitsSparseModels, one_device.ElasticNet):
 0.8
 """,
 )
-class PoissonRegressor(Predicts, FitsTargets, one_device.PoissonRegressor):
+class PoissonRegressor(OnWorkers, one_device.PoissonRegressor):
     """Counts and rates whose logarithm is linear in the features, of rows here or on workers."""
 
 
@@ -71,7 +61,7 @@ class PoissonRegressor(Predicts, FitsTargets, one_device.PoissonRegressor):
 0.9
 """,
 )
-class GammaRegressor(Predicts, FitsTargets, one_device.GammaRegressor):
+class GammaRegressor(OnWorkers, one_device.GammaRegressor):
     """Positive targets whose logarithm is linear in the features, of rows here or on workers."""
 
 
@@ -85,7 +75,7 @@ class GammaRegressor(Predicts, FitsTargets, one_device.GammaRegressor):
 0.7
 """,
 )
-class TweedieRegressor(Predicts, FitsTargets, one_device.TweedieRegressor):
+class TweedieRegressor(OnWorkers, one_device.TweedieRegressor):
     """Targets whose variance grows with a power of their mean, of rows here or on workers."""
 
 
@@ -99,17 +89,5 @@ class TweedieRegressor(Predicts, FitsTargets, one_device.TweedieRegressor):
 (300, 2)
 """,
 )
-class LogisticRegression(Classifies, FitsTargets, one_device.LogisticRegression):
+class LogisticRegression(OnWorkers, one_device.LogisticRegression):
     """Logistic regression with l2, l1, elastic-net or no penalty, of rows here or on workers."""
-
-    def predict_proba(self, X):
-        """Probabilities of the classes; of rows on workers lazily, block by block."""
-        if lives_on_workers(X):
-            return blockwise.predict_proba(self, X)
-        return super().predict_proba(X)
-
-    def predict_log_proba(self, X):
-        """Logarithms of `predict_proba`; of rows on workers lazily, block by block."""
-        if lives_on_workers(X):
-            return np.log(blockwise.predict_proba(self, X))
-        return super().predict_log_proba(X)

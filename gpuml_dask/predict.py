@@ -85,7 +85,7 @@ def predict(model: Any, X: Any) -> Any:
     >>> bool(np.allclose(predictions.compute(scheduler="threads"), model.predict(X)))
     True
     """
-    return _apply(model, "predict", X)
+    return by_block(model, "predict", X)
 
 
 def _documented(result: str, example: str, *, rows: str = "(n_samples, n_features)") -> Any:
@@ -155,7 +155,7 @@ OF_A_PCA = """\
 )
 def predict_proba(model: Any, X: Any) -> Any:
     """Predict the probabilities of the classes for rows in blocks."""
-    return _apply(model, "predict_proba", X)
+    return by_block(model, "predict_proba", X)
 
 
 @_documented(
@@ -165,7 +165,7 @@ def predict_proba(model: Any, X: Any) -> Any:
 )
 def predict_log_proba(model: Any, X: Any) -> Any:
     """Predict logarithms of the probabilities of the classes for rows in blocks."""
-    return _apply(model, "predict_log_proba", X)
+    return by_block(model, "predict_log_proba", X)
 
 
 @_documented(
@@ -174,7 +174,7 @@ def predict_log_proba(model: Any, X: Any) -> Any:
 )
 def decision_function(model: Any, X: Any) -> Any:
     """Decision values of a classifier for rows in blocks."""
-    return _apply(model, "decision_function", X)
+    return by_block(model, "decision_function", X)
 
 
 @_documented(
@@ -186,7 +186,7 @@ def decision_function(model: Any, X: Any) -> Any:
 )
 def transform(model: Any, X: Any) -> Any:
     """Transform rows in blocks, each row by itself."""
-    return _apply(model, "transform", X)
+    return by_block(model, "transform", X)
 
 
 @_documented(
@@ -196,7 +196,7 @@ def transform(model: Any, X: Any) -> Any:
 )
 def inverse_transform(model: Any, X: Any) -> Any:
     """Undo `transform` of rows in blocks."""
-    return _apply(model, "inverse_transform", X)
+    return by_block(model, "inverse_transform", X)
 
 
 @_documented(
@@ -205,7 +205,7 @@ def inverse_transform(model: Any, X: Any) -> Any:
 )
 def score_samples(model: Any, X: Any) -> Any:
     """Scores of single rows in blocks, such as logarithms of their likelihoods."""
-    return _apply(model, "score_samples", X)
+    return by_block(model, "score_samples", X)
 
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -288,8 +288,8 @@ def _is_collection(x):
     return isinstance(x, da.Array | dd.DataFrame | dd.Series)
 
 
-def _apply(model, method, X):
-    """A method of a model over the blocks of X."""
+def by_block(model: Any, method: str, X: Any) -> Any:
+    """A method of a model over the blocks of X; see `predict`."""
     if not lives_on_workers(X):
         return getattr(model, method)(X)
     check_is_fitted(model)

@@ -1,23 +1,21 @@
 """Preprocessing of rows that are divided over the workers of a cluster."""
 
-from typing import Self
-
 from gpuml import preprocessing as one_device
-from gpuml_dask.fitting import (
-    TRANSFORMED,
-    FitsOnWorkers,
-    Transforms,
-    documented,
-    lives_on_workers,
-)
+from gpuml_dask.fitting import TRANSFORMED, OnWorkers, documented
+
+FROM_EXTREMA = "one pass finds the smallest and largest values of all chunks"
 
 
 @documented("one pass sums moments of all chunks", TRANSFORMED.format("StandardScaler()", 3))
-class StandardScaler(Transforms, FitsOnWorkers, one_device.StandardScaler):
+class StandardScaler(OnWorkers, one_device.StandardScaler):
     """Features less their mean, divided by their standard deviation; rows here or on workers."""
 
-    def fit(self, X, y=None, sample_weight=None) -> Self:
-        """Fit to rows, here or on workers, as `LinearRegression.fit`; y is without effect."""
-        if lives_on_workers(X) or lives_on_workers(sample_weight):
-            return self._fit_on_workers(X, None, sample_weight)
-        return super().fit(X, y, sample_weight)
+
+@documented(FROM_EXTREMA, TRANSFORMED.format("MinMaxScaler()", 3))
+class MinMaxScaler(OnWorkers, one_device.MinMaxScaler):
+    """Features scaled to a range by their extrema, of rows here or on workers."""
+
+
+@documented(FROM_EXTREMA, TRANSFORMED.format("MaxAbsScaler()", 3))
+class MaxAbsScaler(OnWorkers, one_device.MaxAbsScaler):
+    """Features divided by their largest absolute value, of rows here or on workers."""

@@ -1,7 +1,7 @@
 """Linear machines of rows that are divided over the workers of a cluster."""
 
 from gpuml import svm as one_device
-from gpuml_dask.fitting import Classifies, FitsTargets, Predicts, documented
+from gpuml_dask.fitting import OnWorkers, documented
 
 FROM_GRADIENTS = (
     "of squared losses each step is one pass, which sums gradients of all chunks; for the others "
@@ -19,7 +19,7 @@ FROM_GRADIENTS = (
 1.0
 """,
 )
-class LinearSVC(Classifies, FitsTargets, one_device.LinearSVC):
+class LinearSVC(OnWorkers, one_device.LinearSVC):
     """Linear support vector machines for classes, of rows here or on workers."""
 
 
@@ -33,5 +33,5 @@ class LinearSVC(Classifies, FitsTargets, one_device.LinearSVC):
 1.0
 """,
 )
-class LinearSVR(Predicts, FitsTargets, one_device.LinearSVR):
+class LinearSVR(OnWorkers, one_device.LinearSVR):
     """Linear support vector machines for numbers, of rows here or on workers."""

@@ -121,10 +121,10 @@ RULES = {
         *(*MODELS, "gpuml._cuml", "gpuml.divided.stored", "gpuml.exceptions", "gpuml.reading"),
     ),
     "gpuml.preprocessing": (*MODELS, "gpuml.designs", "gpuml.divided.stored"),
-    "gpuml.naive_bayes": (*MODELS, "gpuml.resampling"),
+    "gpuml.naive_bayes": (*MODELS, "gpuml.divided.stored", "gpuml.resampling"),
     "gpuml.discriminant_analysis": (
-        *(*MODELS, "gpuml.linear_model", "gpuml.losses", "gpuml.naive_bayes"),
-        "gpuml.resampling",
+        *(*MODELS, "gpuml.divided.stored", "gpuml.linear_model", "gpuml.losses"),
+        *("gpuml.naive_bayes", "gpuml.resampling"),
     ),
     "gpuml.feature_selection": (
         *(*MODELS, "gpuml.designs", "gpuml.linear_model", "gpuml.model_selection"),
@@ -168,7 +168,8 @@ RULES = {
 # The modules of gpuml that gpuml_dask may import, each by itself; those below them are not meant.
 OF_GPUML = (
     # What users have.
-    *("gpuml", "gpuml.decomposition", "gpuml.encodings", "gpuml.linalg", "gpuml.linear_model"),
+    *("gpuml", "gpuml.cluster", "gpuml.decomposition", "gpuml.discriminant_analysis"),
+    *("gpuml.encodings", "gpuml.linalg", "gpuml.linear_model", "gpuml.naive_bayes"),
     *("gpuml.preprocessing", "gpuml.svm"),
     # Rows, wherever they are, and what is asked of those who have some of them.
     *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.files"),

@@ -24,9 +24,11 @@ MODULES = (
     *("gpuml.linalg", "gpuml.linear_model", "gpuml.manifold", "gpuml.metrics"),
     *("gpuml.model_selection", "gpuml.naive_bayes", "gpuml.neighbors", "gpuml.pipeline"),
     *("gpuml.preprocessing", "gpuml.random_projection", "gpuml.svm", "gpuml.testing"),
-    *("gpuml_dask", "gpuml_dask.decomposition", "gpuml_dask.errors", "gpuml_dask.io"),
+    *("gpuml_dask", "gpuml_dask.clustering", "gpuml_dask.decomposition"),
+    *("gpuml_dask.discriminant_analysis", "gpuml_dask.errors", "gpuml_dask.io"),
     *("gpuml_dask.linalg", "gpuml_dask.linear_model", "gpuml_dask.model_selection"),
-    *("gpuml_dask.predict", "gpuml_dask.preprocessing", "gpuml_dask.settings"),
+    *("gpuml_dask.naive_bayes", "gpuml_dask.predict", "gpuml_dask.preprocessing"),
+    "gpuml_dask.settings",
     "gpuml_dask.svm",
 )
 

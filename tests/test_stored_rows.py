@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
@@ -14,6 +15,10 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeri
 import gpuml
 from gpuml.data import NeedsAllRows
 from gpuml.decomposition import PCA, TruncatedSVD
+from gpuml.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
 from gpuml.divided import read, stored
 from gpuml.divided.holders import tree
 from gpuml.linear_model import (
@@ -31,6 +36,7 @@ from gpuml.model_selection import (
     cross_val_predict,
     cross_val_score,
 )
+from gpuml.naive_bayes import BernoulliNB, GaussianNB
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
 from gpuml.reading import tables
@@ -216,6 +222,29 @@ def test_models_fit_a_file(path, room, model):
     assert found is model
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5)
     assert list(found.feature_names_in_) == list(NAMES)
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}),
+        (BernoulliNB(binarize=3.0), {"alpha": [0.1, 1.0]}),
+        (LinearDiscriminantAnalysis(solver="lsqr"), {"shrinkage": [0.1, 0.5]}),
+        (QuadraticDiscriminantAnalysis(), {"reg_param": [0.1, 0.5]}),
+    ],
+    ids=lambda value: name_of(value) if hasattr(value, "fit") else "",
+)
+def test_densities_fit_a_file_in_one_pass(path, room, n_read, model, grid):
+    rows, y = rows_of(path, "label"), TARGETS["label"]
+    found, expected = clone(model).fit(rows, "label"), clone(model).fit(X, y)
+    assert n_read[0] == N_ROWS
+    del found.feature_names_in_  # X has none
+    np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-8)
+    there, here = GridSearchCV(model, grid).fit(rows, "label"), GridSearchCV(model, grid).fit(X, y)
+    scores, others = (each.cv_results_["mean_test_score"] for each in (there, here))
+    np.testing.assert_allclose(scores, others, rtol=1e-10)
+    assert n_read[0] <= 3 * N_ROWS  # the sums, and the scores
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,28 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_numpy, is_sparse, move, namespace
+from gpuml._arrays import (
+    Array,
+    as_array,
+    device_of,
+    is_cupyx_sparse,
+    is_numpy,
+    is_sparse,
+    move,
+    namespace,
+)
 from gpuml._inputs.validation import check_rows, check_weight
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _openmp_effective_n_threads
 from gpuml.adapters._row import Data
 from gpuml.adapters.rows.cluster import runs
 from gpuml.cluster._starts import starts_of
-from gpuml.data import Batch, Folds, Rows, resident, take
+from gpuml.data import Absent, Batch, Folds, Rows, resident, take, whole
 from gpuml.exceptions import level_of_user
 from gpuml.extending import ClusterStack, MultifitEstimator
 from gpuml.resampling.stand_ins import refuse
-from gpuml.solvers.clusters import Clusters, Points, Run, costs, labels_of, lloyd
+from gpuml.solvers.clusters import Clusters, Points, Run
+from gpuml.solvers.divided_clusters import DividedPoints
 
 # Steps of Lloyd's algorithm that a run takes, about.
 TYPICAL_STEPS = 20
@@ -30,6 +40,7 @@ class KMeansTogether(MultifitEstimator):
     """k-means whose candidates are fitted on all splits in the same call; before the adapter."""
 
     multifit_params = PARAMS
+    multifit_divided = True
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """What only the single fit does."""
@@ -76,8 +87,8 @@ class KMeansTogether(MultifitEstimator):
         most = max(each["n_clusters"] for each in params)
         refuse_few(folds, most)
         fits = []
-        for split in folds.splits:
-            fits.append(_fitted(own, folds.batch, split.train, params))
+        for s, split in enumerate(folds.splits):
+            fits.append(_fitted(own, folds, s, params))
             if advance is not None:
                 advance(split.n_train)
         return KMeansStack(own, folds, params, fits)
@@ -119,9 +130,9 @@ class KMeansStack(ClusterStack):
     def inertia(self, part: str, weighted: bool) -> Array:
         """Costs (C, S) of the "train" or "test" rows of all splits; see `ClusterStack`."""
         columns = []
-        for fits, split in zip(self.fits, self.folds.splits, strict=True):
-            points = points_of(self.folds.batch, getattr(split, part), fits.mean, weighted=weighted)
-            columns.append([cost for cost, _ in costs(points, [f.centres for f in fits.found])])
+        for s, fits in enumerate(self.fits):
+            points = _points(self.folds, s, part, fits.mean, weighted=weighted)
+            columns.append([cost for cost, _ in points.costs([f.centres for f in fits.found])])
         xp = namespace(self.fits[0].mean)
         place = self.folds.batch.work
         return xp.asarray(columns, dtype=xp.float64, device=place.device).T
@@ -129,16 +140,17 @@ class KMeansStack(ClusterStack):
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
         batch = self.folds.batch
-        rows: Rows = slice(0, batch.n_rows)
         if split is not None:
-            fits, at, rows = self.fits[split], candidate, self.folds.splits[split].train
+            folds, number, fits, at = self.folds, split, self.fits[split], candidate
         else:
+            folds, number, at = whole(batch), 0, 0
             if candidate not in self.known:
                 params = [self.params[candidate]]
-                self.known[candidate] = _fitted(self.model, batch, rows, params)
-            fits, at = self.known[candidate], 0
+                self.known[candidate] = _fitted(self.model, folds, 0, params)
+            fits = self.known[candidate]
         best = fits.found[at]
-        labels = labels_of(points_of(batch, rows, fits.mean, weighted=False).X, best.centres)
+        points = _points(folds, number, "train", fits.mean, weighted=False)
+        labels = points.labels(best.centres)
         return {
             "cluster_centers_": move(best.centres + fits.mean, batch.home),
             "labels_": move(labels, batch.home),
@@ -149,33 +161,69 @@ class KMeansStack(ClusterStack):
         }
 
 
-def _fitted(model: Any, batch: Batch, rows: Rows, params: Sequence[Mapping[str, Any]]) -> _Fits:
-    """The best run of each candidate on some rows."""
-    X = move(take(batch.X, rows, namespace(batch.X)), batch.work)
-    xp = namespace(X)
-    mean, variance = xp.mean(X, axis=0), float(xp.mean(xp.var(X, axis=0)))
-    points = points_of(batch, rows, mean, weighted=True)
+def _fitted(model: Any, folds: Folds, split: int, params: Sequence[Mapping[str, Any]]) -> _Fits:
+    """The best run of each candidate on a training part."""
+    batch, n_rows = folds.batch, folds.splits[split].n_train
+    _, mean, variances = batch.total(_moments, split, combine=_merged, here=folds)
+    xp = namespace(mean)
+    variance = float(xp.mean(variances))
+    mean = xp.astype(mean, getattr(xp, str(batch.dtype).rpartition(".")[2]), copy=False)
+    points = _points(folds, split, "train", mean, weighted=True)
+    data = Data(Absent((n_rows, batch.n_features), np.dtype(float)))
     n_runs = []
     for each in params:
-        model._row.checks(each, Data(X, weight=points.weight))
+        model._row.checks(each, data)
         n_runs.append(runs(each))
     begin = starts_of(points, mean, params, n_runs)
-    ends = iter(
-        lloyd(
-            points,
-            [
-                Run(start, each["max_iter"], variance * each["tol"])
-                for each, starts in zip(params, begin, strict=True)
-                for start in starts
-            ],
-        )
-    )
+    all_runs = [
+        Run(start, each["max_iter"], variance * each["tol"])
+        for each, starts in zip(params, begin, strict=True)
+        for start in starts
+    ]
+    ends = iter(points.lloyd(all_runs))
     found = []
     for each, count in zip(params, n_runs, strict=True):
         best = _best([next(ends) for _ in range(count)], points)
         warn_of_few(best.n_found, each["n_clusters"])
         found.append(best)
     return _Fits(found, mean)
+
+
+def _moments(folds: Folds, split: int) -> tuple[float, Array, Array]:
+    """Number of training rows, their mean (p,) and variance (p,), without weights."""
+    batch = folds.batch
+    X = move(take(batch.X, folds.splits[split].train, namespace(batch.X)), batch.work)
+    xp, n = namespace(X), X.shape[0]
+    if n == 0:
+        nothing = xp.zeros(X.shape[1:], dtype=X.dtype, device=device_of(X))
+        return 0.0, nothing, nothing
+    return float(n), xp.mean(X, axis=0), xp.var(X, axis=0)
+
+
+def _merged(one: tuple, other: tuple) -> tuple:
+    """Moments of the rows of both."""
+    if one[0] == 0 or other[0] == 0:
+        return one if other[0] == 0 else other
+    n = one[0] + other[0]
+    share, step = other[0] / n, other[1] - one[1]
+    within = (1.0 - share) * one[2] + share * other[2]
+    return n, one[1] + share * step, within + (1.0 - share) * share * step * step
+
+
+def _points(
+    folds: Folds, split: int, part: str, mean: Array, *, weighted: bool
+) -> Points | DividedPoints:
+    """The "train" or "test" rows of a split less a mean."""
+    if folds.batch.holders is not None:
+        question = split, part, mean, weighted
+        return DividedPoints(folds.batch.holders.map(_points_here, *question))
+    return _points_here(folds, split, part, mean, weighted)
+
+
+def _points_here(folds: Folds, split: int, part: str, mean: Array, weighted: bool) -> Points:
+    batch = folds.batch
+    mean = move(mean, batch.work)
+    return points_of(batch, getattr(folds.splits[split], part), mean, weighted=weighted)
 
 
 def refuse_few(folds: Folds, n_clusters: int) -> None:
@@ -202,7 +250,7 @@ def points_of(batch: Batch, rows: Rows, mean: Array | float, *, weighted: bool) 
     return Points(X, weight)
 
 
-def _best(ends: Sequence[Clusters], points: Points) -> Clusters:
+def _best(ends: Sequence[Clusters], points: Points | DividedPoints) -> Clusters:
     """The run of least cost; of those that came to the same clusters the first."""
     best = ends[0]
     for each in ends[1:]:
@@ -211,15 +259,11 @@ def _best(ends: Sequence[Clusters], points: Points) -> Clusters:
     return best
 
 
-def _are_same(one: Clusters, other: Clusters, points: Points) -> bool:
+def _are_same(one: Clusters, other: Clusters, points: Points | DividedPoints) -> bool:
     """Whether labels are the same but for their order, as they may be at some other cost."""
     if not np.array_equal(one.sizes, other.sizes):
         return False
-    xp = namespace(points.X)
-    k = other.centres.shape[0]
-    labels, others = (labels_of(points.X, each.centres) for each in (one, other))
-    pairs = xp.unique_values(labels * k + others)
-    return bool(pairs.shape[0] == max(one.n_found, other.n_found))
+    return points.n_pairs(one.centres, other.centres) == max(one.n_found, other.n_found)
 
 
 def warn_of_few(n_found: int, n_clusters: int) -> None:

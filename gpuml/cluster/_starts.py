@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils import check_random_state
 
-from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of
 from gpuml.solvers.clusters import Points
+from gpuml.solvers.divided_clusters import DividedPoints
 from gpuml.solvers.seeds import Draw, seed_numbers
 
 
@@ -38,7 +39,10 @@ class Seeding:
 
 
 def starts_of(
-    points: Points, mean: Array, candidates: Sequence[Mapping[str, Any]], n_runs: Sequence[int]
+    points: Points | DividedPoints,
+    mean: Array,
+    candidates: Sequence[Mapping[str, Any]],
+    n_runs: Sequence[int],
 ) -> list[list[Array]]:
     """Centres (k, p) where each of the runs of each candidate begins, near the origin.
 
@@ -63,18 +67,15 @@ def starts_of(
         # Every fit of a search is of a clone, which has a copy.
         random = check_random_state(deepcopy(seed))
         if not isinstance(init, str):
-            found.append([given_centres(init, points.X) - mean])
+            found.append([given_centres(init, mean) - mean])
         elif init == "random":
-            found.append([_random_rows(points, random, k, shares) for _ in range(count)])
+            found.append([points.rows(_random_rows(random, k, shares)) for _ in range(count)])
         else:
             found.append([seeding(random, k, r, seed, shares) for r in range(count)])
     seedings = [each for runs in found for each in runs if isinstance(each, Seeding)]
-    numbers, xp = iter(seeds_of(points, seedings)), namespace(points.X)
+    numbers = iter(seeds_of(points, seedings))
     return [
-        [
-            xp.take(points.X, next(numbers), axis=0) if isinstance(each, Seeding) else each
-            for each in runs
-        ]
+        [points.rows(next(numbers)) if isinstance(each, Seeding) else each for each in runs]
         for runs in found
     ]
 
@@ -86,19 +87,14 @@ def given_centres(init: Any, X: Array) -> Array:
     return namespace(X).astype(move(init, place_of(X)), X.dtype)
 
 
-def shares_of(points: Points) -> np.ndarray:
+def shares_of(points: Points | DividedPoints) -> np.ndarray:
     """The shares of the rows in all weight, in CPU memory, as scikit-learn computes them."""
-    if points.weight is None:
-        weight = np.ones(points.n_rows, dtype=to_host(points.X[:1, :]).dtype)
-    else:
-        weight = to_host(points.weight)
+    weight = points.weights
     return weight / weight.sum()
 
 
-def _random_rows(points, random, k, shares):
-    numbers = random.choice(points.n_rows, size=k, replace=False, p=shares)
-    index = move(numbers.astype(np.int64), place_of(points.X))
-    return namespace(points.X).take(points.X, index, axis=0)
+def _random_rows(random, k, shares):
+    return random.choice(len(shares), size=k, replace=False, p=shares).astype(np.int64)
 
 
 def seeding(random: Any, k: int, run: int, seed: Any, shares: np.ndarray) -> Seeding:
@@ -114,7 +110,7 @@ def seeding(random: Any, k: int, run: int, seed: Any, shares: np.ndarray) -> See
     return Seeding(key, draw, state)
 
 
-def seeds_of(points: Points, seedings: Sequence[Seeding]) -> list[Array]:
+def seeds_of(points: Points | DividedPoints, seedings: Sequence[Seeding]) -> list[Array]:
     """Numbers (k,) of the rows that are the seeds of each run."""
     longest: dict[Hashable, Seeding] = {}
     for each in seedings:
@@ -127,6 +123,8 @@ def seeds_of(points: Points, seedings: Sequence[Seeding]) -> list[Array]:
 
 
 def _numbers(points, seedings):
+    if isinstance(points, DividedPoints):
+        return points.seed_numbers([each.draw for each in seedings])
     if not is_numpy(points.X) or points.X.dtype == np.float64:
         return seed_numbers(points, [each.draw for each in seedings])
     # Cumulated float32 distances have other digits in another order: other rows would be drawn.

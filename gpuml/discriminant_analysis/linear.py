@@ -202,11 +202,6 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
 
     def multifit_joined(self, batch: Batch) -> Batch:
         """A piece whose classes are those of all rows; its targets are their indicators."""
-        if batch.n_rows == batch.n_classes:
-            raise ValueError(
-                "The number of samples must be more than the number of classes. "
-                f"Got n_samples = {batch.n_rows}, each of a class of its own."
-            )
         xp = namespace(batch.X)
         codes = xp.astype(batch.y, xp.int64, copy=False)
         numbers = xp.arange(batch.n_classes, dtype=xp.int64, device=batch.X.device)
@@ -215,6 +210,12 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
+        batch = folds.batch
+        if batch.n_rows == batch.n_classes:
+            raise ValueError(
+                "The number of samples must be more than the number of classes. "
+                f"Got n_samples = {batch.n_rows}, each of a class of its own."
+            )
         counts = class_counts(folds)
         if counts.shape[1] < 2:
             raise ValueError("The number of classes has to be greater than one; got 1 class.")

@@ -27,6 +27,7 @@ from gpuml.discriminant_analysis._class_covariances import (
     class_covariances,
     joined,
 )
+from gpuml.divided.stored import StoredRows
 from gpuml.linear_model._classifier import two_class_probability
 from gpuml.naive_bayes._base import Posterior
 from gpuml.naive_bayes._grid import GridStack
@@ -122,7 +123,9 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or StoredRows
+            Rows in files (`gpuml.read_parquet`) are read block by block; y may then be the name of
+            a column.
         y : array-like of shape (n_samples,)
             Labels.
 
@@ -140,6 +143,8 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
         numpy.linalg.LinAlgError
             If the covariance of a class is not of full rank.
         """
+        if isinstance(X, StoredRows):
+            return X.fit_model(self, y)
         with unchanged_on_error(self):
             why = self.multifit_obstacle(X)
             if why is None:
@@ -208,7 +213,7 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
             super()._check_X(X, reset=reset) if is_sparse(X) else check_rows(self, X, reset=reset)
         )
 
-    def _sums(self, rows: ClassRows, known: Any = None) -> "Covariances":
+    def _sums(self, rows: ClassRows) -> "Covariances":
         with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
             return class_covariances(rows)
 

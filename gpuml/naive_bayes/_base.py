@@ -10,6 +10,7 @@ from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, check_same_namespace
+from gpuml.divided.stored import StoredRows
 from gpuml.metrics.classification import accuracy_score
 from gpuml.naive_bayes._grid import Grid, normalised
 from gpuml.naive_bayes._input import (
@@ -44,8 +45,10 @@ class Posterior(Travels, Grid):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Sparse matrices of SciPy or cupyx, for classifiers of counts and of two values.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or StoredRows
+            Sparse matrices of SciPy or cupyx, for classifiers of counts and of two values. Rows in
+            files (`gpuml.read_parquet`) are read block by block; y and `sample_weight` may then
+            be names of columns.
         y : array-like of shape (n_samples,)
             Labels: numbers, strings or bools, in CPU memory or on a device.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -60,6 +63,8 @@ class Posterior(Travels, Grid):
             For input that scikit-learn's class of the same name rejects, and for negative
             weights. A failed fit leaves the estimator as it was.
         """
+        if isinstance(X, StoredRows):
+            return X.fit_model(self, y, sample_weight)
         with unchanged_on_error(self):
             data = self._checked(X, y, sample_weight, reset=True)
             self.classes_ = data.labels.classes
@@ -80,13 +85,6 @@ class Posterior(Travels, Grid):
         codes = codes_among(data.labels, self.classes_)
         home = place_of(values_of(data.X))
         return ClassRows(data.X, move(codes, home), data.weight, self.classes_.shape[0])
-
-    def _check_values(self, X: Any) -> None:
-        """Raise ValueError for values that the model cannot be fitted to."""
-
-    def _known(self, X: Any) -> Any:
-        """What `_sums` has to know of all rows."""
-        return self._check_values(X)
 
     def _learn(self, rows: ClassRows, first: bool = True) -> None:
         self._adopt(self._sums(rows), place_of(values_of(rows.X)), result_dtype(rows.X))

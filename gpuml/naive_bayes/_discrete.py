@@ -39,7 +39,7 @@ class Discrete(Incremental):
         """What is summed of rows, dense or CSR."""
         return X
 
-    def _sums(self, rows: ClassRows, known: Any = None) -> ClassSums:
+    def _sums(self, rows: ClassRows) -> ClassSums:
         return ClassSums(*class_sums(rows, self._values))
 
     def _before(self, place):

@@ -8,6 +8,7 @@ from them. What all candidates say of held-out rows comes from products with the
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isqrt
 from typing import Any, Protocol
 
@@ -15,9 +16,18 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, is_sparse, move, namespace, place_of, to_host
 from gpuml._settings.config import current_settings
-from gpuml.data import Batch, Folds, Partition, count_rows, resident_classes, take
+from gpuml.data import (
+    Batch,
+    Folds,
+    Partition,
+    Rows,
+    atoms_here,
+    count_rows,
+    resident_classes,
+    take,
+)
 from gpuml.extending import ClassStack, MultifitEstimator
-from gpuml.naive_bayes._input import Labelled, is_single, values_of
+from gpuml.naive_bayes._input import Labelled, values_of
 from gpuml.naive_bayes._sums import ClassRows, rows_of_classes
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.sparse_rows import SparseBatch
@@ -30,11 +40,13 @@ class Grid(MultifitEstimator):
     """Fits all candidates from sums over the rows of each class.
 
     A class has, besides parameters that do not change these sums (`multifit_params`):
-    `_labelled`, which checks rows and labels; `_sums` of rows, which may be told what `_known` of
-    all of them; `_joined`, of such sums and how often each counts; and either `_adopt`, which takes
-    a model from them, and `_joints`, what several models say of rows, or `_fitted`, which has both
-    of all candidates together.
+    `_labelled`, which checks rows and labels, and `_check_values`; `_sums` of rows; `_joined`, of
+    such sums and how often each counts; and either `_adopt`, which takes a model from them, and
+    `_joints`, what several models say of rows, or `_fitted`, which has both of all candidates
+    together.
     """
+
+    multifit_divided = True
 
     # Parameters that do not change what models have in common, such as logarithms of counts.
     _own_params: tuple[str, ...] = ()
@@ -86,11 +98,11 @@ class Grid(MultifitEstimator):
         models = [self._candidate(params) for params in candidates]
         for model in models:
             model._check_parameters(batch.n_classes)
-        known = self._known(_all_rows(batch).X)
-        sums, counts = [], []
+        sums: list[list[Any]] = []
+        counts, both = [], partial(_joined_atoms, self)
         for part in partitions:
-            rows = (_rows_of(batch, atom) for atom in part.atoms)
-            found = [(self._sums(each, known), rows_of_classes(each)) for each in rows]
+            question = self, part.atoms, not sums
+            found = batch.total(_sums_of_atoms, *question, combine=both, here=folds)
             sums.append(self._small([one for one, _ in found]))
             counts.append(to_host(namespace(found[0][1]).stack([count for _, count in found])))
             if advance is not None:
@@ -117,8 +129,8 @@ class Grid(MultifitEstimator):
             found.append(model)
         return Alone(found)
 
-    def _known(self, X: Any) -> Any:
-        """What `_sums` has to know of all rows; ValueError for rows that nothing is fitted to."""
+    def _check_values(self, X: Any) -> None:
+        """Raise ValueError for values that the model cannot be fitted to."""
 
     def _check_parameters(self, n_classes: int) -> None:
         """Raise ValueError for parameters of a candidate that no class is fitted with."""
@@ -171,7 +183,7 @@ class GridStack(ClassStack):
         self._estimator, self._folds, self._candidates = estimator, folds, models
         self._partitions, self._sums = partitions, sums
         self.n_passes = len(partitions)
-        self._last: tuple[int | None, Any] = (None, None)
+        self._kept: dict[int, Any] = {}
 
     @property
     def n_candidates(self) -> int:
@@ -193,6 +205,10 @@ class GridStack(ClassStack):
         models = self._of_split(split)
         first, stop, _ = candidates.indices(self.n_candidates)
         k, p = batch.n_classes, batch.n_features
+        if X.shape[0] == 0:  # of a shard that has no rows of a part
+            place = place_of(values_of(X))
+            shape = (stop - first, 0, k)
+            return place.xp.zeros(shape, dtype=place.xp.float64, device=place.device)
         step = max(1, MODEL_BYTES // (8 * k * p))
         found = [models.joints(slice(i, min(i + step, stop)), X) for i in range(first, stop, step)]
         return found[0] if len(found) == 1 else namespace(*found).concat(found)
@@ -200,18 +216,33 @@ class GridStack(ClassStack):
     def probability(self, decision: Array) -> Array:
         """Probabilities (C, m, k), of the dtype that `predict_proba` gives."""
         xp = namespace(decision)
-        dtype = xp.float32 if is_single(_stored(self._folds.batch)) else xp.float64
-        return xp.exp(normalised(decision, dtype))
+        return xp.exp(normalised(decision, _dtype_of_results(self._folds.batch, xp)))
+
+    @property
+    def responses(self) -> "GridStack":
+        """The models of all splits without any rows, for those who have some of these."""
+        found, batch = copy(self), self._folds.batch
+        found._kept = {s: self._of_training_split(s) for s in range(self._folds.n_splits)}
+        found._folds = replace(self._folds, batch=replace(batch, holders=None), known={})
+        found._partitions = found._sums = ()
+        return found
+
+    def to(self, place: Place) -> "GridStack":
+        """The same for rows at a place: products bring there what they need."""
+        return self
 
     def _of_split(self, split):
         """The models of a split; those of the last one are kept."""
-        if self._last[0] != split:
-            self._last = split, self._fitted(self._of_training_part(split), self._candidates)
-        return self._last[1]
+        if split not in self._kept:
+            self._kept = {split: self._of_training_split(split)}
+        return self._kept[split]
+
+    def _of_training_split(self, split):
+        return self._fitted(self._of_training_part(split), self._candidates)
 
     def _fitted(self, sums, candidates):
         home = self._folds.batch.home
-        dtype = home.xp.float32 if is_single(_stored(self._folds.batch)) else home.xp.float64
+        dtype = _dtype_of_results(self._folds.batch, home.xp)
         return self._estimator._fitted(candidates, sums, home, dtype)
 
     def _of_training_part(self, split):
@@ -228,9 +259,9 @@ class GridStack(ClassStack):
             # Atoms have no row in common.
             if sum(count_rows(atom) for atom in part.atoms) == batch.n_rows:
                 return self._estimator._joined(sums, np.ones(len(sums), dtype=int))
-        rows = _all_rows(batch)
-        sums = self._estimator._sums(rows, self._estimator._known(rows.X))
-        return self._estimator._small([sums])[0]
+        both = partial(_joined_atoms, self._estimator)
+        found = batch.total(_sums_of_all, self._estimator, combine=both, here=self._folds)
+        return self._estimator._small([found[0][0]])[0]
 
 
 def normalised(joint: Array, dtype: Any) -> Array:
@@ -254,6 +285,8 @@ def _key(model, estimator):
 def _partitions(folds):
     """Atoms of rows: as many as sums of classes, k p numbers for each, leave room for."""
     batch = folds.batch
+    if batch.is_divided:
+        return folds.partitions
     width = max(1, isqrt(max(1, batch.n_classes) * batch.n_features))
     plain = batch.without_rows() if isinstance(batch, SparseBatch) else batch
     xp = namespace(plain.X)
@@ -277,9 +310,43 @@ def _all_rows(batch: Batch) -> ClassRows:
     return _rows_of(batch, slice(0, batch.n_rows))
 
 
-def _stored(batch: Batch) -> Any:
-    """The rows with the dtype that the user gave them."""
-    return batch.matrix if isinstance(batch, SparseBatch) else batch.X
+def _dtype_of_results(batch: Batch, xp: Any) -> Any:
+    """float32 for rows that the user gave in it, else float64."""
+    rows: Any = batch.matrix if isinstance(batch, SparseBatch) else batch.X
+    return xp.float32 if str(rows.dtype).rpartition(".")[2] == "float32" else xp.float64
+
+
+# ---------------------------------------------------------------- of each shard
+
+
+def _sums_of_atoms(folds: Folds, estimator: Any, atoms: tuple[Rows, ...], check: bool) -> list[Any]:
+    """Sums of each atom, and its rows of each class; None for those of which nothing is here."""
+    if check:
+        estimator._check_values(_all_rows(folds.batch).X)
+    return [
+        _sums_of(folds.batch, estimator, atom) if count_rows(atom) else None
+        for atom in atoms_here(folds, atoms)
+    ]
+
+
+def _sums_of_all(folds: Folds, estimator: Any) -> list[Any]:
+    return [_sums_of(folds.batch, estimator, slice(0, folds.batch.n_rows))]
+
+
+def _sums_of(batch: Batch, estimator: Any, rows: Rows) -> tuple[Any, Array]:
+    found = _rows_of(batch, rows)
+    return estimator._sums(found), rows_of_classes(found)
+
+
+def _joined_atoms(estimator: Any, some: list[Any], others: list[Any]) -> list[Any]:
+    """Sums of atoms of the rows of both."""
+
+    def joined(one, other):
+        if one is None or other is None:
+            return other if one is None else one
+        return estimator._joined([one[0], other[0]], [1, 1]), one[1] + other[1]
+
+    return [joined(*pair) for pair in zip(some, others, strict=True)]
 
 
 def _lacking(partitions, counts, batch):

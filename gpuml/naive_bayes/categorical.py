@@ -81,15 +81,10 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     def _check_values(self, X):
         super()._check_values(_whole_numbers(X))
 
-    def _known(self, X):
-        """As many categories of each feature as there are among all rows."""
-        self._check_values(X)
-        return self._n_categories(to_host(namespace(X).max(_whole_numbers(X), axis=0)))
-
-    def _sums(self, rows, known=None):
+    def _sums(self, rows):
         rows = replace(rows, X=_whole_numbers(rows.X))
         highest = to_host(namespace(rows.X).max(rows.X, axis=0))
-        widths = self._n_categories(highest) if known is None else known
+        widths = self._n_categories(highest)
         counts, count = _category_counts(rows, widths)
         return CategoryCounts(count, counts, highest, widths, 0 * widths)
 
@@ -104,6 +99,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         return CategoryCounts(count, counts, 0 * widths - 1, widths, widths)
 
     def _joined(self, each, times):
+        each = self._small(each)
         highest, widths, least = (
             np.max([getattr(one, name) for one in each], axis=0)
             for name in ("highest", "widths", "least")
@@ -111,6 +107,10 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         counts = added([_widened(one.categories, one.widths, widths) for one in each], times)
         count = added([one.count for one in each], times)
         return CategoryCounts(count, counts, highest, widths, least)
+
+    def _small(self, sums):
+        """The same with numbers of categories in CPU memory, wherever the rows are."""
+        return [CategoryCounts(*one[:2], *map(to_host, one[2:])) for one in sums]
 
     def _refused(self, partitions, sums):
         """Splits that hold out a category which their training part lacks."""

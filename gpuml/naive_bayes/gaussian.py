@@ -90,7 +90,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
     multifit_params = ("priors", "var_smoothing")
     _own_params = ("priors", "var_smoothing")
 
-    def _sums(self, rows: ClassRows, known: Any = None) -> "GaussianSums":
+    def _sums(self, rows: ClassRows) -> "GaussianSums":
         with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
             found = class_moments(rows)
             return GaussianSums(found, None if rows.weight is None else column_moments(rows))

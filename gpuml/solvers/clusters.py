@@ -45,6 +45,33 @@ class Points:
     def n_rows(self) -> int:
         return self.X.shape[0]
 
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights (n,) of all rows, in CPU memory."""
+        if self.weight is None:
+            return np.ones(self.n_rows, dtype=str(self.X.dtype).rpartition(".")[2])
+        return to_host(self.weight)
+
+    def rows(self, numbers: Array) -> Array:
+        """Some rows (m, p), by their numbers."""
+        return namespace(self.X).take(self.X, move(numbers, place_of(self.X)), axis=0)
+
+    def lloyd(self, runs: "Sequence[Run]") -> "list[Clusters]":
+        """What each run comes to; see `lloyd`."""
+        return lloyd(self, runs)
+
+    def costs(self, centres: Sequence[Array]) -> list[tuple[float, np.ndarray]]:
+        """Cost of each set of centres, and how many rows each has; see `costs`."""
+        return costs(self, centres)
+
+    def labels(self, centres: Array) -> Array:
+        """The nearest centre of each row; see `labels_of`."""
+        return labels_of(self.X, centres)
+
+    def n_pairs(self, one: Array, other: Array) -> int:
+        """How many pairs of labels rows have, by two sets of centres."""
+        return pairs_of_labels(self, one, other).shape[0]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -115,6 +142,11 @@ def lloyd(points: Points, runs: Sequence[Run]) -> list[Clusters]:
 
 def costs(points: Points, centres: Sequence[Array]) -> list[tuple[float, np.ndarray]]:
     """Cost of each set of centres (k, p), and how many rows each has, the fewest first."""
+    return sorted_sizes(costs_and_sizes(points, centres), centres)
+
+
+def costs_and_sizes(points: Points, centres: Sequence[Array]) -> Array:
+    """Cost of each set of centres, then the number of rows of each centre: (R, 1 + K) sums."""
     X, xp = points.X, namespace(points.X)
     padded = _Padded.of(centres)
     n_runs, most = padded.sizes.shape[0], padded.centres.shape[1]
@@ -132,10 +164,14 @@ def costs(points: Points, centres: Sequence[Array]) -> list[tuple[float, np.ndar
         cost += xp.sum(squares, axis=1, dtype=xp.float64)
         own_rows = labels[:, None, :] == _numbers(most, X, xp)[:, None]
         sizes += xp.sum(xp.astype(own_rows, xp.float64), axis=2)
-    both = to_host(xp.concat([cost[:, None], sizes], axis=1))
+    return xp.concat([cost[:, None], sizes], axis=1)
+
+
+def sorted_sizes(both: Array, centres: Sequence[Array]) -> list[tuple[float, np.ndarray]]:
+    """Costs and sizes of `costs_and_sizes`, in CPU memory, the smallest size first."""
     return [
-        (float(row[0]), np.sort(row[1 : 1 + k].astype(np.int64)))
-        for row, k in zip(both, padded.sizes, strict=True)
+        (float(row[0]), np.sort(row[1 : 1 + each.shape[0]].astype(np.int64)))
+        for row, each in zip(to_host(both), centres, strict=True)
     ]
 
 
@@ -144,7 +180,15 @@ def labels_of(X: Array, centres: Array) -> Array:
     xp = namespace(X)
     padded = _Padded.of([centres])
     found = [padded.nearest(X[tile, :])[0, :] for tile in _tiles(X, padded)]
+    if not found:  # a shard without rows of a split
+        return xp.zeros((0,), dtype=xp.int32, device=device_of(X))
     return xp.astype(xp.concat(found), xp.int32)
+
+
+def pairs_of_labels(points: Points, one: Array, other: Array) -> Array:
+    """The pairs of labels, as one number each, that rows have by two sets of k centres."""
+    labels, others = (labels_of(points.X, centres) for centres in (one, other))
+    return namespace(points.X).unique_values(labels * one.shape[0] + others)
 
 
 def distances_of(X: Array, centres: Array) -> Array:
@@ -234,13 +278,17 @@ def _together(points: Points, runs: Sequence[Run]) -> list[Clusters]:
     return [Clusters(*end, *found) for end, found in zip(ends, seen, strict=True)]
 
 
-def _step(points: Points, padded: _Padded, labels: Array) -> tuple[Array, Array, Array]:
-    """New centres (R, K, p), new labels (R, n), and whether these are the old ones (R,)."""
+def sums_by_centre(points: Points, centres: Sequence[Array]) -> tuple[Array, Array]:
+    """Sums (R, K, p) of the rows that are nearest to each centre, and their weights (R, K)."""
+    return _sums(points, _Padded.of(centres), None)
+
+
+def _sums(points: Points, padded: _Padded, labels: Array | None) -> tuple[Array, Array]:
+    """The same; labels (R, n) are written to, where they are wanted."""
     X, xp = points.X, namespace(points.X)
     n_runs, most, p = padded.centres.shape
     sums = zeros((n_runs, most, p), like=X, xp=xp)
     weights = zeros((n_runs, most), like=X, xp=xp)
-    new = xp.empty_like(labels)
     for tile in _tiles(X, padded):
         rows = X[tile, :]
         found = padded.nearest(rows)
@@ -250,7 +298,16 @@ def _step(points: Points, padded: _Padded, labels: Array) -> tuple[Array, Array,
         products = xp.reshape(ones, (-1, rows.shape[0])) @ rows
         sums += xp.astype(xp.reshape(products, sums.shape), xp.float64)
         weights += xp.sum(ones, axis=2, dtype=xp.float64)
-        new[:, tile] = xp.astype(found, labels.dtype)
+        if labels is not None:
+            labels[:, tile] = xp.astype(found, labels.dtype)
+    return sums, weights
+
+
+def _step(points: Points, padded: _Padded, labels: Array) -> tuple[Array, Array, Array]:
+    """New centres (R, K, p), new labels (R, n), and whether these are the old ones (R,)."""
+    X, xp = points.X, namespace(points.X)
+    most, new = padded.centres.shape[1], xp.empty_like(labels)
+    sums, weights = _sums(points, padded, new)
     moved = sums / xp.where(weights > 0, weights, xp.ones_like(weights))[..., None]
     moved = xp.astype(moved, X.dtype)
     for r in np.flatnonzero((to_host(weights) <= 0).sum(axis=1) > most - padded.sizes):

@@ -10,7 +10,6 @@ D. Arthur, S. Vassilvitskii, "k-means++: the advantages of careful seeding", SOD
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -66,23 +65,23 @@ def _numbers(points: Points, lengths: Array, draws: Sequence[Draw]) -> list[Arra
     weight = None if points.weight is None else xp.astype(points.weight, xp.float64)
     last = move(np.asarray([draw.first for draw in draws], dtype=np.int64), place)
     nearest = _squares(X, lengths, last)
-    total = _weighted(nearest, weight, xp)
+    total = weighted(nearest, weight)
     found = [[last[r]] for r in range(len(draws))]
     for step in range(draws[0].shares.shape[0]):
         n_left = sum(len(draw.shares) > step for draw in draws)
         shares = move(np.stack([draw.shares[step] for draw in draws[:n_left]]), place)
         nearest, total = nearest[:n_left, :], total[:n_left]
-        drawn = _drawn(nearest, weight, shares * total[:, None], xp)
-        squares = _squares(X, lengths, xp.reshape(drawn, (-1,)))
+        next_ones = drawn(nearest, weight, shares * total[:, None])
+        squares = _squares(X, lengths, xp.reshape(next_ones, (-1,)))
         squares = xp.reshape(squares, (n_left, -1, points.n_rows))
         squares = xp.minimum(squares, nearest[:, None, :])
-        totals = _weighted(squares, weight, xp)
+        totals = weighted(squares, weight)
         best = xp.argmin(totals, axis=1)
         # One of few: a product with zeros and ones would spread what is not finite.
         flat = best + xp.arange(n_left, device=place.device) * totals.shape[1]
         nearest = xp.take(xp.reshape(squares, (-1, points.n_rows)), flat, axis=0)
         total = xp.take(xp.reshape(totals, (-1,)), flat)
-        chosen = xp.take(xp.reshape(drawn, (-1,)), flat)
+        chosen = xp.take(xp.reshape(next_ones, (-1,)), flat)
         for r in range(n_left):
             found[r].append(chosen[r])
     return [xp.stack(each) for each in found]
@@ -91,21 +90,30 @@ def _numbers(points: Points, lengths: Array, draws: Sequence[Draw]) -> list[Arra
 def _squares(X: Array, lengths: Array, numbers: Array) -> Array:
     """Squared distances (m, n) of some rows from all."""
     xp = namespace(X)
-    products = xp.astype(xp.take(X, numbers, axis=0) @ X.T, xp.float64, copy=False)
+    rows, of_rows = xp.take(X, numbers, axis=0), xp.take(lengths, numbers)
+    return squares_from(rows, of_rows, X, lengths)
+
+
+def squares_from(rows: Array, of_rows: Array, X: Array, lengths: Array) -> Array:
+    """Squared distances (m, n) of rows (m, p) from rows X (n, p), of known squared lengths."""
+    xp = namespace(X)
+    products = xp.astype(rows @ X.T, xp.float64, copy=False)
     products *= -2.0
-    products += xp.take(lengths, numbers)[:, None]
+    products += of_rows[:, None]
     products += lengths
     return xp.clip(products, min=0.0)
 
 
-def _weighted(squares: Array, weight: Array | None, xp: Any) -> Array:
-    return xp.sum(squares, axis=-1) if weight is None else squares @ weight
+def weighted(squares: Array, weight: Array | None) -> Array:
+    """Sums (...) of squared distances (..., n) by weight."""
+    return namespace(squares).sum(squares, axis=-1) if weight is None else squares @ weight
 
 
-def _drawn(nearest: Array, weight: Array | None, goals: Array, xp: Any) -> Array:
+def drawn(nearest: Array, weight: Array | None, goals: Array) -> Array:
     """Rows (R, t) where cumulated distances (R, n) come to the goals (R, t)."""
-    weighted = nearest if weight is None else nearest * weight
-    cumulated = xp.cumulative_sum(weighted, axis=1)
+    xp = namespace(nearest)
+    shares = nearest if weight is None else nearest * weight
+    cumulated = xp.cumulative_sum(shares, axis=1)
     most = nearest.shape[1] - 1
     if is_numpy(nearest):
         pairs = zip(cumulated, goals, strict=True)

@@ -14,11 +14,19 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+import gpuml.cluster
 import gpuml.decomposition
+import gpuml.discriminant_analysis
 import gpuml.linear_model
+import gpuml.naive_bayes
 import gpuml.preprocessing
 import gpuml_dask
+from gpuml_dask.clustering import KMeans
 from gpuml_dask.decomposition import PCA, TruncatedSVD
+from gpuml_dask.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
 from gpuml_dask.linear_model import (
     ElasticNet,
     GammaRegressor,
@@ -29,7 +37,14 @@ from gpuml_dask.linear_model import (
     Ridge,
     TweedieRegressor,
 )
-from gpuml_dask.preprocessing import StandardScaler
+from gpuml_dask.naive_bayes import (
+    BernoulliNB,
+    CategoricalNB,
+    ComplementNB,
+    GaussianNB,
+    MultinomialNB,
+)
+from gpuml_dask.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from gpuml_dask.svm import LinearSVC, LinearSVR
 
 REGRESSORS = [
@@ -55,6 +70,21 @@ CLASSIFIERS = [
     LogisticRegression(solver="saga", l1_ratio=0.5, max_iter=500),
     LinearSVC(C=0.1, class_weight="balanced", tol=1e-10),
 ]
+DENSITIES = [
+    GaussianNB(),
+    GaussianNB(priors=[0.2, 0.3, 0.5], var_smoothing=1e-3),
+    MultinomialNB(alpha=0.5),
+    ComplementNB(norm=True),
+    BernoulliNB(binarize=3.0),
+    CategoricalNB(min_categories=9),
+    CategoricalNB(),
+    QuadraticDiscriminantAnalysis(),
+    QuadraticDiscriminantAnalysis(reg_param=0.1, store_covariance=True),
+    QuadraticDiscriminantAnalysis(solver="eigen", shrinkage="auto"),  # on one worker
+    LinearDiscriminantAnalysis(),
+    LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.2),
+    LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),  # gathered on a worker
+]
 TRANSFORMERS = [
     PCA(2),
     PCA(0.8, whiten=True),
@@ -64,6 +94,9 @@ TRANSFORMERS = [
     TruncatedSVD(2, algorithm="compressed", random_state=0),
     StandardScaler(),
     StandardScaler(with_mean=False),
+    MinMaxScaler((-1, 2)),
+    MinMaxScaler(clip=True),  # not from extrema alone: gathered on a worker
+    MaxAbsScaler(),
 ]
 N = 600
 
@@ -104,7 +137,8 @@ def divided(models):
 
 def alone(model):
     """gpuml's estimator with the same parameters."""
-    module = getattr(gpuml, type(model).__module__.rpartition(".")[2])
+    name = type(model).__module__.rpartition(".")[2]
+    module = getattr(gpuml, {"clustering": "cluster"}.get(name, name))
     return getattr(module, type(model).__name__)(**clone(model).get_params())
 
 
@@ -115,7 +149,11 @@ def assert_same(model, other, tol=1e-9):
     for name, value in theirs.items():
         if name in ("n_iter_", "status_", "dual_gap_"):
             continue
-        if isinstance(value, str) or np.asarray(value).dtype.kind in "OU":
+        if isinstance(value, list):
+            assert len(mine[name]) == len(value), name
+            for one, other_one in zip(mine[name], value, strict=True):
+                np.testing.assert_allclose(one, other_one, rtol=tol, atol=tol, err_msg=name)
+        elif isinstance(value, str) or np.asarray(value).dtype.kind in "OU":
             assert np.array_equal(mine[name], value), name
         else:
             np.testing.assert_allclose(mine[name], value, rtol=tol, atol=tol, err_msg=name)
@@ -158,6 +196,62 @@ def test_classifiers_are_those_of_one_device(client, model, parts, classes, weig
 
 
 @pytest.mark.some
+@divided(DENSITIES)
+def test_densities_are_those_of_one_device(client, model, parts, classes, weights):
+    (X, y), (sizes, piece) = classes, parts
+    X = np.floor(np.abs(3 * X))
+    model, weighted = clone(model), {}
+    if "sample_weight" in inspect.signature(model.fit).parameters:
+        weighted = {"sample_weight": weights}
+    with dask.config.set({"gpuml.piece-bytes": piece}):
+        there = {name: in_chunks(w, sizes) for name, w in weighted.items()}
+        model.fit(in_chunks(X, sizes), in_chunks(y, sizes), **there)
+    other = alone(model).fit(X, y, **weighted)
+    assert_same(model, other)
+    for method in ("predict_proba", "predict_log_proba"):
+        found = getattr(model, method)(in_chunks(X, sizes))
+        assert isinstance(found, da.Array)
+        np.testing.assert_allclose(found.compute(), getattr(other, method)(X), atol=1e-8)
+    labels = model.predict(in_chunks(X, sizes)).compute()
+    assert np.array_equal(labels, other.predict(X))
+    score = model.score(in_chunks(X, sizes), in_chunks(y, sizes))
+    assert score == pytest.approx(other.score(X, y), rel=1e-12)
+
+
+MEANS = [
+    KMeans(4, random_state=0),
+    KMeans(3, init="random", n_init=3, random_state=1, tol=0.0),
+    KMeans(2, init=[[0.0] * 6, [1.0] * 6], n_init=1),
+    KMeans(3, algorithm="elkan", random_state=0),  # on one worker
+]
+
+
+@pytest.mark.some
+@divided(MEANS)
+def test_clusters_are_those_of_one_device(client, model, parts, regression, weights):
+    (X, _), (sizes, piece) = regression, parts
+    model = clone(model)
+    with dask.config.set({"gpuml.piece-bytes": piece}):
+        model.fit(in_chunks(X, sizes), sample_weight=in_chunks(weights, sizes))
+    other = alone(model).fit(X, sample_weight=weights)
+    assert_same(model, other, 1e-8)
+    assert model.n_iter_ == other.n_iter_
+    rows = in_chunks(X, sizes)
+    assert np.array_equal(model.predict(rows).compute(), other.predict(X))
+    assert model.score(rows) == pytest.approx(other.score(X), rel=1e-10)
+    weighted = model.score(rows, sample_weight=in_chunks(weights, sizes))
+    assert weighted == pytest.approx(other.score(X, sample_weight=weights), rel=1e-10)
+
+
+def test_clusters_without_rows_get_far_ones(client, regression):
+    X, _ = regression
+    far = np.concatenate([X[:3], np.full((2, 6), 1e3)])  # nothing is near to two of them
+    model = KMeans(5, init=far, n_init=1).fit(in_chunks(X, (200, 1, 399)))
+    other = gpuml.cluster.KMeans(5, init=far, n_init=1).fit(X)
+    assert_same(model, other, 1e-8)
+
+
+@pytest.mark.some
 @divided(TRANSFORMERS)
 def test_transformers_are_those_of_one_device(client, model, parts, regression):
     (X, _), (sizes, piece) = regression, parts
@@ -181,6 +275,16 @@ def test_a_doubled_row_is_a_doubled_weight(client, regression):
     weighted = StandardScaler().fit(in_chunks(X, (200, 400)), sample_weight=weight)
     np.testing.assert_allclose(scaled.mean_, weighted.mean_, rtol=1e-10)
     np.testing.assert_allclose(scaled.var_, weighted.var_, rtol=1e-10)
+    labels, doubled = y > 0, np.concatenate([y, y[:100]]) > 0
+    counted = GaussianNB().fit(in_chunks(twice[0], (300, 400)), doubled)
+    weighted = GaussianNB(var_smoothing=1e-9).fit(in_chunks(X, (200, 400)), labels, weight)
+    np.testing.assert_allclose(counted.theta_, weighted.theta_, rtol=1e-10)
+    starts = X[[0, 200, 400]]
+    clusters = KMeans(3, init=starts, n_init=1).fit(in_chunks(twice[0], (300, 400)))
+    weighted = KMeans(3, init=starts, n_init=1).fit(in_chunks(X, (200, 400)), None, weight)
+    np.testing.assert_allclose(
+        clusters.cluster_centers_, weighted.cluster_centers_, rtol=1e-8, atol=1e-8
+    )
 
 
 @pytest.mark.bits
@@ -218,10 +322,12 @@ def test_chunks_of_unknown_size_and_futures(client, regression):
         assert_same(Ridge().fit(table.X, table.y), other)
 
 
-@pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS, *TRANSFORMERS], ids=str)
+@pytest.mark.parametrize(
+    "model", [*REGRESSORS, *CLASSIFIERS, *DENSITIES, *MEANS, *TRANSFORMERS], ids=str
+)
 def test_signatures_are_those_of_one_device(model):
     other = alone(model)
-    for method in ("fit", "predict", "score"):
+    for method in ("fit", "predict", "score", "transform", "fit_transform", "predict_proba"):
         if hasattr(other, method):
             mine, theirs = (inspect.signature(getattr(m, method)) for m in (model, other))
             assert list(mine.parameters) == list(theirs.parameters)

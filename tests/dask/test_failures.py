@@ -21,7 +21,10 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import SGDRegressor
 
+import gpuml_dask.clustering
+import gpuml_dask.discriminant_analysis
 import gpuml_dask.linear_model
+import gpuml_dask.naive_bayes
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml_dask.errors import ClusterError
@@ -478,22 +481,31 @@ def test_the_holder_of_the_only_copy_of_a_chunk_is_killed(
 ESTIMATORS = {
     "ridge": gpuml_dask.linear_model.Ridge(),
     "logistic": gpuml_dask.linear_model.LogisticRegression(tol=1e-10, max_iter=500),
+    "naive Bayes": gpuml_dask.naive_bayes.GaussianNB(),
+    "quadratic": gpuml_dask.discriminant_analysis.QuadraticDiscriminantAnalysis(),
+    "k-means": gpuml_dask.clustering.KMeans(3, random_state=0),
 }
+FITTED = ("coef_", "intercept_", "theta_", "var_", "means_", "cluster_centers_", "labels_")
 
 
 def check_estimators(cluster, client, rows, name, n_kills, seed):
     rng = np.random.default_rng(seed)
-    X, y = in_form("dask", rows[0], labels(rows) if name == "logistic" else rows[1])
+    X, y = in_form("dask", rows[0], rows[1] if name == "ridge" else labels(rows))
     with dask.config.set(PIECES):
         expected = clone(ESTIMATORS[name]).fit(X, y)
         model, times = clone(ESTIMATORS[name]), rng.uniform(0, 0.3, n_kills)
         fit_meanwhile(model, X, y, lambda: kill_one(cluster, rng), times)
-    assert np.array_equal(model.coef_, expected.coef_)
-    assert np.array_equal(model.intercept_, expected.intercept_)
+    found = [each for each in FITTED if hasattr(expected, each)]
+    assert found
+    for each in found:
+        assert np.array_equal(getattr(model, each), getattr(expected, each)), each
 
 
 @pytest.mark.bits
-@pytest.mark.parametrize(("name", "n_kills"), [("ridge", 1), ("logistic", 3)])
+@pytest.mark.parametrize(
+    ("name", "n_kills"),
+    [("ridge", 1), ("logistic", 3), ("naive Bayes", 1), ("quadratic", 1), ("k-means", 2)],
+)
 def test_killed_workers_change_no_model(fragile, client, rows, name, n_kills):
     check_estimators(fragile, client, rows, name, n_kills, n_kills)
 
