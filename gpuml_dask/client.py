@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client, get_client
+from distributed import Client, get_client, get_worker, worker_client
 from distributed.deploy import Cluster
 
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.on_start import import_on_workers
-from gpuml_dask.waiting import in_touch, thread_lent
+from gpuml_dask.waiting import in_touch
 
 HOW_TO_CONNECT = (
     "Start one with gpuml_dask.local_client(), connect to a running scheduler with "
@@ -70,6 +70,22 @@ def the_client(client: Any = None) -> Iterator[Client]:
     with thread_lent(), _opened(client) as ours, in_touch(ours):
         import_on_workers(ours)
         yield ours
+
+
+@contextmanager
+def thread_lent() -> Iterator[None]:
+    """Let a worker do other work while a task on it waits, if this is a task.
+
+    It would wait for ever for what it has asked of the cluster, where such tasks are as many as
+    threads.
+    """
+    try:
+        get_worker()
+    except ValueError:
+        yield
+        return
+    with worker_client():
+        yield
 
 
 def current_client() -> Client | None:

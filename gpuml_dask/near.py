@@ -7,15 +7,17 @@ from typing import Any
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import Client, Future
 
+from gpuml_dask._asked import asked_priority, asked_resources
+
 
 @dataclass(frozen=True)
-class _Homes:
-    """Where the task of a key shall run; None for all others."""
+class _ByKey:
+    """What is said of the task of a key; None for all others."""
 
-    addresses: Mapping[Any, str]
+    said: Mapping[Any, Any]
 
-    def __call__(self, key: Any) -> list[str] | None:
-        return [self.addresses[key]] if key in self.addresses else None
+    def __call__(self, key: Any) -> Any:
+        return self.said.get(key)
 
 
 def submit_near(
@@ -24,7 +26,7 @@ def submit_near(
     homes: Mapping[Any, str],
     *,
     resources: Mapping[str, float] | None = None,
-    priority: int = 0,
+    priority: float = 0,
     strictly: bool = False,
 ) -> list[Future]:
     """Futures of tasks, in the order of their homes.
@@ -41,7 +43,8 @@ def submit_near(
         Addresses of workers by key.
     resources : mapping, optional
         Of Dask, that all tasks ask for.
-    priority : int, default=0
+    priority : float, default=0
+        Is added to what is asked for all of a search.
     strictly : bool, default=False
         Whether tasks wait for their worker, also where that is gone.
 
@@ -54,13 +57,18 @@ def submit_near(
     ...     client.gather(submit_near(client, {"a": (abs, -1), "b": (abs, "a")}, homes))
     [1, 1]
     """
-    annotations: dict[str, Any] = {"workers": _Homes(dict(homes))}
-    if not strictly:
-        annotations["allow_other_workers"] = True
-    if resources:
-        annotations["resources"] = dict(resources)
+    demand = dict(resources or {})
+    workers = _ByKey({key: [home] for key, home in homes.items()})
+    annotations: dict[str, Any] = {"workers": workers, "resources": demand}
+    if strictly:
+        annotations["resources"] = asked_resources(demand)
+    else:
+        # Such tasks may run anywhere: Dask sends them also to workers without the resources that
+        # are asked for all of a search.
+        annotations["allow_other_workers"] = _ByKey(dict.fromkeys(homes, True))
     # Of a graph in one layer: hints of layers are lost where Dask fuses their tasks.
     layer = MaterializedLayer(dict(tasks), annotations=annotations)
     graph = HighLevelGraph({"near": layer}, {"near": set()})
     keys = list(homes)
+    priority += asked_priority()
     return client.get(graph, keys, sync=False, priority=priority, fifo_timeout="100 ms")

@@ -18,10 +18,11 @@ from uuid import uuid4
 
 import dask
 from dask.utils import parse_timedelta
-from distributed import Client, Future, get_worker, wait, worker_client
+from distributed import Client, Future, wait
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from gpuml_dask._asked import allowed, asked_workers
 from gpuml_dask.errors import NO_ANSWER, ClusterError, NoAnswer
 
 logger = logging.getLogger("gpuml_dask")
@@ -87,22 +88,6 @@ def in_touch(client: Client) -> Iterator[None]:
                 "that runs, Client(...), and call again."
             ) from error
         raise
-
-
-@contextmanager
-def thread_lent() -> Iterator[None]:
-    """Let a worker do other work while a task on it waits, if this is a task.
-
-    It would wait for ever for what it has asked of the cluster, where such tasks are as many as
-    threads.
-    """
-    try:
-        get_worker()
-    except ValueError:
-        yield
-        return
-    with worker_client():
-        yield
 
 
 # ---------------------------------------------------------------- what is said
@@ -206,13 +191,20 @@ def _look_at_workers(client):
         facts = ask(client, scheduler.identity, n_workers=-1)["workers"]
     except (*NO_ANSWER, KeyError):
         return {}, "The scheduler gave no answer"
+    known, facts = sorted(facts), allowed(facts)
     states = sorted({fact["status"] for fact in facts.values()})
     all_of = f" (all {len(facts)} are {' or '.join(states)})" if facts else ""
+    if known and not facts:
+        all_of = (
+            f" among {sorted(map(str, asked_workers()))}, which are asked for; there are {known}"
+        )
     return facts, f"There was no running worker{all_of}"
 
 
 def threads_of(client: Client) -> dict[str, int]:
-    """Threads of all workers that the scheduler knows, by address."""
+    """Threads of all workers that tasks of this thread may go to, by address."""
+    if asked_workers():
+        return {address: fact["nthreads"] for address, fact in facts_of(client).items()}
     scheduler: Any = client.scheduler
     return ask(client, scheduler.ncores)
 

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
+from typing import Any
 
 REDRAWS_PER_SECOND = 4
 
@@ -55,8 +56,8 @@ class Ticks:
     def __init__(self, advance: Callable[[int], None] | None = None):
         self._advance, self._n, self._lock = advance, 0, threading.Lock()
 
-    def __call__(self) -> None:
-        """Count one more step."""
+    def __call__(self, *told: Any) -> None:
+        """Count one more step, whatever is told of it."""
         if self._advance is not None:
             with self._lock:
                 self._n += 1

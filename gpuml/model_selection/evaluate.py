@@ -6,9 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel
-
 from gpuml._arrays import NoDeviceError
 from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
@@ -26,7 +23,12 @@ from gpuml.model_selection.candidates import (
     raised_words,
     steps_of,
 )
-from gpuml.model_selection.fold_fits import chunk_order, fit_fold, fit_splits
+from gpuml.model_selection.fold_fits import (
+    chunk_order,
+    fit_fold,
+    fit_splits,
+    workers_for,
+)
 from gpuml.model_selection.jobs import Job, Known, Shared
 from gpuml.model_selection.one_by_one import (
     Part,
@@ -84,6 +86,8 @@ class Evaluator:
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
         self._alone: dict[int, Mapping[str, Any]] = {}
         self._params: dict[int, Mapping[str, Any]] = {}
+        self._table: list[Results] = []
+        self._single: dict[tuple[int, int], Any] = {}
 
     @property
     def plan(self) -> Plan:
@@ -94,6 +98,12 @@ class Evaluator:
     def refusals(self) -> list[str]:
         """Why candidates were not fitted at once."""
         return list(dict.fromkeys(each.reason for each in self.refused.values()))
+
+    @property
+    def finished(self) -> dict[tuple[int, int], Any]:
+        """Results so far of the round under way, by position of the candidate and split."""
+        rows = enumerate(self._table)
+        return {(p, s): each for p, row in rows for s, each in enumerate(row)} | self._single
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "Evaluator":
         """An evaluator of the same rows in other splits; rows on a device are there for both."""
@@ -118,6 +128,7 @@ class Evaluator:
             if not isinstance(each, AtOnce | Nested)
         }
         table: list[Results] = [[] for _ in candidates]
+        self._table = table
         for each in routes:
             if isinstance(each, AtOnce):
                 for position, results in self.fit_group(each.group, each.fits):
@@ -132,6 +143,7 @@ class Evaluator:
                 table[position] = results
         self._params.update({self.n_done + i: each for i, each in enumerate(candidates)})
         self.n_done += len(candidates)
+        self._table, self._single = [], {}
         return [result for results in table for result in results]
 
     def routes_of(self, candidates: Sequence[Mapping[str, Any]]) -> list[AnyRoute]:
@@ -374,7 +386,7 @@ class Evaluator:
         for rows, some in self._by_place(positions, candidates):
             params = [candidates[position] for position in some]
             refused = [self.refused.get(position, NOTHING) for position in some]
-            found.update(zip(some, self._fit_on(rows, params, refused), strict=True))
+            found.update(zip(some, self._fit_on(rows, params, refused, some), strict=True))
         return [found[position] for position in positions]
 
     def fit_split(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results:
@@ -401,34 +413,23 @@ class Evaluator:
             found.setdefault(id(rows), (rows, []))[1].append(position)
         return list(found.values())
 
-    def _fit_on(
-        self, rows: Residence, params: list[Mapping[str, Any]], refused: list[Refusal]
-    ) -> list[Results]:
-        parallel, why = self._workers(rows)
-        n_fits = len(params) * len(rows.splits)
-        with self._bar(n_fits, len(params)) as bar:
-            table, by_task = fit_splits(self.job.estimator, rows, params, parallel, bar.advance)
+    def _fit_on(self, rows: Residence, params, refused, positions: list[int]) -> list[Results]:
+        job = self.job
+        parallel, why = workers_for(rows, job.n_jobs, job.pre_dispatch)
+
+        def note(candidate, split, result):
+            if self._table:  # a round is under way
+                self._single[positions[candidate], split] = result
+
+        with self._bar(len(params) * len(rows.splits), len(params)) as bar:
+            table, by_task = fit_splits(job.estimator, rows, params, parallel, bar.advance, note)
         results = [result for each in table for result in each]
         for refusal, each in zip(refused, table, strict=True):
             for result in each:
                 result["made"] = result.get("made", Made()).after(refusal)
-        error_score = self.job.task.error_score
+        error_score = job.task.error_score
         self.steps += steps_of(results, rows.place, why, by_task=by_task, error_score=error_score)
         return table
-
-    def _workers(self, rows):
-        """What runs the fits, and the route in words. Rows on a device go to no other process."""
-        job = self.job
-        options = {"n_jobs": job.n_jobs, "pre_dispatch": job.pre_dispatch}
-        parallel = Parallel(**options)
-        several = effective_n_jobs(parallel.n_jobs) > 1
-        threads = getattr(parallel._backend, "supports_sharedmem", False)
-        if rows.on_device and several and not threads:
-            return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are on a device"
-        as_they_come = getattr(parallel._backend, "supports_return_generator", False)
-        if several and as_they_come and current_settings().progress:
-            parallel = Parallel(**options, return_as="generator")
-        return parallel, rows.route
 
     def fit_all(self, params: Mapping[str, Any]) -> Any:
         """The model of a candidate on all rows, fitted by itself to those where it needs them."""

@@ -118,6 +118,7 @@ def fit_splits(
     params: Sequence[Mapping[str, Any]],
     parallel: Parallel,
     advance: Callable[[int], None],
+    note: Callable[[int, int, dict[str, Any]], None],
 ) -> tuple[list[list[dict[str, Any]]], bool]:
     """Fit and score candidates on all splits of some rows.
 
@@ -130,6 +131,9 @@ def fit_splits(
         Runs a call of `fit_fold` for each split, or several where workers would idle.
     advance : callable
         Is told of each fit that is done.
+    note : callable
+        ``note(candidate, split, result)`` is told of it too: of those in this process when they are
+        done, of others when they come back.
 
     Returns
     -------
@@ -138,7 +142,7 @@ def fit_splits(
     by_task : bool
         Whether the candidates of a split were divided over calls.
     """
-    n_splits, ticks = len(rows.splits), Ticks(advance)
+    n_splits, ticks = len(rows.splits), _Ends(advance, note)
     order = chunk_order(estimator, params)
     chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
     work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
@@ -161,7 +165,37 @@ def fit_splits(
         ticks.up_to(n_done)
         for c, result in zip(chunk, results, strict=True):
             table[c][s] = result
+            note(c, s, result)
     return table, len(chunks) > 1
+
+
+class _Ends(Ticks):
+    """Ends of fits: counted, and their results noted, where they are made in this process."""
+
+    def __init__(self, advance: Callable[[int], None], note: Callable[..., None]):
+        super().__init__(advance)
+        self._note = note
+
+    def __call__(self, *told: Any) -> None:
+        where, result = told
+        self._note(where.candidate, where.split, result)
+        super().__call__()
+
+
+def workers_for(
+    rows: Residence, n_jobs: int | None, pre_dispatch: int | str
+) -> tuple[Parallel, str]:
+    """What runs fits on some rows, and the route in words. Device rows go to no other process."""
+    options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
+    parallel = Parallel(**options)
+    several = effective_n_jobs(parallel.n_jobs) > 1
+    threads = getattr(parallel._backend, "supports_sharedmem", False)
+    if rows.on_device and several and not threads:
+        return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are on a device"
+    if several and getattr(parallel._backend, "supports_return_generator", False):
+        # What has come back is kept if the search is interrupted, and a bar shows it.
+        parallel = Parallel(**options, return_as="generator")
+    return parallel, rows.route
 
 
 def _chunks(n_candidates, n_splits, parallel):

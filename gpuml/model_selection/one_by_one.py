@@ -32,9 +32,10 @@ from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 class Task:
     """What all fits of a search have in common, besides rows and candidate.
 
-    `on_end` is called after each fit; copies of it may go to other processes. `kept` is what models
-    are asked of held-out rows besides scores, as "predictions" of results that did not fail. With
-    `out_of_bag`, rows that a forest was fitted to are predicted by the trees that did not see them.
+    `on_end` is told of each fit that ends, and of its result; copies of it may go to other
+    processes. `kept` is what models are asked of held-out rows besides scores, as "predictions" of
+    results that did not fail. With `out_of_bag`, rows that a forest was fitted to are predicted by
+    the trees that did not see them.
     """
 
     scorer: Any
@@ -46,7 +47,7 @@ class Task:
     return_estimator: bool = False
     kept: Any = None
     out_of_bag: bool = False
-    on_end: Callable[[], None] | None = None
+    on_end: "Callable[[Progress, Mapping[str, Any]], None] | None" = None
 
     def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":
         """The task with what `change` makes of each value that fits and scorers are given."""
@@ -273,7 +274,7 @@ def announce_start(params: Any, where: Progress, task: Task) -> None:
 def announce_end(params: Any, where: Progress, task: Task, result: Mapping[str, Any]) -> None:
     """Count a finished fit, and print its line in the form scikit-learn's users know."""
     if task.on_end is not None:
-        task.on_end()
+        task.on_end(where, result)
     if task.verbose <= 1:
         return
     head = f"[CV{_position(where, task)}] END "

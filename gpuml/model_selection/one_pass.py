@@ -32,6 +32,7 @@ from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.choice import OneStandardError
 from gpuml.model_selection.divided import evaluator_of, stored
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.interrupted import left_of, show_left
 from gpuml.model_selection.kept import kept_of
 from gpuml.model_selection.one_by_one import (
     Task,
@@ -117,6 +118,9 @@ class OnePassSearch(Travels, BaseSearchCV):
         ValueError
             If all fits fail, or for what scikit-learn's searches reject. A failed fit leaves the
             search as it was.
+        KeyboardInterrupt
+            If you stop the search (Ctrl-C). `cv_results_` then has the fits that were finished, and
+            a warning says what is missing.
         """
         X, y, params = stored(X, y, params)
         if self._is_watched(X):
@@ -138,9 +142,14 @@ class OnePassSearch(Travels, BaseSearchCV):
             with small_arrays(), measured(sees_moves=self._works_here()) as with_costs:
                 self._fit(as_array(X), as_array(y), params)
                 self.plan_ = with_costs(self.plan_)
-        except BaseException:
+        except BaseException as error:
+            left = vars(self).get("_left")
             self.__dict__ = before
-            raise
+            try:
+                if left is not None:
+                    show_left(self, left)
+            finally:  # also where warnings are errors
+                raise error
         for observe in plan_observers:
             observe(self.plan_)
         return self
@@ -329,7 +338,11 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _fit(self, X, y, params) -> Self:
         scorers, refit_metric, X, y, task, routed = self._prepared(X, y, params)
         rounds = Rounds(self, X, y, task, routed.splitter.split)
-        return self._go_through(rounds, scorers, refit_metric)
+        try:
+            return self._go_through(rounds, scorers, refit_metric)
+        except KeyboardInterrupt:
+            self._left = left_of(rounds)
+            raise
 
     @_fit_context(prefer_skip_nested_validation=False)
     def _fit_from(self, evaluator, prepared) -> Self:

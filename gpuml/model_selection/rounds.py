@@ -37,6 +37,8 @@ class Rounds:
         # By the identity of a splitter, which is kept so that no other gets the same.
         self._evaluators: dict[int, tuple[Any, Any]] = {}
         self._sources: list = []
+        # What is evaluated just now: by whom, which candidates, and what else is said of them.
+        self.under_way: tuple[Any, list, Mapping[str, Any]] = None, [], {}
 
     @property
     def plan(self):
@@ -57,7 +59,9 @@ class Rounds:
             )
         first = evaluator.n_done
         if goes_on is None:
+            self.under_way = evaluator, candidates, more_results or {}
             out = evaluator.evaluate(candidates)
+            self.under_way = None, [], {}
         else:
             out = in_turn(evaluator, candidates, goes_on)
         if len(out) < 1:

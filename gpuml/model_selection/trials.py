@@ -4,13 +4,13 @@ Nothing here imports Optuna, whose trials and distributions are known by what th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuml.model_selection.evaluate import Evaluator, Results
-from gpuml.model_selection.one_by_one import failed_scores
+from gpuml.model_selection.interrupted import not_fitted
 from gpuml.model_selection.route import AtOnce
 
 if TYPE_CHECKING:
@@ -48,11 +48,8 @@ def in_turn(
         if not alive:
             break
     evaluator.note(candidates)
-    nothing = failed_scores(replace(job.task, error_score=np.nan))
     for own in table:
-        left = {"test_scores": nothing, "fit_time": 0.0, "score_time": 0.0, "fit_error": None}
-        left |= {"train_scores": nothing} if job.task.return_train_score else {}
-        own += [{**own[0], **left}] * (len(job.splits) - len(own))
+        own += [not_fitted(own[0], seconds=0.0)] * (len(job.splits) - len(own))
     return [result for own in table for result in own]
 
 

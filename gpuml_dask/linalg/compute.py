@@ -12,6 +12,7 @@ from distributed import Client, futures_of
 
 from gpuml.solvers.compressed import MOST_ADDED
 from gpuml_dask._dask import lowered
+from gpuml_dask.client import thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.io import persisted
 from gpuml_dask.linalg import ranks
@@ -23,7 +24,7 @@ from gpuml_dask.planning.plan import memory_of
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
-from gpuml_dask.waiting import in_touch, thread_lent, workers_there
+from gpuml_dask.waiting import in_touch, workers_there
 
 # Of the memory of workers that rows may take: results, blocks and other users need some.
 SHARE_OF_MEMORY = 0.5

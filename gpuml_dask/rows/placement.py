@@ -14,7 +14,7 @@ from uuid import uuid4
 from distributed import Client, Future
 from sklearn.utils import check_consistent_length
 
-from gpuml_dask.client import HOW_TO_CONNECT, current_client
+from gpuml_dask.client import HOW_TO_CONNECT, current_client, thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
@@ -29,7 +29,7 @@ from gpuml_dask.rows.inputs import (
 )
 from gpuml_dask.rows.sending import Homes, gpu_resources
 from gpuml_dask.tokens import token_of
-from gpuml_dask.waiting import answers, check_client, in_touch, thread_lent
+from gpuml_dask.waiting import answers, check_client, in_touch
 
 __all__ = ["Placed", "Table", "place"]
 

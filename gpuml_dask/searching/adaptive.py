@@ -53,7 +53,7 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
         As for `gpuml.model_selection.HalvingGridSearchCV`.
     random_state, n_jobs, verbose
         As for `gpuml.model_selection.HalvingGridSearchCV`.
-    client, checkpoint, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`.
 
     Attributes
@@ -97,7 +97,7 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
         As for `gpuml.model_selection.HalvingRandomSearchCV`.
     random_state, n_jobs, verbose
         As for `gpuml.model_selection.HalvingRandomSearchCV`.
-    client, checkpoint, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`.
 
     Attributes
@@ -149,7 +149,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     chunk_size : int or None, default=None
         Rows of a call of `partial_fit`. None follows the chunks of X; X that is no collection of
         Dask is one.
-    client, checkpoint, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`; `checkpoint` must be None where models
         learn call by call, because their states are not stored.
 
@@ -207,6 +207,9 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         error_score: Any = np.nan,
         client=None,
         checkpoint=None,
+        workers=None,
+        priority=None,
+        resources=None,
         scheduler=None,
         cache_cv=True,
         iid="deprecated",
@@ -229,6 +232,9 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
             error_score=error_score,
             client=client,
             checkpoint=checkpoint,
+            workers=workers,
+            priority=priority,
+            resources=resources,
             scheduler=scheduler,
             cache_cv=cache_cv,
             iid=iid,

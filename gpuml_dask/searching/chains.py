@@ -21,6 +21,7 @@ from gpuml.model_selection.residence import configured
 from gpuml.model_selection.row_blocks import Recipe, RowBlocks
 from gpuml.model_selection.trainers import Learnt, Lesson, learn, scored
 from gpuml.model_selection.training import Request, Result, Trainer
+from gpuml_dask._asked import asked_resources
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
@@ -214,7 +215,7 @@ class ChainRunner(PlacedRunner):
                 self._state(leg, demand),
                 inputs.held_out,
                 key=self._key(leg, title, leg.label),
-                resources=demand or None,
+                resources=asked_resources(demand) or None,
             )
             self._demands[future.key] = frozenset(demand)
             self._running[future.key] = leg, future
@@ -270,7 +271,7 @@ class ChainRunner(PlacedRunner):
                     numbers,
                     *[self._inputs.block(number) for number in numbers],
                     key=self._key(leg, leg.title, f"{leg.request.name} call {calls.stop}"),
-                    resources=demand or None,
+                    resources=asked_resources(demand) or None,
                 )
             leg.future = state
         return leg.future

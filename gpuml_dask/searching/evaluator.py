@@ -89,11 +89,18 @@ class ClusterEvaluator:
         self._params: dict[int, Mapping[str, Any]] = {}
         self._groups: dict[int, tuple[Group, str | None]] = {}
         self._told: set[Warned] = set()
+        self._round: Round | None = None
 
     @property
     def plan(self) -> Plan:
         """What was done so far, as a plan."""
         return Plan(tuple(self.steps))
+
+    @property
+    def finished(self) -> dict[tuple[int, int], Any]:
+        """Results so far of the round under way, by position of the candidate and split."""
+        rows = enumerate(self._round.table.values() if self._round else ())
+        return {(p, split): each for p, row in rows for split, each in row.items()}
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
         """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate.
@@ -107,7 +114,7 @@ class ClusterEvaluator:
         facts = workers_there(self.client, self.patience, n_wanted=n_units)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
         placer = Placer(self.job, kinds_among(facts))
-        round_ = Round(self.job, candidates, self.n_done, finished, placer)
+        self._round = round_ = Round(self.job, candidates, self.n_done, finished, placer)
         groups = self._groups_of(candidates, round_)
         plan = plan_for(self.job, groups, len(candidates) - _size_of(groups), facts)
         if self.job.task.verbose > 1:
@@ -120,6 +127,7 @@ class ClusterEvaluator:
         tell_unrepeated(round_.refused, round_.by_candidate(), self.job.task.error_score)
         self.steps.extend(round_.steps())
         self.n_done += len(candidates)
+        self._round = None
         return round_.results
 
     def refit(self, candidate: int) -> Any:

@@ -6,6 +6,7 @@ from copy import copy
 from inspect import Signature, signature
 from typing import Any, Self, TypeVar
 
+import dask
 import numpy as np
 from dask.base import is_dask_collection
 from distributed import Client
@@ -20,6 +21,7 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
 from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml_dask import predict
+from gpuml_dask._asked import asked_by
 from gpuml_dask.client import client_for
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.lazy import lives_on_workers
@@ -44,8 +46,9 @@ STORED = (
     "name in gpuml.model_selection. On a cluster, pass a collection that its workers read, such as "
     "dask.dataframe.read_parquet(path)."
 )
-NO_CHECKPOINT = (
-    "checkpoint= needs a cluster: start one with gpuml_dask.local_client(), or give client=."
+NEEDS_CLUSTER = (
+    "checkpoint=, workers=, priority= and resources= need a cluster: start one with "
+    "gpuml_dask.local_client(), or give client=."
 )
 
 
@@ -64,6 +67,9 @@ class ClusterSearch(OnePassSearch):
         *args,
         client=None,
         checkpoint=None,
+        workers=None,
+        priority=None,
+        resources=None,
         scheduler=None,
         cache_cv=True,
         iid="deprecated",
@@ -71,6 +77,7 @@ class ClusterSearch(OnePassSearch):
     ):
         super().__init__(*args, **kwargs)
         self.client, self.checkpoint = client, checkpoint
+        self.workers, self.priority, self.resources = workers, priority, resources
         self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
     def fit(self, X, y=None, **params) -> Self:
@@ -101,10 +108,11 @@ class ClusterSearch(OnePassSearch):
         """
         if self.iid != "deprecated":
             warnings.warn(IID, FutureWarning, stacklevel=2)
-        with client_for(self.client, self.scheduler) as client:
+        asked = asked_by(self)
+        with client_for(self.client, self.scheduler) as client, dask.annotate(**asked):
             if client is None:
-                if self.checkpoint is not None:
-                    raise ValueError(NO_CHECKPOINT)
+                if self.checkpoint is not None or asked:
+                    raise ValueError(NEEDS_CLUSTER)
                 rows = computed(X, self.scheduler), computed(y, self.scheduler)
                 params = {name: computed(value, self.scheduler) for name, value in params.items()}
                 super().fit(*rows, **params)
@@ -142,7 +150,7 @@ class ClusterSearch(OnePassSearch):
         ClusterError, ValueError
             As of `fit`.
         """
-        with client_for(self.client, self.scheduler) as client:
+        with client_for(self.client, self.scheduler) as client, dask.annotate(**asked_by(self)):
             if client is None:
                 rows = computed(X, self.scheduler), computed(y, self.scheduler)
                 params = {name: computed(value, self.scheduler) for name, value in params.items()}
@@ -373,6 +381,13 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     checkpoint : str or None, default=None
         A folder, or a URL that fsspec knows. What is finished is stored there; a search that was
         cut off does only the missing work when it is fitted again.
+    workers : str or list of str, default=None
+        Addresses, names or hosts of the workers that do the work; None is all of them.
+    priority : int, default=None
+        Of its tasks. Of all that wait, those of the highest number run first; without one it is 0.
+    resources : dict of str to float, default=None
+        Of Dask, that each fit asks for, such as ``{"memory": 8e9}``; only workers that declare them
+        fit. These three are passed to Dask as they are (`dask.annotate`).
     scheduler : Client, address or str, default=None
         As in dask-ml: what `client` is, or "threads", "sync", "processes" for a search in this
         process.
@@ -440,7 +455,7 @@ class RandomizedSearchCV(ClusterSearch, one_device.RandomizedSearchCV):
         Seed of the draws.
     return_predictions
         As for `GridSearchCV`.
-    client, checkpoint, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
         As for `GridSearchCV`.
 
     Attributes

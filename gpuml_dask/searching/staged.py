@@ -23,6 +23,7 @@ from gpuml.model_selection.fitted_prefixes import (
     refit_prepared,
 )
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
+from gpuml_dask._asked import asked_resources, asked_workers
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.searching.running import Inputs, Runner
@@ -166,9 +167,11 @@ class PlacedRunner(Runner):
         return [found[i] for i in range(len(units))]
 
     def _submit_whole(self, units, keys, kind, kinds, workers):
-        there = [worker for worker in workers if worker in kinds.addresses]
+        # Hints are for tasks that may run anywhere else.
+        free = not (asked_workers() or asked_resources({}))
+        there = [worker for worker in workers if free and worker in kinds.addresses]
         demand = {} if there else kinds.demand(kind)
-        where: dict[str, Any] = {"resources": demand} if demand else {}
+        where: dict[str, Any] = {"resources": asked_resources(demand)} if demand else {}
         if there:
             where = {"workers": there, "allow_other_workers": True}
         self._demands.update(dict.fromkeys(keys, frozenset(demand)))
@@ -182,6 +185,7 @@ class PlacedRunner(Runner):
         firsts: dict[Any, Future] = {}
         arguments, futures = self._inputs.arguments(), []
         of_first, of_rest = kinds.demand("cpu"), kinds.demand("gpu")
+        asked_first, asked_rest = asked_resources(of_first), asked_resources(of_rest)
         for unit, key in zip(units, keys, strict=True):
             first, number = unit.first, key[1]
             what = first.prefix, first.split
@@ -190,7 +194,7 @@ class PlacedRunner(Runner):
                     run_first,
                     cloudpickle.dumps(first),
                     key=(f"{first.title}-{self._token}", number),
-                    resources=of_first or None,
+                    resources=asked_first or None,
                     pure=False,
                     **arguments,
                 )
@@ -201,7 +205,7 @@ class PlacedRunner(Runner):
                     run_rest,
                     cloudpickle.dumps(unit),
                     key=key,
-                    resources=of_rest or None,
+                    resources=asked_rest or None,
                     pure=False,
                     spec=arguments["spec"],
                     first=firsts[what],

@@ -315,20 +315,41 @@ def test_a_scheduler_that_goes_away_is_an_error(rows):
         client.close()
 
 
-def test_an_interrupted_search_leaves_nothing_behind(interruptible, client, rows):
+def _stop_after_some_fits(search, over):
+    """Press Ctrl-C as soon as three fits are finished."""
+    while not over.wait(0.02):
+        session = vars(search).get("_session")
+        with suppress(RuntimeError):  # the results grow meanwhile
+            if session is not None and sum(len(e.finished) for e in session.evaluators) >= 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+
+def test_an_interrupted_search_leaves_scores_and_nothing_on_workers(interruptible, client, rows):
     search = GridSearchCV(Slow(seconds=0.2), {"a": list(range(20))}, client=client)
-    interrupt = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
+    whole = GridSearchCV(Slow(seconds=0.0), {"a": list(range(20))}, client=client).fit(*rows)
+    over = threading.Event()
+    interrupt = threading.Thread(target=_stop_after_some_fits, args=(search, over))
     interrupt.start()
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.warns(RuntimeWarning, match="of 100 fits"), pytest.raises(KeyboardInterrupt):
             search.fit(*rows)
     finally:  # a signal that comes later would end the whole run
-        interrupt.cancel()
+        over.set()
         interrupt.join()
     deadline = time.monotonic() + 10
     while any(client.has_what().values()) or any(client.processing().values()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    kept = [whole.cv_results_["params"].index(each) for each in search.cv_results_["params"]]
+    found, expected = (
+        np.array([each.cv_results_[f"split{s}_test_score"] for s in range(5)])
+        for each in (search, whole)
+    )
+    known = np.isfinite(found)
+    assert known.any()
+    assert not known.all()
+    np.testing.assert_array_equal(found[known], expected[:, kept][known])
 
 
 # ---------------------------------------------------------------- rows divided over workers

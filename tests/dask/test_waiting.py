@@ -25,6 +25,7 @@ from sklearn.linear_model import SGDRegressor
 import gpuml_dask.linear_model
 from gpuml.linear_model import Ridge
 from gpuml_dask import place, waiting
+from gpuml_dask.client import thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.linalg import svd_compressed
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
@@ -343,7 +344,7 @@ def test_resources_that_nobody_has_are_named(client, said):
 def test_resources_that_tasks_which_wait_have_are_named(said):
     def outer():
         client = get_client()
-        with dask.config.set({"gpuml.patience": "2s"}), waiting.thread_lent():
+        with dask.config.set({"gpuml.patience": "2s"}), thread_lent():
             return answers(client, [client.submit(sleep_well, 0, resources={"GPU": 1})], "answers")
 
     with started(1, resources={"GPU": 1}) as cluster, Client(cluster) as client:

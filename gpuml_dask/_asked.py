@@ -1,0 +1,53 @@
+"""What a search asks of Dask for all its tasks: which workers, which priority, which resources.
+
+They are Dask's annotations, so a ``with dask.annotate(...)`` block around a fit does the same.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+import dask
+
+Fact = TypeVar("Fact", bound=Mapping[str, Any])
+
+NAMES = ("workers", "priority", "resources")
+
+
+def asked_by(search: Any) -> dict[str, Any]:
+    """Annotations of a search: those of its parameters `NAMES` that are not None."""
+    given = {name: getattr(search, name) for name in NAMES}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def asked_workers() -> Collection[Any]:
+    """Addresses, names or hosts of the workers that tasks of this thread go to; none for all."""
+    workers = dask.get_annotations().get("workers") or ()
+    return () if callable(workers) else workers
+
+
+def allowed(facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Those of some workers that tasks of this thread may go to, by what the scheduler says.
+
+    Parameters
+    ----------
+    facts : mapping of str to mapping
+        "host" and "name" of each worker, by its address.
+    """
+    wanted = set(asked_workers())
+    return {
+        address: fact
+        for address, fact in facts.items()
+        if not wanted or wanted & {address, fact["host"], fact["name"]}
+    }
+
+
+def asked_resources(demand: Mapping[str, float]) -> dict[str, float]:
+    """Resources that a task needs, and those that are asked for all tasks of this thread."""
+    asked = dask.get_annotations().get("resources") or {}
+    return {**demand, **(asked if isinstance(asked, dict) else {})}
+
+
+def asked_priority() -> float:
+    """Priority that is asked for all tasks of this thread; 0 if none is."""
+    priority = dask.get_annotations().get("priority", 0)
+    return 0 if callable(priority) else priority
