@@ -27,6 +27,7 @@ from gpuml.model_selection.candidates import (
     steps_of,
 )
 from gpuml.model_selection.fold_fits import chunk_order, fit_fold, fit_splits
+from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.jobs import Job, Known, Shared
 from gpuml.model_selection.one_by_one import (
     Part,
@@ -70,7 +71,11 @@ class Evaluator:
         Number of candidates evaluated so far.
     refused : dict of int to Refusal
         Why candidates of the last round were not fitted at once, by position.
+    grown : Grown or None
+        Ensembles of the last round, in adaptive searches, whose next rounds go on from them.
     """
+
+    grown: Grown | None = None
 
     def __init__(self, job: Job):
         self.job = job
@@ -132,7 +137,10 @@ class Evaluator:
                 table[position] = results
         self._params.update({self.n_done + i: each for i, each in enumerate(candidates)})
         self.n_done += len(candidates)
-        return [result for results in table for result in results]
+        found = [result for results in table for result in results]
+        if self.grown is not None:
+            self.grown.turn()
+        return found
 
     def routes_of(self, candidates: Sequence[Mapping[str, Any]]) -> list[AnyRoute]:
         """Which way candidates go, and why."""
@@ -407,7 +415,8 @@ class Evaluator:
         parallel, why = self._workers(rows)
         n_fits = len(params) * len(rows.splits)
         with self._bar(n_fits, len(params)) as bar:
-            table, by_task = fit_splits(self.job.estimator, rows, params, parallel, bar.advance)
+            how = params, parallel, bar.advance, self.grown
+            table, by_task = fit_splits(self.job.estimator, rows, *how)
         results = [result for each in table for result in each]
         for refusal, each in zip(refused, table, strict=True):
             for result in each:
