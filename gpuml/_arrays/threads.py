@@ -55,6 +55,20 @@ def one_blas_thread() -> AbstractContextManager:
     return _controller().limit(limits=1, user_api="blas")
 
 
+def openmp_threads(threads: int | None) -> AbstractContextManager:
+    """OpenMP's loops inside, as those of boosters, use at most so many threads; None is no bound.
+
+    The number belongs to the calling thread, so that fits side by side each have their own. Of
+    more threads than cores, each would wait for others that are not running.
+    """
+    if threads is None:
+        return nullcontext()
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    now = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "openmp"]
+    return threadpool_limits(min([threads, *now]), user_api="openmp")
+
+
 def may_limit_blas() -> bool:
     """Whether this thread may change the number of BLAS threads: the main one only.
 

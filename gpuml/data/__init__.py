@@ -273,7 +273,7 @@ class Folds:
     frame : Frame or None
         Models are of the rows' images under it; None for the rows themselves.
     outside : Outside or None
-        First steps that are fitted to training parts of other splits; None for none.
+        Which splits are inside the training parts of others; None for none.
     known : dict
         What readings of the rows have found, so that the next caller need not read them again.
         Nothing in it depends on the frame.

@@ -120,16 +120,17 @@ class Partition:
 
 @dataclass(frozen=True)
 class Outside:
-    """First steps of pipelines that are fitted to training parts of other splits.
+    """Splits whose training parts are inside those of other splits, as those of a search inside.
 
-    Of those inside which a search is: its own splits are of the rows that these steps have made.
+    First steps of a pipeline may be fitted to the outer training parts: inner splits are then of
+    the rows that these steps have made.
 
     Attributes
     ----------
     n_steps : int
-        How many first steps of a pipeline.
+        How many first steps of a pipeline; 0 for none.
     owners : tuple of int
-        For each split, that to whose training part they are fitted.
+        For each split, that whose training part it is inside; itself for outer ones.
     """
 
     n_steps: int

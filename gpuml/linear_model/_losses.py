@@ -6,6 +6,7 @@ divided rows are fitted alike.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from gpuml.solvers import row_space
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.affine import dual
 from gpuml.solvers.described import frame_maps
+from gpuml.solvers.inside import solve_inside
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options, passes_by_rows, solve
 from gpuml.solvers.loss_rows import LossRows, mean_losses
@@ -114,9 +116,10 @@ def fit_loss(
     given, rarest = start, 0
     if start is None:
         start, rarest = without_features(data, penalty), family.rarest
-    found = _solve(data, penalty, start, options, strengths, rarest)
+    owners = None if folds.outside is None or given is not None else folds.outside.owners
+    found = _solve(data, penalty, start, options, strengths, rarest, owners)
     lost = _are_lost(found, data, penalty, options.tol)
-    if given is not None and lost.any():
+    if (given is not None or owners is not None) and lost.any():
         # Where curvatures vanish, as beyond where rates are 0 or 1, no step leads away from there.
         start, wasted = without_features(data, penalty), found.n_iter
         found = _solve(data, penalty, start, options, strengths, family.rarest)
@@ -199,10 +202,11 @@ class Problem:
         )
 
 
-def _solve(data, penalty, start, options, strengths, rarest):
+def _solve(data, penalty, start, options, strengths, rarest, owners=None):
     has_l1 = any(s.l1 > 0 for s in strengths)
+    method = solve if owners is None else partial(solve_inside, owners=owners)
     try:
-        found = solve(data, penalty, start, options, has_l1=has_l1, rarest=rarest)
+        found = method(data, penalty, start, options, has_l1=has_l1, rarest=rarest)
         with quiet():
             check_squares(found.violation**2, np)  # of models that took no step, too
         return found

@@ -60,9 +60,9 @@ class Behind:
             return found
         return [{f"{MODEL}__{name}": value for name, value in each.items()} for each in found]
 
-    def outside(self, owners: Sequence[int]) -> Outside | None:
-        """What the steps before it are fitted to."""
-        return Outside(self.n_steps, tuple(owners)) if self.n_steps else None
+    def outside(self, owners: Sequence[int]) -> Outside:
+        """Which splits are inside others, to whose training parts the steps before are fitted."""
+        return Outside(self.n_steps, tuple(owners))
 
     def inner(self, model: Any) -> Any:
         """The model of the search, of a whole pipeline."""

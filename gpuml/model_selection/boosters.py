@@ -44,6 +44,8 @@ class Library:
         like, one round after the other.
     matrix : str
         The method that makes what a fit reads of its rows.
+    threads : str
+        The parameter that says how many threads a fit uses; "" where it is OpenMP's number.
     """
 
     module: str
@@ -53,6 +55,7 @@ class Library:
     first: Callable[[Any, int], Any]
     options: Callable[[int], dict[str, Any]] | None = None
     matrix: str = ""
+    threads: str = ""
 
 
 def library_of(estimator: Any) -> Library | None:
@@ -84,7 +87,7 @@ class OneBooster(OneFit):
         """Equal for models that differ in their number of rounds alone."""
         model = estimator
         names = OneBooster.varying(model)
-        if not names or OneBooster.why_alone(model) is not None or not is_count(_size(model)):
+        if not names or OneBooster.why_alone(model) is not None or not is_count(size_of(model)):
             return None
         return estimator_key(model, without=names)
 
@@ -99,7 +102,7 @@ class OneBooster(OneFit):
     @staticmethod
     def largest(models: Sequence[Any], X: Any) -> Any:
         """The model of most rounds."""
-        return max(models, key=_size)
+        return max(models, key=size_of)
 
     @staticmethod
     def words(names: Collection[str]) -> tuple[str, ...]:
@@ -108,16 +111,16 @@ class OneBooster(OneFit):
 
     def order(self, model: Any) -> Any:
         """From few rounds to many."""
-        return _size(model)
+        return size_of(model)
 
     def model(self, unfitted: Any) -> Any:
         """What an unfitted model would be if it were fitted by itself."""
-        out = self._library.first(self.fitted, _size(unfitted))
-        return _like(out, unfitted)
+        out = self._library.first(self.fitted, size_of(unfitted))
+        return like(out, unfitted)
 
     def answering(self, unfitted: Any) -> Any:
         """A model that predicts the same."""
-        n_rounds, options = _size(unfitted), self._library.options
+        n_rounds, options = size_of(unfitted), self._library.options
         if options is not None:
             out = shallow(self.fitted)
             for name in PREDICTING:
@@ -154,6 +157,35 @@ class Stages:
                 break
             self._last, self.n_read = following, self.n_read + 1
         return self._last.copy()
+
+
+@contextmanager
+def fit_threads(model: Any, threads: int | None) -> Iterator[None]:
+    """A fit of an ensemble inside uses at most so many threads; None is as many as it would.
+
+    One that is told no number would use all cores, whatever runs beside it. A smaller number that
+    the user has set stays.
+    """
+    library = library_of(model)
+    name = "" if library is None or threads is None else library.threads
+    if not name:
+        yield
+        return
+    given = model.get_params(deep=False).get(name)
+    few = given is not None and 0 < given <= threads
+    model.set_params(**({} if few else {name: threads}))
+    try:
+        yield
+    finally:
+        _put_back(model, name, given)
+
+
+def _put_back(model, name, given):
+    if hasattr(model, "_init_params"):  # CatBoost refuses changes of fitted models
+        model._init_params = {n: v for n, v in model._init_params.items() if n != name}
+        model._init_params |= {} if given is None else {name: given}
+    else:
+        model.set_params(**{name: given})
 
 
 class SharedBins:
@@ -219,7 +251,7 @@ def _known(library: Library | None) -> Library:
     return library
 
 
-def _size(model):
+def size_of(model: Any) -> int:
     """The number of rounds of a model."""
     library = _known(library_of(model))
     params = model.get_params(deep=False)
@@ -227,7 +259,7 @@ def _size(model):
     return next((size for size in given if size is not None), library.default)
 
 
-def _like(fitted, unfitted):
+def like(fitted: Any, unfitted: Any) -> Any:
     """A fitted model with the number of rounds that an unfitted one has."""
     params = unfitted.get_params(deep=False)
     size = {name: params[name] for name in OneBooster.varying(unfitted) if name in params}
@@ -361,6 +393,7 @@ LIBRARIES = (
         _first_in_xgboost,
         lambda n: {"iteration_range": (0, n)},
         matrix="_create_dmatrix",
+        threads="n_jobs",
     ),
     Library(
         "lightgbm",
@@ -369,6 +402,7 @@ LIBRARIES = (
         _alone_in_lightgbm,
         _first_in_lightgbm,
         lambda n: {"num_iteration": n},
+        threads="n_jobs",
     ),
     Library(
         "catboost",
@@ -377,5 +411,6 @@ LIBRARIES = (
         _alone_in_catboost,
         _first_in_catboost,
         lambda n: {"ntree_end": n},
+        threads="thread_count",
     ),
 )

@@ -29,6 +29,7 @@ from gpuml.model_selection.fold_fits import (
     fit_splits,
     workers_for,
 )
+from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.jobs import Job, Known, Shared
 from gpuml.model_selection.one_by_one import (
     Part,
@@ -72,7 +73,11 @@ class Evaluator:
         Number of candidates evaluated so far.
     refused : dict of int to Refusal
         Why candidates of the last round were not fitted at once, by position.
+    grown : Grown or None
+        Ensembles of the last round, in adaptive searches, whose next rounds go on from them.
     """
+
+    grown: Grown | None = None
 
     def __init__(self, job: Job):
         self.job = job
@@ -144,7 +149,10 @@ class Evaluator:
         self._params.update({self.n_done + i: each for i, each in enumerate(candidates)})
         self.n_done += len(candidates)
         self._table, self._single = [], {}
-        return [result for results in table for result in results]
+        found = [result for results in table for result in results]
+        if self.grown is not None:
+            self.grown.turn()
+        return found
 
     def routes_of(self, candidates: Sequence[Mapping[str, Any]]) -> list[AnyRoute]:
         """Which way candidates go, and why."""
@@ -422,7 +430,8 @@ class Evaluator:
                 self._single[positions[candidate], split] = result
 
         with self._bar(len(params) * len(rows.splits), len(params)) as bar:
-            table, by_task = fit_splits(job.estimator, rows, params, parallel, bar.advance, note)
+            how = params, parallel, bar.advance, note, self.grown
+            table, by_task = fit_splits(job.estimator, rows, *how)
         results = [result for each in table for result in each]
         for refusal, each in zip(refused, table, strict=True):
             for result in each:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpuml._arrays.device_copies import several_fits
+from gpuml._arrays.threads import openmp_threads
 from gpuml._settings.config import config_context, get_config
 from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
@@ -24,6 +25,7 @@ from gpuml.model_selection.candidates import (
     Refusal,
     group_candidates,
 )
+from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.kernel_machines import VARYING, one_kernel_key, reads_kernels
 from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
@@ -55,7 +57,7 @@ def fit_fold(
     `settings` are gpuml's, which a worker process does not inherit. Where the rows are in CPU
     memory and an estimator computes on a device, a fold goes there once for all candidates.
     """
-    with config_context(**settings), several_fits():
+    with config_context(**settings), several_fits(), openmp_threads(task.threads):
         fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
         if shares_prefixes(estimator, candidates):
             return fit_pipelines(estimator, fold, candidates, task)
@@ -119,6 +121,7 @@ def fit_splits(
     parallel: Parallel,
     advance: Callable[[int], None],
     note: Callable[[int, int, dict[str, Any]], None],
+    grown: Grown | None = None,
 ) -> tuple[list[list[dict[str, Any]]], bool]:
     """Fit and score candidates on all splits of some rows.
 
@@ -134,6 +137,8 @@ def fit_splits(
     note : callable
         ``note(candidate, split, result)`` is told of it too: of those in this process when they are
         done, of others when they come back.
+    grown : Grown, optional
+        Ensembles of the round before, in adaptive searches; those of this one are added.
 
     Returns
     -------
@@ -146,7 +151,16 @@ def fit_splits(
     order = chunk_order(estimator, params)
     chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
     work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
-    task = replace(rows.task, on_end=ticks)
+    before = None if grown is None else grown.before(estimator, params, n_splits)
+    tasks = [
+        replace(
+            rows.task,
+            on_end=ticks,
+            grown=None if before is None else before[s],
+            threads=threads_of_each(effective_n_jobs(parallel.n_jobs)),
+        )
+        for s in range(n_splits)
+    ]
     settings = {**get_config(), "progress": False}  # one bar is enough
 
     def candidates_of(split, chunk):
@@ -154,7 +168,7 @@ def fit_splits(
 
     done = parallel(
         delayed(fit_fold)(
-            estimator, rows.X, rows.y, rows.splits[s], candidates_of(s, chunk), task, settings
+            estimator, rows.X, rows.y, rows.splits[s], candidates_of(s, chunk), tasks[s], settings
         )
         for s, chunk in work
     )
@@ -166,6 +180,8 @@ def fit_splits(
         for c, result in zip(chunk, results, strict=True):
             table[c][s] = result
             note(c, s, result)
+    if grown is not None:
+        grown.keep(estimator, params, table)
     return table, len(chunks) > 1
 
 
@@ -203,6 +219,11 @@ def _chunks(n_candidates, n_splits, parallel):
     n_jobs = effective_n_jobs(parallel.n_jobs)
     per_split = min(n_candidates, max(1, -(-n_jobs // n_splits)))
     return [list(part) for part in np.array_split(np.arange(n_candidates), per_split)]
+
+
+def threads_of_each(n_jobs: int) -> int | None:
+    """Threads of each of so many fits side by side, so that they share the cores; None for one."""
+    return None if n_jobs < 2 else max(1, cpu_count() // n_jobs)
 
 
 def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -18,8 +18,13 @@ from gpuml.model_selection.row_subsets import subsampled
 class OnePassHalving(OnePassSearch):
     """Successive halving of scikit-learn, each round evaluated as `OnePassSearch` does it.
 
-    All rounds share the rows that the first one brought to a device.
+    All rounds share the rows that the first one brought to a device. Where the resource is the
+    number of rounds of a booster, its ensembles go on from those of the round before.
     """
+
+    @property
+    def _asks_for_more(self) -> bool:  # type: ignore[override]
+        return self.resource != "n_samples"
 
     def _begin(self, X: Any) -> None:
         self._n_samples_orig = _num_samples(X)

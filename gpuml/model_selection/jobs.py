@@ -14,8 +14,8 @@ from gpuml.model_selection.one_by_one import Task
 class Job:
     """What is searched over: an unfitted estimator, the user's rows, their splits, and the rest.
 
-    Models of splits in `unscored` are fitted, and asked for by `Evaluator.model_of`. First steps of
-    pipelines may be fitted `outside`.
+    Models of splits in `unscored` are fitted, and asked for by `Evaluator.model_of`. `outside` says
+    which splits are inside the training parts of others.
     """
 
     estimator: Any

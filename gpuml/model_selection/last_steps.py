@@ -21,7 +21,7 @@ from gpuml._sklearn import (
     _routing_enabled,
 )
 from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
-from gpuml.model_selection.boosters import SharedBins
+from gpuml.model_selection.boosters import SharedBins, fit_threads
 from gpuml.model_selection.candidates import (
     BINNED,
     NOTHING,
@@ -32,6 +32,7 @@ from gpuml.model_selection.candidates import (
     raised_words,
     refusal_of,
 )
+from gpuml.model_selection.grown import grow
 from gpuml.model_selection.kernel_machines import OwnKernels, fit_by_kernels, kernel_key
 from gpuml.model_selection.one_by_one import (
     Fold,
@@ -97,11 +98,11 @@ class Member:
     n_last: int = 1
     shares: bool = True
 
-    def fit(self, model: Any, X: Any, y: Any) -> None:
-        """Fit a model with this member's parameters of fits."""
+    def fit(self, model: Any, X: Any, y: Any, **more: Any) -> None:
+        """Fit a model with this member's parameters of fits, and more of them."""
         target = () if y is None else (y,)
         with _print_elapsed_time("Pipeline", self.message):
-            model.fit(private_rows(X, model), *target, **self.fit_params)
+            model.fit(private_rows(X, model), *target, **self.fit_params, **more)
             finish(X)
 
     def whole(self, fitted: Any) -> Any:
@@ -253,13 +254,13 @@ class _Work:
     def alone(self, member: Member) -> dict[str, Any]:
         """Fit and score one model."""
         announce_start(member.params, member.where, self.task)
-        fitted, shared = member.model, ()
+        fitted, how = member.model, {}
         started = time.perf_counter()
         try:
             if self.task.out_of_bag:
                 check_model(fitted)
             if not isinstance(fitted, str):
-                shared = self._fit(member, fitted)
+                fitted, how = self._fit(member, fitted)
             if self.task.out_of_bag:
                 seconds = time.perf_counter() - started
                 answers = answering_out_of_bag(fitted, self.stage.fold.X_test)
@@ -269,15 +270,25 @@ class _Work:
                 raise
             seconds = time.perf_counter() - started
             return member.failure(format_exc(), self.stage.fold, self.task, seconds)
-        result = self._scored(member, fitted, time.perf_counter() - started)
-        return {**result, "made": Made(shared=shared)} if shared else result
+        return {**self._scored(member, fitted, time.perf_counter() - started), **how}
 
     def _fit(self, member, model):
-        """Fit a model, and say what it has in common with earlier fits."""
-        n_shared = self._bins.n_shared
-        with self._bins.lent_to(model):
-            member.fit(model, self.stage.X_train, self.stage.fold.y_train)
-        return (BINNED,) if self._bins.n_shared > n_shared else ()
+        """A model, fitted, and how: what it has in common with earlier fits, and for later ones."""
+        n_shared, rows = self._bins.n_shared, (self.stage.X_train, self.stage.fold.y_train)
+
+        def fit(own, **more):
+            with self._bins.lent_to(own), fit_threads(own, self.task.threads):
+                member.fit(own, *rows, **more)
+
+        grown, made, kept = self.task.grown, Made(), {}
+        if grown is None or member.assemble is not None:
+            fit(model)
+        else:
+            model, made = grow(model, fit, grown.get(member.where.candidate))
+            kept = {"grown": model} if member.where.candidate in grown else {}
+        if self._bins.n_shared > n_shared:
+            made = replace(made, shared=(*made.shared, BINNED))
+        return model, kept if made == Made() else {**kept, "made": made}
 
     def _scored(self, member, fitted, fit_seconds):
         started = time.perf_counter()
@@ -336,8 +347,8 @@ class _Work:
                 _validate(models[i])
                 if self.task.out_of_bag:
                     check_model(models[i])
-            fitted = clone(kind.largest([models[i] for i in left], X))
-            binned = self._fit(members[left[0]], fitted)
+            largest = clone(kind.largest([models[i] for i in left], X))
+            fitted, how = self._fit(members[left[0]], largest)
         except Exception as error:
             self._refuse(error)
             return
@@ -350,12 +361,13 @@ class _Work:
         left = [i for i in left if one.refused(models[i]) is None]
         results = self._answers(members, one, sorted(left, key=lambda i: one.order(models[i])))
         shared = kind.words(differing([models[i] for i in left], kind)) or (SAME,)
-        shared = (*shared, *binned)
+        also = how.pop("made", Made())
+        shared = (*shared, *also.shared)
         score_seconds = sum(r["score_time"] for r in results.values()) / max(1, len(results))
         for n, (i, result) in enumerate(results.items()):
-            made = Made(ON_EACH_FOLD, int(n == 0), shared=shared)
+            made = Made(ON_EACH_FOLD, int(n == 0), shared=shared, reason=also.reason)
             times = {"fit_time": fit_seconds / len(left), "score_time": score_seconds}
-            yield i, {**result, **times, "made": made}
+            yield i, {**result, **times, **how, "made": made}
 
     def _answers(self, members, one, order):
         """Results of members by position, whose predictions are known from one fit."""

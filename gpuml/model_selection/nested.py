@@ -72,7 +72,7 @@ def fit_nested(
         inner = _inner_job(job, behind.whole, splits, frozenset(end - 1 for end in ends))
         evaluator = Evaluator(replace(inner, outside=outside))
         out = evaluator.evaluate(behind.candidates())
-        if outside is not None and evaluator.plan.reasons:
+        if behind.n_steps and evaluator.plan.reasons:
             reasons = {reason: None for step in evaluator.steps for reason in step.reasons}
             raise NotTogether("; ".join(reasons))
         seconds = (time.perf_counter() - started) / len(insides)

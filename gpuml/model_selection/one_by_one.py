@@ -35,7 +35,9 @@ class Task:
     `on_end` is told of each fit that ends, and of its result; copies of it may go to other
     processes. `kept` is what models are asked of held-out rows besides scores, as "predictions" of
     results that did not fail. With `out_of_bag`, rows that a forest was fitted to are predicted by
-    the trees that did not see them.
+    the trees that did not see them. `grown` has ensembles by the candidates that go on from them;
+    None where no round follows. Where several fits run side by side, `threads` is what each of them
+    may use.
     """
 
     scorer: Any
@@ -48,6 +50,8 @@ class Task:
     kept: Any = None
     out_of_bag: bool = False
     on_end: "Callable[[Progress, Mapping[str, Any]], None] | None" = None
+    grown: Mapping[int, Any] | None = None
+    threads: int | None = None
 
     def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":
         """The task with what `change` makes of each value that fits and scorers are given."""

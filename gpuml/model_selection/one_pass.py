@@ -62,6 +62,8 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     # What is kept of candidates; a parameter of searches of one round on one device.
     return_predictions: bool | str = False
+    # Whether later rounds ask for more of what a parameter counts, of the same rows.
+    _asks_for_more = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -13,6 +13,7 @@ from gpuml._sklearn import (
 )
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.kept import check_partition, predictions_of
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.trials import in_turn
@@ -118,7 +119,10 @@ class Rounds:
             search.n_jobs,
             search.pre_dispatch,
         )
-        return search._make_evaluator(job)
+        evaluator = search._make_evaluator(job)
+        if search._asks_for_more:
+            evaluator.grown = Grown()
+        return evaluator
 
 
 def given_params(params: Mapping[str, Any]) -> dict[str, Any]:

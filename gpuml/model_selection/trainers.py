@@ -20,6 +20,7 @@ from gpuml._settings.config import config_context, get_config
 from gpuml.data import Split
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.one_by_one import Fold, Task, failed_scores, score_model, take_fold
 from gpuml.model_selection.residence import Residences, configured
 from gpuml.model_selection.row_blocks import RowBlocks
@@ -246,18 +247,21 @@ class MoreOfAResource(Trainer):
 
     def model(self, request: Request, result: Result) -> Any:
         """The model of all rows, held-out ones too."""
-        evaluator, position = result.state
+        evaluator, position, _ = result.state
         return evaluator.refit(position)
 
     def _train(self, requests):
         found: dict[int, Result] = {}
+        # Requests are of one bracket, whose ensembles go on from those of its rung before.
+        grown = next((r.state[2] for r in requests if r.state is not None), Grown())
         for wanted in {r.wanted: None for r in requests}:
             some = [i for i, request in enumerate(requests) if request.wanted == wanted]
             evaluator = self._evaluator(wanted)
             first = evaluator.n_done
+            evaluator.grown = grown if self._resource != "n_samples" else None
             out = evaluator.evaluate([self._candidate(requests[i]) for i in some])
             for position, (i, result) in enumerate(zip(some, out, strict=True)):
-                found[i] = _result(result, (evaluator, first + position))
+                found[i] = _result(result, (evaluator, first + position, grown))
         return [found[i] for i in range(len(requests))]
 
     def _candidate(self, request):

@@ -83,14 +83,14 @@ def moved(record: Models, place: Place) -> Models:
     return replace(record, **{f.name: move(getattr(record, f.name), place) for f in fields(record)})
 
 
-def taken(models: Models, order: np.ndarray) -> Models:
-    """Candidates by their numbers."""
+def taken(models: Models, order: np.ndarray, axis: int = 0) -> Models:
+    """Candidates (axis 0) or splits (1) by their numbers."""
 
     def take(values):
         if values is None:
             return None
         index = namespace(values).asarray(np.ascontiguousarray(order), device=device_of(values))
-        return namespace(values).take(values, index, axis=0)
+        return namespace(values).take(values, index, axis=axis)
 
     names = [field.name for field in fields(models)]
     return replace(models, **{name: take(getattr(models, name)) for name in names})

@@ -1,0 +1,231 @@
+"""Boosted ensembles that go on from those of an earlier round of an adaptive search.
+
+Successive halving and Hyperband ask for more and more rounds of boosting of ever fewer candidates.
+The rounds that a candidate has are kept with it, and only the new ones are fitted.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from gpuml.model_selection.boosters import library_of, like, size_of
+from gpuml.model_selection.candidates import CONTINUED, Made
+from gpuml.model_selection.one_fit import is_count
+from gpuml.model_selection.prefix_keys import estimator_key
+from gpuml.model_selection.residence import configured
+
+# ``fit(model, **more)``: fits a model to the rows of a fold, with more parameters of `fit`.
+Fit = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How ensembles of a library go on.
+
+    Attributes
+    ----------
+    why_anew : callable (params) -> str or None
+        What in the parameters makes a larger ensemble another one than a smaller one that goes on.
+    go_on : callable (before, model, fit) -> estimator
+        An unfitted model, fitted by going on from a smaller ensemble, which stays as it is.
+    is_seeded : bool
+        Whether an ensemble keeps its generator of random numbers, and goes on with it.
+    """
+
+    why_anew: Callable[[dict[str, Any]], str | None]
+    go_on: Callable[[Any, Any, Fit], Any]
+    is_seeded: bool = False
+
+
+class Grown:
+    """Ensembles of one round of a search, from which those of the next one go on."""
+
+    def __init__(self):
+        self._before: dict[tuple[int, Hashable], Any] = {}
+        self._found: dict[tuple[int, Hashable], Any] = {}
+
+    def before(
+        self, estimator: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
+    ) -> list[dict[int, Any]]:
+        """For each split, by candidate, the ensemble of the round before; None for none.
+
+        Candidates of which no larger ensemble goes on are missing.
+        """
+        keys = _keys(estimator, candidates)
+        known = self._before
+        return [
+            {c: known.get((split, key)) for c, key in keys.items()} for split in range(n_splits)
+        ]
+
+    def keep(
+        self,
+        estimator: Any,
+        candidates: Sequence[Mapping[str, Any]],
+        table: Sequence[Sequence[dict[str, Any]]],
+    ) -> None:
+        """Take ensembles out of the results of candidates, split after split."""
+        for c, key in _keys(estimator, candidates).items():
+            for split, result in enumerate(table[c]):
+                if "grown" in result:
+                    self._found[split, key] = result.pop("grown")
+
+    def turn(self) -> None:
+        """The round is over: those of the round before are let go."""
+        self._before, self._found = self._found, {}
+
+
+def _keys(estimator, candidates):
+    """Keys by candidate, of those that have one."""
+    found = {}
+    for c, params in enumerate(candidates):
+        try:
+            key = grown_key(configured(estimator, params))
+        except Exception:
+            continue  # its fit will tell what is wrong
+        if key is not None:
+            found[c] = key
+    return found
+
+
+def grown_key(model: Any) -> Hashable | None:
+    """Equal for ensembles that differ in their number of rounds alone; None for other models.
+
+    In one process: classes are named by identity.
+    """
+    library = library_of(model)
+    if library is None or why_anew(model) is not None or not is_count(size_of(model)):
+        return None
+    key = estimator_key(model, without=library.sizes[type(model).__name__])
+    return (
+        key if isinstance(key, bytes) else None
+    )  # of what has no pickle, which may be gone by then
+
+
+def why_anew(model: Any) -> str | None:
+    """Why a larger ensemble does not go on from a smaller one; None for models of other kinds."""
+    library = library_of(model)
+    if library is None:
+        return None
+    way, params = WAYS.get(library.module), model.get_params(deep=False)
+    name = type(model).__name__
+    if way is None:
+        return f"each round of the search fits {name} anew: its draws would begin again"
+    # What has no smaller ensembles in it does not go on from one either, but for want of a seed.
+    why = None if way.is_seeded else library.why_alone(params)
+    why = way.why_anew(params) if why is None else why
+    return None if why is None else f"each round of the search fits {name} anew: {why}"
+
+
+def grow(model: Any, fit: Fit, before: Any | None) -> tuple[Any, Made]:
+    """Fit an ensemble, by going on from a smaller one where there is one.
+
+    Parameters
+    ----------
+    model : estimator
+        Unfitted.
+    fit : callable
+    before : estimator or None
+        Fitted, and equal but for its number of rounds; it stays as it is.
+
+    Returns
+    -------
+    fitted : estimator
+    made : Made
+        What it has in common with the round before, or why nothing.
+    """
+    library = library_of(model)
+    if library is None or before is None or size_of(before) >= size_of(model):
+        fit(model)
+        return model, Made(reason=why_anew(model) or "")
+    return WAYS[library.module].go_on(before, model, fit), Made(shared=(CONTINUED,))
+
+
+# ---------------------------------------------------------------- scikit-learn
+
+
+def _anew_in_sklearn(params):
+    if params["warm_start"]:
+        return "leave warm_start at the default"
+    if hasattr(params["random_state"], "randint"):
+        return "a random_state that is a generator gives each fit others; set an integer"
+    if params.get("n_iter_no_change") is not None and "early_stopping" not in params:
+        return "n_iter_no_change looks back on earlier rounds, which are forgotten; leave it out"
+    return None
+
+
+def _on_in_sklearn(before, model, fit):
+    out = like(deepcopy(before), model)
+    if not _has_stopped(before):
+        fit(out.set_params(warm_start=True))
+        out.set_params(warm_start=False)
+    return out
+
+
+def _has_stopped(fitted):
+    """Whether an ensemble has stopped early, as it would with more rounds to come."""
+    if not getattr(fitted, "do_early_stopping_", False):
+        return False
+    if fitted.n_iter_ < fitted.max_iter:
+        return True
+    held_out = fitted.validation_fraction is not None
+    scores = fitted.validation_score_ if held_out else fitted.train_score_
+    n = fitted.n_iter_no_change
+    return len(scores) > n and bool(max(scores[-n:]) <= scores[-n - 1] + fitted.tol)
+
+
+# ---------------------------------------------------------------- XGBoost, LightGBM
+
+# Draws of rows and features begin anew where an ensemble goes on.
+_SHARES = (
+    *("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"),
+    *("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction", "feature_fraction"),
+    *("feature_fraction_bynode",),
+)
+
+
+def _draws(params):
+    for name in _SHARES:
+        if params.get(name) not in (None, 1, 1.0):
+            return f"{name} draws rows or features, from the beginning again where it goes on"
+    return None
+
+
+def _anew_in_xgboost(params):
+    if params.get("sampling_method") not in (None, "uniform"):
+        return "sampling_method draws rows, from the beginning again where it goes on"
+    return _draws(params)
+
+
+def _on_in_xgboost(before, model, fit):
+    return _with_more(before, model, fit, "xgb_model", before.get_booster())
+
+
+def _anew_in_lightgbm(params):
+    for name in ("boosting_type", "boosting", "boost"):
+        if params.get(name) not in (None, "gbdt"):
+            return f"{name}={params[name]!r} draws rows, from the beginning again where it goes on"
+    for name in ("data_sample_strategy", "extra_trees", "linear_tree"):
+        if params.get(name):
+            return f"leave {name} out"
+    return _draws(params)
+
+
+def _on_in_lightgbm(before, model, fit):
+    return _with_more(before, model, fit, "init_model", before.booster_)
+
+
+def _with_more(before, model, fit, name, booster):
+    """A model fitted by as many rounds as a booster lacks, which `fit` is given by a name."""
+    out = clone(model).set_params(n_estimators=size_of(model) - size_of(before))
+    fit(out, **{name: booster})
+    return like(out, model)
+
+
+WAYS = {
+    "sklearn.ensemble": Way(_anew_in_sklearn, _on_in_sklearn, is_seeded=True),
+    "xgboost": Way(_anew_in_xgboost, _on_in_xgboost),
+    "lightgbm": Way(_anew_in_lightgbm, _on_in_lightgbm),
+}
