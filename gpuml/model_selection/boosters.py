@@ -182,8 +182,8 @@ def fit_threads(model: Any, threads: int | None) -> Iterator[None]:
 
 def _put_back(model, name, given):
     if hasattr(model, "_init_params"):  # CatBoost refuses changes of fitted models
-        model._init_params = {n: v for n, v in model._init_params.items() if n != name}
-        model._init_params |= {} if given is None else {name: given}
+        model._init_params.pop(name, None)
+        model._init_params.update({} if given is None else {name: given})
     else:
         model.set_params(**{name: given})
 
