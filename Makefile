@@ -4,7 +4,7 @@
 #                 cluster of this machine; components of genotypes; tables on the screen, pictures
 #                 in out/
 #   make test     lint, types, and the tests and doctests that find most: products of parameters
-#                 by pairs of values
+#                 by pairs of values, slow functions by a sample of their cases
 #   make test-all all of them: the other combinations too, whole programs, and make bits
 #   make bits     tests that compare bits, with the kernels that OpenBLAS has for several CPUs
 #   make test-gpu tests that need a GPU, some processes side by side on one GPU; products by pairs,
@@ -44,7 +44,7 @@ TEST := $(VENV)/.test$(EXTRAS)
 DOCS := $(VENV)/.docs$(EXTRAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-rest test-gpu quick bits lint coverage docs docs-check bench \
+.PHONY: help demo test test-all test-rest test-seconds test-gpu quick bits lint coverage docs docs-check bench \
 	bench-compare bench-page dist clean
 
 help:
@@ -72,14 +72,18 @@ lint: $(TEST)
 # About as many processes as cores (JOBS=0: everything in one process, as a debugger needs it), each
 # with one thread: with more they are slower than a single process. scikit-learn's array-API checks
 # run only if SciPy was told so before its import.
-quick test-rest bits coverage: export SCIPY_ARRAY_API = 1
-quick test-rest bits coverage: export OMP_NUM_THREADS = 1
-quick test-rest bits coverage: export OPENBLAS_NUM_THREADS = 1
-quick test-rest bits coverage: export MKL_NUM_THREADS = 1
+quick test-seconds test-rest bits coverage: export SCIPY_ARRAY_API = 1
+quick test-seconds test-rest bits coverage: export OMP_NUM_THREADS = 1
+quick test-seconds test-rest bits coverage: export OPENBLAS_NUM_THREADS = 1
+quick test-seconds test-rest bits coverage: export MKL_NUM_THREADS = 1
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS) --dist=worksteal
 
 quick: $(TEST)
 	$(PYTEST) -m "not exhaustive and not gpu" $(PYTEST_ARGS)
+
+# Which cases of slow functions `make test` runs follows from these times.
+test-seconds: $(TEST)
+	$(PYTEST) -m "not exhaustive and not gpu" -p tests.seconds $(PYTEST_ARGS)
 
 # What `make test` leaves out.
 test-rest: bits

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info
 
 from gpuml.testing import array_libraries
 from tests.pairs import cover
+from tests.seconds import function_of, recorded, sample
 
 MOST_PROCESSES = 8
 
@@ -47,7 +48,14 @@ EVERY = 3
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """Mark `exhaustive` what `make test` does without."""
+    mark_other_combinations(items)
+    if not config.pluginmanager.has_plugin("tests.seconds"):  # which times all of them
+        mark_what_takes_long(items, recorded())
+
+
+def mark_other_combinations(items):
     """Mark combinations `exhaustive` that tests marked `pairwise`, `each` or `some` do without.
 
     What needs a GPU is looked at by itself: elsewhere it is skipped.
@@ -57,11 +65,28 @@ def pytest_collection_modifyitems(items):
         for mark in ENOUGH:
             if item.get_closest_marker(mark) is not None:
                 on_gpu = item.get_closest_marker("gpu") is not None
-                products[item.nodeid.partition("[")[0], on_gpu, mark].append(item)
+                products[function_of(item.nodeid), on_gpu, mark].append(item)
     for (_, _, mark), product in products.items():
         # Values need not be hashable, and each is one object in all combinations.
         rows = [[id(value) for value in item.callspec.params.values()] for item in product]
         for item in set(product) - {product[i] for i in ENOUGH[mark](rows)}:
+            item.add_marker(pytest.mark.exhaustive)
+
+
+def mark_what_takes_long(items, seconds):
+    """Mark the cases of slow functions `exhaustive` for which five minutes are too short.
+
+    Tests of a GPU stay as they are: `make test-gpu` has more processes.
+    """
+    cases = defaultdict(list)
+    for item in items:
+        if function_of(item.nodeid) in seconds and not any(
+            item.get_closest_marker(mark) for mark in ("exhaustive", "gpu")
+        ):
+            cases[function_of(item.nodeid)].append(item)
+    for function, own in cases.items():
+        kept = {own[i] for i in sample(function, len(own), seconds[function])}
+        for item in set(own) - kept:
             item.add_marker(pytest.mark.exhaustive)
 
 
