@@ -99,9 +99,8 @@ def grown_key(model: Any) -> Hashable | None:
     if library is None or why_anew(model) is not None or not is_count(size_of(model)):
         return None
     key = estimator_key(model, without=library.sizes[type(model).__name__])
-    return (
-        key if isinstance(key, bytes) else None
-    )  # of what has no pickle, which may be gone by then
+    # A key of another type names an object that has no pickle, and that may be gone by then.
+    return key if isinstance(key, bytes) else None
 
 
 def why_anew(model: Any) -> str | None:
