@@ -98,7 +98,9 @@ def test_text_is_scikit_learn_s(search):
 def test_terminals_of_ipython_draw_nothing(monkeypatch, search, shows):
     types = ["text/plain", "text/html"] if shows else ["text/plain"]
     shell = SimpleNamespace(display_formatter=SimpleNamespace(active_types=types))
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    # matplotlib asks a loaded IPython for its version, when it is imported after that.
+    ipython = SimpleNamespace(get_ipython=lambda: shell, version_info=(9, 0))
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
     assert ("gpuml-search" in html_of(search)) is shows
 
 
