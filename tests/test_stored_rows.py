@@ -485,7 +485,7 @@ print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss in KiB is Linux's")
-def test_memory_of_a_search_stays_within_its_bound(tmp_path):
+def test_memory_of_a_search_stays_within_its_bound(tmp_path, rng):
     small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
     n, p, memory = 1_000_000, 30, 160 * 10**6
     schema = pa.schema([*((f"x{j}", pa.float64()) for j in range(p)), ("y", "f8"), ("label", "i4")])

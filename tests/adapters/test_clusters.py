@@ -8,7 +8,6 @@ from gpuml.adapters._clusters import MOST_THREADS, by_rows, closeness, moments
 from gpuml.cluster import KMeans
 from tests.adapters import fake_cuml
 
-RANDOM = np.random.default_rng(0)
 # Few rows and many, around the numbers at which a thread has several of them.
 SHAPES = [
     *((n, 3) for n in (1, 2, 16, 17, 5000)),
@@ -21,11 +20,11 @@ SHAPES = [
 @pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_squared_distances(library, shape, dtype):
-    X = RANDOM.normal(size=shape).astype(dtype)
-    centres = RANDOM.normal(size=(4, shape[1])).astype(dtype)
-    labels = RANDOM.integers(4, size=shape[0], dtype=np.int32)
-    weight = RANDOM.random(shape[0]).astype(dtype)
+def test_squared_distances(library, rng, shape, dtype):
+    X = rng.normal(size=shape).astype(dtype)
+    centres = rng.normal(size=(4, shape[1])).astype(dtype)
+    labels = rng.integers(4, size=shape[0], dtype=np.int32)
+    weight = rng.random(shape[0]).astype(dtype)
     squared = ((X.astype(float) - centres[labels]) ** 2).sum(axis=1)
     to_first = ((X.astype(float) - centres[0]) ** 2).sum()
     rows, near, codes, weights = map(library.asarray, (X, centres, labels, weight))
@@ -59,8 +58,8 @@ def test_clusters_that_have_rows(library, labels):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (1e4, 1.0), (-1e-20, 1e-22)])
-def test_moments(library, shape, dtype, mean, scale):
-    X = (mean + scale * RANDOM.normal(size=shape)).astype(dtype)
+def test_moments(library, rng, shape, dtype, mean, scale):
+    X = (mean + scale * rng.normal(size=shape)).astype(dtype)
     found, rows = moments(library.asarray(X)), X.astype(float)
     np.testing.assert_allclose(found.means, rows.mean(axis=0), rtol=1e-10, atol=1e-12 * scale)
     assert found.variance == pytest.approx(rows.var(axis=0).mean(), rel=1e-10)
@@ -75,11 +74,11 @@ def test_moments_of_what_is_the_same_and_of_what_is_too_large(library):
 
 
 @pytest.fixture
-def fitted(fake):
+def fitted(fake, rng):
     """A fit whose engine tells a wrong cost; rows and weights."""
-    X = RANDOM.normal(size=(90, 3)) + 10
+    X = rng.normal(size=(90, 3)) + 10
     with gpuml.config_context(device="cuda", fallback="error"):
-        yield KMeans(3, n_init=1, random_state=0), X, RANDOM.random(90)
+        yield KMeans(3, n_init=1, random_state=0), X, rng.random(90)
 
 
 def test_the_cost_is_not_cumls(fitted, monkeypatch):

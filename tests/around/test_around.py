@@ -303,9 +303,9 @@ def test_columns_together_are_columns_by_themselves(model, weight):
                 np.testing.assert_allclose(value, own, rtol=1e-5, atol=1e-6)
 
 
-def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample():
-    rows = np.tile(X, (60, 1)) + RANDOM.normal(size=(14400, 5))
-    labels = (rows @ RANDOM.normal(size=(5, 3)) + RANDOM.normal(size=(14400, 3)) > 0).astype(int)
+def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample(rng):
+    rows = np.tile(X, (60, 1)) + rng.normal(size=(14400, 5))
+    labels = (rows @ rng.normal(size=(5, 3)) + rng.normal(size=(14400, 3)) > 0).astype(int)
     for model in (LogisticRegression(tol=1e-9), LinearSVC(tol=1e-9)):
         for column, found in enumerate(model.multifit_columns(rows, labels)):
             alone = clone(model).fit(rows, labels[:, column])

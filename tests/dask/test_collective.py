@@ -426,7 +426,7 @@ def test_an_end_from_outside_reaches_everybody_who_waits():
         for one in waiting:
             with pytest.raises(RankLost):
                 one.result(timeout=SECONDS)
-        assert time.monotonic() - start < 1.0
+        assert time.monotonic() - start < SECONDS / 2
 
 
 def test_a_driver_whose_block_has_ended_says_so():
@@ -738,14 +738,14 @@ def test_a_worker_that_dies_is_noticed_and_the_next_run_works(mortal, victim):
 
     def kill():
         time.sleep(0.5)
-        os.kill(processes[order[victim]], signal.SIGKILL)
         died.append(time.monotonic())
+        os.kill(processes[order[victim]], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(RankLost):
         collective.run(descend, pieces, 10**5, 1e-3)
-    assert time.monotonic() - died[0] < 2.0
+    assert time.monotonic() - died[0] < SECONDS / 2
     killer.join()
     again = place_pieces(mortal, ready_workers(mortal))
     assert collective.run(descend, again, 3).tobytes() == expected_descent(3).tobytes()

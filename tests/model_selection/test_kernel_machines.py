@@ -103,9 +103,9 @@ def test_tables_and_float32_are_rows():
     compared(svm.SVC(), NAMES, RBF, X=X.astype(np.float32))
 
 
-def test_densities_have_no_targets():
+def test_densities_have_no_targets(rng):
     search = GridSearchCV(svm.OneClassSVM(), {"nu": [0.1, 0.5], "gamma": [0.1, 1.0]}, cv=3)
-    y = np.where(RNG.random(120) < 0.8, 1, -1)
+    y = np.where(rng.random(120) < 0.8, 1, -1)
     search.set_params(scoring="accuracy").fit(X, y)
     wanted = sk.GridSearchCV(
         svm.OneClassSVM(), {"nu": [0.1, 0.5], "gamma": [0.1, 1.0]}, cv=3, scoring="accuracy"

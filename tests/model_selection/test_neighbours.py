@@ -283,8 +283,8 @@ def test_what_is_computed_in_cpu_memory_says_so():
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_votes_for_fewer_neighbours_are_counted_anew():
-    codes, weights = RNG.integers(0, 3, (7, 6)), RNG.random((7, 6))
+def test_votes_for_fewer_neighbours_are_counted_anew(rng):
+    codes, weights = rng.integers(0, 3, (7, 6)), rng.random((7, 6))
     votes = Votes(codes, weights, 3, np.float64)
     for k in (2, 6, 1):
         by_hand = [
