@@ -487,7 +487,7 @@ print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss in KiB is Linux's")
 def test_memory_of_a_search_stays_within_its_bound(tmp_path, rng):
     small, large = tmp_path / "small.parquet", tmp_path / "large.parquet"
-    n, p, memory = 1_000_000, 30, 160 * 10**6
+    n, p, memory = 1_000_000, 30, 100 * 10**6
     schema = pa.schema([*((f"x{j}", pa.float64()) for j in range(p)), ("y", "f8"), ("label", "i4")])
     for path, n_groups in ((small, 1), (large, 20)):
         with parquet.ParquetWriter(path, schema) as writer:
@@ -500,7 +500,8 @@ def test_memory_of_a_search_stays_within_its_bound(tmp_path, rng):
     done = subprocess.run(
         script, env=environment, capture_output=True, text=True, check=True, timeout=300
     )
-    assert int(done.stdout) < memory < n * p * 8
+    # y, solvers and the memory allocator of a busy machine come on top of the limit.
+    assert int(done.stdout) < 2 * memory < n * p * 8
 
 
 def test_results_are_combined_by_a_tree_as_they_come():
