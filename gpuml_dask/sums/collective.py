@@ -2,8 +2,12 @@
 
 An iterative solver needs a sum over all rows at each step, some thousand times, and a Dask task
 takes longer than the sum. So one task per worker is enough for a whole fit: that of rank 0 drives
-the solver, the others serve it, and between them goes NCCL. The communicator is kept for as long as
-the client lives and the workers stay the same.
+the solver, the others serve it, and between them goes NCCL. A group of workers keeps its
+communicator until the client is closed, or until one of them joins another group.
+
+Two runs that got some workers each would wait for each other forever. So runs queue on the
+scheduler: each begins when no earlier one has any of its workers. Runs of clients that have left
+are dropped. Dask's `MultiLock` would keep them, and its `Lock` takes a message for each worker.
 
 A worker may die at any moment. Then the client, which looks at the workers while it waits, cancels
 the tasks of the others; each of them watches whether it was cancelled and ends its part of the
@@ -21,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, Lock, get_worker
+from distributed import Client, Future, KilledWorker, get_worker
 from distributed.core import Status
 
 from gpuml.data import Place, aligned
@@ -39,10 +43,10 @@ __all__ = ["Collective", "RankLost", "collective_of"]
 LOOK_SECONDS = 0.25
 # How long tasks of a run that is over may take to end.
 END_SECONDS = 10.0
-LOCK_SECONDS = 5.0
+# How often a run that waits for its workers asks whether they are free.
+TURN_SECONDS = 0.05
 # Ahead of ordinary tasks: ranks wait for each other.
 PRIORITY = 10
-LOCK_NAME = "gpuml-collective"
 
 _collectives: dict[str, "Collective"] = {}
 
@@ -79,11 +83,8 @@ class Collective:
     def __init__(self, client: Client, transport: Any = NcclTransport):
         self.client = client
         self._transport = transport
-        self._one_at_a_time = threading.Lock()
-        # Kept, because a lock that is collected stops renewing what it holds.
-        self._lock = Lock(LOCK_NAME, scheduler_rpc=client.scheduler, loop=client.loop)
-        self._workers: list[str] = []
-        self._members: list[Future] = []
+        # Memberships in communicators, by the workers in the order of their ranks.
+        self._members: dict[tuple[str, ...], list[Future]] = {}
 
     def run(
         self,
@@ -95,7 +96,7 @@ class Collective:
     ) -> Any:
         """Call ``function(holders, *args)`` on one of the workers, while the others serve it.
 
-        Only one run at a time is under way on a cluster; others wait.
+        Runs of the same workers, also those of other clients, take turns; others do not wait.
 
         Parameters
         ----------
@@ -124,8 +125,8 @@ class Collective:
         Exception
             What the function raises, or what functions that it passes on raise on any worker.
         """
-        with self._alone_on_the_cluster():
-            workers = self._in_order(pieces_by_worker) if workers is None else list(workers)
+        workers = self._in_order(pieces_by_worker) if workers is None else list(workers)
+        with self._turn(workers):
             members = self._joined(workers)
             label = f"{getattr(function, '__name__', 'run')}-{uuid.uuid4().hex}"
             calls: dict[str, tuple] = {}
@@ -143,31 +144,34 @@ class Collective:
             return self._outcome(tasks, workers, [m for m in members if m is not None])
 
     def close(self) -> None:
-        """End the communicator; the next run makes a new one."""
-        members, self._workers, self._members = self._members, [], []
-        release(members)
+        """End all communicators; the next run makes a new one."""
+        for workers in list(self._members):
+            self._close(workers)
+
+    def _close(self, workers):
+        """End the communicators that any of some workers is in."""
+        for group in list(self._members):  # other threads add and end those of other workers
+            if not set(group).isdisjoint(workers):
+                release(self._members.pop(group))
 
     # ------------------------------------------------------------ who takes part
 
     @contextlib.contextmanager
-    def _alone_on_the_cluster(self) -> Iterator[None]:
-        """Two runs that got some workers each would wait for each other forever."""
-        report, began = Report("the GPUs of the cluster"), time.monotonic()
-        with contextlib.ExitStack() as stack:
-            for acquire, release in (
-                (self._one_at_a_time.acquire, self._one_at_a_time.release),
-                (partial(ask, self.client, self._lock.acquire), self._release_lock),
-            ):
-                while not acquire(timeout=LOCK_SECONDS):
-                    check_client(self.client)
-                    waited = time.monotonic() - began
-                    report.say({"Another fit works with the rows divided over them.": waited})
-                stack.callback(release)
+    def _turn(self, workers: Sequence[str]) -> Iterator[None]:
+        """Wait until no earlier run has any of some workers, and keep later ones off them."""
+        report, began, run = Report("the GPUs of the cluster"), time.monotonic(), uuid.uuid4().hex
+        at_scheduler = partial(ask, self.client, self.client.run_on_scheduler, run=run)
+        may_begin, leave = _turns()
+        try:
+            while not at_scheduler(function=may_begin, owner=self.client.id, workers={*workers}):
+                check_client(self.client)
+                waited = time.monotonic() - began
+                report.say({"Another fit works with the rows divided over them.": waited})
+                time.sleep(TURN_SECONDS)
             yield
-
-    def _release_lock(self):
-        with contextlib.suppress(Exception):  # the lease ends by itself
-            ask(self.client, self._lock.release)
+        finally:
+            with contextlib.suppress(Exception):  # it is dropped with the client
+                at_scheduler(function=leave)
 
     def _in_order(self, addresses) -> list[str]:
         known = workers_there(self.client)
@@ -180,12 +184,11 @@ class Collective:
         """A membership on each worker: the ones there are, or those of a new communicator."""
         if len(workers) == 1:
             return [None]
-        alive = all(member.status == "finished" for member in self._members)
-        if workers != self._workers or not alive:
-            self.close()
-            self._members = self._join(workers)
-            self._workers = workers
-        return self._members
+        members = self._members.get(tuple(workers))
+        if members is None or not all(member.status == "finished" for member in members):
+            self._close(workers)
+            members = self._members[tuple(workers)] = self._join(workers)
+        return members
 
     def _join(self, workers):
         token = uuid.uuid4().hex
@@ -200,7 +203,7 @@ class Collective:
                 if member.status != "finished":
                     _raise_error_of(member)
         except Exception:
-            self._give_up(members)
+            self._give_up(members, workers)
             raise
         return members
 
@@ -220,11 +223,11 @@ class Collective:
             result = first.result(timeout=END_SECONDS)
         except Exception as error:
             if isinstance(error, RankLost) or not _all_ended_well(others):
-                self._give_up(tasks)
+                self._give_up(tasks, workers)
             raise
         else:
             if not _all_ended_well(others):
-                self._give_up(others)
+                self._give_up(others, workers)
         finally:
             # Each wait that takes longer than a look leaves an error in a cycle with a future.
             release(tasks)
@@ -254,10 +257,32 @@ class Collective:
         if missing:
             raise RankLost(f"Workers were lost during a collective run: {', '.join(missing)}.")
 
-    def _give_up(self, tasks):
+    def _give_up(self, tasks, workers):
         """Make all ranks end: tasks that are cancelled end their part of the communicator."""
         release(tasks)  # nobody else has them, so Dask cancels them
-        self.close()
+        self._close(workers)
+
+
+def _turns() -> tuple[Callable[..., bool], Callable[..., None]]:
+    # Functions of a function travel by value: schedulers need not have this package.
+    def may_begin(run, owner, workers, dask_scheduler):
+        """Whether no run that came earlier has any of the workers; it queues from now on."""
+        runs = dask_scheduler.extensions.setdefault("gpuml runs", {})
+        runs.setdefault(run, (owner, workers))
+        for other, (client, theirs) in list(runs.items()):
+            if other == run:
+                break
+            if client not in dask_scheduler.clients:
+                del runs[other]
+            elif not workers.isdisjoint(theirs):
+                return False
+        return True
+
+    def leave(run, dask_scheduler):
+        """Let the runs begin that wait for this one."""
+        dask_scheduler.extensions.get("gpuml runs", {}).pop(run, None)
+
+    return may_begin, leave
 
 
 def in_order(addresses: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:

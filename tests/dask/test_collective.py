@@ -615,7 +615,7 @@ def collective(client):
 def test_workers_sum_together(client, collective):
     pieces = place_pieces(client, addresses_of(client))
     assert collective.run(descend, pieces, 5).tobytes() == expected_descent(5).tobytes()
-    members = list(collective._members)
+    members = dict(collective._members)
     driver, *of_pieces = collective.run(process_of, pieces)
     assert len(set(of_pieces)) == 4
     assert driver in of_pieces
@@ -634,7 +634,7 @@ def test_an_error_of_a_worker_is_raised_and_the_communicator_stays(client, colle
     pieces = place_pieces(client, addresses_of(client))
     with pytest.raises(ValueError, match="rows are bad"):
         collective.run(fail, pieces)
-    members = list(collective._members)
+    members = dict(collective._members)
     collective.run(descend, pieces, 1)
     assert collective._members == members
 

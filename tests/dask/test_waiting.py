@@ -29,7 +29,6 @@ from gpuml_dask.client import thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.linalg import svd_compressed
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
-from gpuml_dask.sums import collective
 from gpuml_dask.sums.collective import Collective
 from gpuml_dask.waiting import answers, wait_until_done
 
@@ -379,13 +378,12 @@ def test_a_long_fit_is_waited_for_and_nothing_is_said(client, said, monkeypatch)
 
 
 @pytest.mark.exhaustive
-def test_a_second_fit_over_the_gpus_says_what_it_waits_for(client, said, caplog, monkeypatch):
-    monkeypatch.setattr(collective, "LOCK_SECONDS", 0.5)
+def test_a_second_fit_over_the_gpus_says_what_it_waits_for(client, said, caplog):
     with Client(client.scheduler.address, set_as_default=False) as other:
         mine, theirs = Collective(client), Collective(other)
         for first, second in ((mine, theirs), (mine, mine)):
             with ExitStack() as stack:
-                stack.enter_context(first._alone_on_the_cluster())
+                stack.enter_context(first._turn(["a", "b"]))
                 with meanwhile(_enter, second) as entered:
                     wait_until(lambda: "Another fit works with the rows divided" in said())
                     assert entered.result is None
@@ -395,7 +393,7 @@ def test_a_second_fit_over_the_gpus_says_what_it_waits_for(client, said, caplog,
 
 
 def _enter(one):
-    with one._alone_on_the_cluster():
+    with one._turn(["b", "c"]):
         return True
 
 
@@ -462,7 +460,7 @@ if __name__ == "__main__":
         with Client(cluster) as client:
             for work in (search, adaptive_search, search_by_rows):
                 work(client, *made_rows())
-            with Collective(client)._alone_on_the_cluster():
+            with Collective(client)._turn(["a"]):
                 pass
         deadline = time.monotonic() + 10
         while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
