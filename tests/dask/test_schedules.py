@@ -1,0 +1,248 @@
+"""Random schedules of workers that join, leave, are stopped or die: the table is the same, bit for bit.
+
+A seed is a schedule. To run one again: ``pytest tests/dask/test_schedules.py -k "[7]"``.
+"""
+
+import gc
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+
+from gpuml.linear_model import LogisticRegression
+from gpuml.model_selection import GridSearchCV as OneDevice
+from gpuml.model_selection import HyperbandSearchCV as OneDeviceHyperband
+from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
+from gpuml_dask.searching import tasks
+from tests.dask import test_adaptive, test_failures
+from tests.dask.often import seeds
+from tests.dask.test_failures import PIECES, THREADS, SlowPieces, SlowRidge
+
+MIN_WORKERS, USUAL_WORKERS, MAX_WORKERS = 1, 3, 4
+SECONDS = 60
+# How long a search takes, about, while all goes well.
+SEARCH_SECONDS = 1.2
+# More of them may be held against a fit that stands beside them each time.
+MOST_DEATHS = 3
+
+
+class SlowLogistic(LogisticRegression):
+    """LogisticRegression whose candidates are fitted at once, after a while."""
+
+    def multifit(self, folds, candidates, advance=None):
+        time.sleep(0.5)
+        return super().multifit(folds, candidates, advance)
+
+
+SEARCHES = {
+    "one by one": (test_failures.Slow(seconds=0.08), {"a": list(np.linspace(0, 2, 12))}),
+    "at once": (SlowRidge(), {"alpha": [0.1, 1.0, 10.0], "solver": ["cholesky", "svd"]}),
+    "logistic": (SlowLogistic(), {"C": [0.01, 1.0, 100.0], "fit_intercept": [True, False]}),
+    "rows divided": (SlowPieces(), {"alpha": [0.1, 1.0, 10.0]}),
+    "learning": (test_adaptive.Slow(seconds=0.03), {"quality": list(np.linspace(0, 1, 9))}),
+}
+
+
+def search_of(name, client=None):
+    """A search on a cluster; without a client that on one device, which does not wait."""
+    estimator, grid = SEARCHES[name]
+    if client is None and "seconds" in estimator.get_params():
+        estimator = clone(estimator).set_params(seconds=0)
+    theirs = {} if client is None else {"client": client}
+    if name == "learning":
+        kind = OneDeviceHyperband if client is None else HyperbandSearchCV
+        return kind(estimator, grid, max_iter=9, random_state=0, chunk_size=750, **theirs)
+    return (OneDevice if client is None else GridSearchCV)(estimator, grid, cv=3, **theirs)
+
+
+def rows_of(name, lazy=False):
+    """Rows here, or in chunks that Dask can make again."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))  # too large to travel with the tasks
+    y = X @ rng.normal(size=8) + rng.normal(size=3000)
+    y = np.digitize(y, [-1.0, 1.0]) if name == "logistic" else y
+    return (da.from_array(X, chunks=(400, -1)), da.from_array(y, chunks=400)) if lazy else (X, y)
+
+
+def settings_of(name):
+    return dask.config.set(PIECES if name == "rows divided" else {})
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with LocalCluster(
+        n_workers=USUAL_WORKERS,
+        threads_per_worker=1,
+        dashboard_address=":0",
+        local_directory=str(tmp_path_factory.mktemp("schedules")),
+        env=THREADS,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def expected(cluster):
+    """Tables that nothing happens to: of one device, and where rows are divided of the cluster."""
+    known = {}
+
+    def table(name, lazy):
+        if (name, lazy) not in known and name == "rows divided":
+            with Client(cluster, set_as_default=False) as client, settings_of(name):
+                search = search_of(name, client).fit(*rows_of(name, lazy))
+                known[name, lazy] = search.cv_results_
+        elif (name, lazy) not in known:
+            known[name, lazy] = search_of(name).fit(*rows_of(name)).cv_results_
+        return known[name, lazy]
+
+    return table
+
+
+# ---------------------------------------------------------------- what happens
+
+
+def schedule_of(rng):
+    """Moments, and what happens then."""
+    happenings = [rng.choice(list(HAPPENINGS)) for _ in range(rng.randint(2, 6))]
+    while sum(each in FATAL for each in happenings) > MOST_DEATHS:
+        happenings.remove(next(each for each in happenings if each in FATAL))
+    return sorted((rng.uniform(0, SEARCH_SECONDS), each) for each in happenings)
+
+
+def running(cluster):
+    """Workers that a nanny has started, by name."""
+    return {name: nanny for name, nanny in cluster.workers.items() if nanny.pid is not None}
+
+
+def join(cluster, rng):
+    if len(cluster.worker_spec) < MAX_WORKERS:
+        cluster.scale(len(cluster.worker_spec) + 1)
+
+
+def leave(cluster, rng):
+    """As of clusters that adapt: the worker is retired, then closed."""
+    if len(cluster.worker_spec) > MIN_WORKERS:
+        cluster.sync(cluster.scale_down, [rng.choice(sorted(cluster.worker_spec))])
+
+
+def stop(cluster, rng):
+    """Stand still for a moment, as a machine whose memory is being swapped."""
+    signals = [signal.SIGSTOP, signal.SIGCONT]
+    for number, nanny in zip(signals, [chosen(cluster, rng)] * 2, strict=True):
+        send_signal(nanny, number)
+        time.sleep(rng.uniform(0.1, 0.5))
+
+
+def die(cluster, rng):
+    send_signal(chosen(cluster, rng), signal.SIGKILL)
+
+
+def restart(cluster, rng):
+    with Client(cluster, set_as_default=False) as own, suppress(ValueError, TimeoutError):
+        addresses = sorted(own.nthreads())
+        if addresses:
+            own.restart_workers([rng.choice(addresses)], timeout=SECONDS)
+
+
+HAPPENINGS = {each.__name__: each for each in (join, leave, stop, die, restart)}
+FATAL = ("die", "restart")
+
+
+def chosen(cluster, rng):
+    there = running(cluster)
+    return there[rng.choice(sorted(there))] if there else None
+
+
+def send_signal(nanny, number):
+    if nanny is not None and nanny.pid is not None:
+        with suppress(ProcessLookupError):  # the nanny does not know yet of a death
+            os.kill(nanny.pid, number)
+
+
+@contextmanager
+def happening(cluster, rng):
+    """Let a schedule happen meanwhile; whatever is left of it afterwards does not."""
+    over, errors = threading.Event(), []
+
+    def go_on():
+        began = time.monotonic()
+        try:
+            for at, name in schedule_of(rng):
+                if over.wait(max(0.0, at - (time.monotonic() - began))):
+                    return
+                print(f"{name} after {time.monotonic() - began:.2f} s")
+                HAPPENINGS[name](cluster, rng)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert errors == []
+
+
+# ---------------------------------------------------------------- what is to hold
+
+
+def left_on_scheduler(dask_scheduler):
+    runs = dask_scheduler.extensions.get("gpuml runs", {})
+    leases = getattr(dask_scheduler.extensions.get("semaphores"), "leases", {})
+    return [str(key) for some in (dask_scheduler.tasks, runs, leases) for key in some]
+
+
+def left_on_worker(dask_worker):
+    gc.collect()
+    kept = (tasks._made, tasks._of_search, tasks._keepers)
+    keys = (*dask_worker.data, *dask_worker.state.tasks)
+    return sorted({str(key) for some in (keys, *kept) for key in some})
+
+
+def assert_nothing_is_left(client):
+    deadline = time.monotonic() + SECONDS
+    while True:
+        gc.collect()  # futures in cycles
+        found = {"scheduler": client.run_on_scheduler(left_on_scheduler)}
+        found |= client.run(left_on_worker, on_error="ignore")
+        found = {place: keys for place, keys in found.items() if keys}
+        if not found:
+            return
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def assert_same_table(found, expected):
+    compared = [name for name in expected if name.endswith("_score") or name == "partial_fit_calls"]
+    assert any(name.startswith(("split", "test")) for name in compared)
+    for name in compared:
+        np.testing.assert_array_equal(found[name], expected[name], name)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", seeds(50))
+def test_whoever_comes_and_goes_the_table_is_the_same(cluster, expected, seed):
+    rng = random.Random(seed)
+    name = list(SEARCHES)[seed % len(SEARCHES)]
+    lazy = name != "learning" and rng.random() < 0.5
+    table = expected(name, lazy)
+    cluster.scale(USUAL_WORKERS)
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(USUAL_WORKERS, timeout=SECONDS)
+        search = search_of(name, client)
+        with settings_of(name), happening(cluster, rng):
+            search.fit(*rows_of(name, lazy))
+        assert_same_table(search.cv_results_, table)
+        if name == "rows divided":
+            assert "rows divided" in str(search.plan_)
+        assert_nothing_is_left(client)
