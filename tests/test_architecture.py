@@ -185,6 +185,7 @@ OF_GPUML = (
     *("gpuml.model_selection.one_pass", "gpuml.model_selection.search"),
     # Adaptive searches: rounds, and models that learn call by call.
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),
+    "gpuml.model_selection.grown",
     *("gpuml.model_selection.trainers", "gpuml.model_selection.row_blocks"),
     *("gpuml.model_selection.training",),
     # Leading singular vectors of matrices that are read in blocks.

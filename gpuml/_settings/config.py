@@ -141,7 +141,8 @@ def set_config(**settings: Unpack[Options]) -> None:
         large enough; results equal scikit-learn's up to rounding. "intelex" uses it for
         data of any size and for all classes, including forests and t-SNE, whose models differ from
         scikit-learn's. "sklearn" never uses it. The fitted attribute `engine_` says which library
-        did the work. `fallback` applies to what scikit-learn-intelex does not support.
+        did the work. `fallback` applies to what scikit-learn-intelex does not support under
+        "intelex"; under "auto" scikit-learn does that without a warning.
 
     Raises
     ------

@@ -36,7 +36,7 @@ from gpuml.adapters._inputs import (
     refused_rows,
     refused_weight,
 )
-from gpuml.adapters._intelex import engine_at, serves_rows_of_cpu, wanted
+from gpuml.adapters._intelex import engine_at, serves_rows_of_cpu, wanted, was_asked
 from gpuml.adapters._lifting import is_fitted, lift, lifted
 from gpuml.adapters._method import Method
 from gpuml.adapters._outputs import Kind, in_kind, kind_for, kind_of, labels_in_kind
@@ -134,7 +134,8 @@ class Adapter(Extension, Travels):
                 return self._fit_engine(row, method, data, place, given)
             except UnsupportedHere as error:
                 clause = error.clause
-        fall_back(self, method.name, clause, home_of(X))
+        if was_asked(place):
+            fall_back(self, method.name, clause, home_of(X))
         return self._fit_on_host(method, call, X)
 
     def _engine_of_fit(self, X) -> tuple[Row, Place | None]:
@@ -241,7 +242,8 @@ class Adapter(Extension, Travels):
             if engine is not None:
                 return self._use_engine(engine, method, call, X)
         except UnsupportedHere as error:
-            clause = error.clause
+            engine = None if fitted is None else fitted.engine
+            clause = error.clause if engine is None or was_asked(engine.place) else None
         if clause is not None:
             home = fitted.kind.place if X is None and fitted is not None else home_of(X)
             fall_back(self, method.name, clause, home, once=True)
@@ -335,7 +337,8 @@ class Adapter(Extension, Travels):
             try:
                 renewed.engine = lift(fitted.row, twin, fitted.engine.place)
             except UnsupportedHere as error:
-                fall_back(self, "set_params", error.clause, fitted.kind.place)
+                if was_asked(fitted.engine.place):
+                    fall_back(self, "set_params", error.clause, fitted.kind.place)
         self._fitted = renewed
         return renewed
 

@@ -98,6 +98,15 @@ def wanted(row: Row, home: Place, work_bytes: Any) -> Row | None:
     return found
 
 
+def was_asked(place: Place) -> bool:
+    """Whether the engine at a place was asked for, so that its refusals are to be told.
+
+    ``cpu_engine="auto"`` asks for no library: the same CPU does the work either way, and `engine_`
+    says by which.
+    """
+    return not (place.is_host and current_settings().cpu_engine == "auto")
+
+
 class IntelexEngine(Engine):
     """A fitted model of scikit-learn-intelex, or one to be fitted."""
 

@@ -21,6 +21,7 @@ from gpuml.model_selection.candidates import (
     Refusal,
     Step,
     raised_words,
+    refusal_of,
     steps_of,
 )
 from gpuml.model_selection.fold_fits import (
@@ -29,15 +30,10 @@ from gpuml.model_selection.fold_fits import (
     fit_splits,
     workers_for,
 )
-from gpuml.model_selection.grown import Grown
+from gpuml.model_selection.group_results import group_results
+from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.jobs import Job, Known, Shared
-from gpuml.model_selection.one_by_one import (
-    Part,
-    Progress,
-    announce_end,
-    params_of,
-    rows_of,
-)
+from gpuml.model_selection.one_by_one import Part, Progress, params_of
 from gpuml.model_selection.residence import Residence, Residences, configured
 from gpuml.model_selection.route import (
     AnyRoute,
@@ -53,7 +49,7 @@ from gpuml.model_selection.route import (
     words_of,
 )
 from gpuml.model_selection.row_subsets import used_rows
-from gpuml.model_selection.scores import Scored, model_scores, score_stack, scored_as
+from gpuml.model_selection.scores import model_scores, score_stack, scored_as
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
@@ -127,7 +123,7 @@ class Evaluator:
         if job.task.verbose > 1:
             print(words_of(routes, len(job.splits)))
         self.refused = {
-            position: Refusal(each.reason)
+            position: refusal_of([each.reason, self._why_anew(candidates[position])])
             for each in routes
             for position in each.positions
             if not isinstance(each, AtOnce | Nested)
@@ -153,6 +149,9 @@ class Evaluator:
         if self.grown is not None:
             self.grown.turn()
         return found
+
+    def _why_anew(self, params):
+        return None if self.grown is None else why_rounds_anew(self.job.estimator, params)
 
     def routes_of(self, candidates: Sequence[Mapping[str, Any]]) -> list[AnyRoute]:
         """Which way candidates go, and why."""
@@ -271,7 +270,7 @@ class Evaluator:
                 result["made"] = result.get("made", Made()).after(refusal)
         failures = [r for each in alone.values() for r in each]
         self.steps += steps_of(failures, place, _on(alone), error_score=job.task.error_score)
-        return self._results(group, stack, estimator, scored, times, alone)
+        return group_results(job, shared, scored, times, alone)
 
     def _may_refuse(self, error):
         """Whether an error may be of a candidate, which the others are to do without."""
@@ -341,30 +340,6 @@ class Evaluator:
     def _bar(self, total, n_candidates):
         text = f"{n_candidates} candidates x {len(self.job.splits)} splits"
         return progress_bar(total, text, enabled=current_settings().progress)
-
-    def _results(self, group, stack, estimator, scored: Scored, times, alone):
-        job, rows = self.job, []
-        for c, varying in enumerate(group.varying):
-            params = {**group.shared, **varying}
-            results = []
-            for s, scores in enumerate(scored.of(c)):
-                if s in alone:
-                    results.append(alone[s][c])
-                    continue
-                result = {"fit_error": None, **scores, **times}
-                asks = job.task.kept is not None and "predictions" not in result
-                if job.task.return_estimator or asks:
-                    model = estimator.multifit_model(params, stack.pick(c, s))
-                    result |= {"estimator": model} if job.task.return_estimator else {}
-                if asks:
-                    held_out = rows_of(job.X, job.splits[s].test)
-                    result["predictions"] = job.task.kept.of(model, held_out)
-                if job.task.verbose > 1:
-                    where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
-                    announce_end(params, where, job.task, result)
-                results.append(result)
-            rows.append((group.positions[c], results))
-        return rows
 
     # ------------------------------------------------- searches inside
 

@@ -14,9 +14,7 @@ from sklearn.pipeline import Pipeline
 from gpuml._arrays.device_copies import several_fits
 from gpuml._settings.config import config_context
 from gpuml._sklearn import _routing_enabled
-from gpuml.model_selection.last_steps import (
-    Candidate,
-)
+from gpuml.model_selection.members import Candidate
 from gpuml.model_selection.one_by_one import (
     Fold,
     Task,

@@ -27,7 +27,8 @@ from gpuml.model_selection.candidates import (
 )
 from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.kernel_machines import VARYING, one_kernel_key, reads_kernels
-from gpuml.model_selection.last_steps import Stage, fit_alone, fit_members, member_of
+from gpuml.model_selection.last_steps import fit_alone, fit_members
+from gpuml.model_selection.members import Stage, member_of
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
 from gpuml.model_selection.one_fits import differing, one_fit_key, one_fit_kind
 from gpuml.model_selection.prefix_keys import value_key

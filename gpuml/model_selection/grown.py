@@ -111,11 +111,41 @@ def why_anew(model: Any) -> str | None:
     way, params = WAYS.get(library.module), model.get_params(deep=False)
     name = type(model).__name__
     if way is None:
-        return f"each round of the search fits {name} anew: its draws would begin again"
+        return (
+            f"each round of the search fits {name} anew: its draws would begin again; boosters of "
+            "scikit-learn, XGBoost and LightGBM are continued"
+        )
     # What has no smaller ensembles in it does not go on from one either, but for want of a seed.
     why = None if way.is_seeded else library.why_alone(params)
     why = way.why_anew(params) if why is None else why
     return None if why is None else f"each round of the search fits {name} anew: {why}"
+
+
+def why_rounds_anew(
+    estimator: Any, params: Mapping[str, Any], *, on_cluster: bool = False
+) -> str | None:
+    """Why no round goes on from the one before, whatever the rounds: for a plan.
+
+    That is so of boosters inside of other estimators, such as steps of a pipeline, and of all
+    boosters on a cluster. None for candidates that do not set the number of rounds of such a one.
+    """
+    try:
+        whole = configured(estimator, params)
+        parts = {f"{name}__": part for name, part in whole.get_params().items()}
+    except Exception:
+        return None  # its fit will tell what is wrong
+    for prefix, part in {**({"": whole} if on_cluster else {}), **parts}.items():
+        library, name = library_of(part), type(part).__name__
+        if library is None or not any(prefix + size in params for size in library.sizes[name]):
+            continue
+        why = f"it is inside of {type(whole).__name__}; search {name} by itself to continue it"
+        if on_cluster:
+            why = (
+                "workers keep no ensembles between rounds; the search of the same name in "
+                "gpuml.model_selection, on one machine, continues them"
+            )
+        return why_anew(part) or f"each round of the search fits {name} anew: {why}"
+    return None
 
 
 def grow(model: Any, fit: Fit, before: Any | None) -> tuple[Any, Made]:
@@ -188,13 +218,19 @@ _SHARES = (
 def _draws(params):
     for name in _SHARES:
         if params.get(name) not in (None, 1, 1.0):
-            return f"{name} draws rows or features, from the beginning again where it goes on"
+            return (
+                f"{name} draws rows or features, from the beginning again where it goes on; leave "
+                "it out to continue ensembles"
+            )
     return None
 
 
 def _anew_in_xgboost(params):
     if params.get("sampling_method") not in (None, "uniform"):
-        return "sampling_method draws rows, from the beginning again where it goes on"
+        return (
+            "sampling_method draws rows, from the beginning again where it goes on; leave it out "
+            "to continue ensembles"
+        )
     return _draws(params)
 
 
@@ -205,7 +241,10 @@ def _on_in_xgboost(before, model, fit):
 def _anew_in_lightgbm(params):
     for name in ("boosting_type", "boosting", "boost"):
         if params.get(name) not in (None, "gbdt"):
-            return f"{name}={params[name]!r} draws rows, from the beginning again where it goes on"
+            return (
+                f"{name}={params[name]!r} draws rows, from the beginning again where it goes on; "
+                "leave it out to continue ensembles"
+            )
     for name in ("data_sample_strategy", "extra_trees", "linear_tree"):
         if params.get(name):
             return f"leave {name} out"

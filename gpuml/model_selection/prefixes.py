@@ -28,14 +28,8 @@ from sklearn.pipeline import Pipeline
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_transform_one
 from gpuml.model_selection.candidates import NOTHING, STEPS, STEPS_AGAIN, Made, Refusal
-from gpuml.model_selection.last_steps import (
-    Candidate,
-    Member,
-    Stage,
-    fit_alone,
-    fit_members,
-    member_of,
-)
+from gpuml.model_selection.last_steps import fit_alone, fit_members
+from gpuml.model_selection.members import Candidate, Member, Stage, member_of
 from gpuml.model_selection.one_by_one import (
     Fold,
     Task,

@@ -12,8 +12,9 @@ from distributed import Client
 
 import gpuml
 from gpuml.data import AnySplit
-from gpuml.model_selection.candidates import Group, Plan, Refusal, Step, tell_unrepeated
+from gpuml.model_selection.candidates import Group, Plan, Step, refusal_of, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, progress_bar
+from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import Placing
@@ -62,7 +63,11 @@ class ClusterEvaluator:
         Number of candidates evaluated so far.
     names : list of str
         Units of work that were asked for, as the dashboard names them.
+    grown : Grown or None
+        As of gpuml's `Evaluator`, where more rounds may follow; it stays empty.
     """
+
+    grown: Grown | None = None
 
     def __init__(
         self,
@@ -186,8 +191,15 @@ class ClusterEvaluator:
             if isinstance(each, AtOnce):
                 groups.append(replace(each.group, positions=positions))
             else:
-                round_.refused.update(dict.fromkeys(positions, Refusal(each.reason)))
+                for number, position in zip(positions, each.positions, strict=True):
+                    reasons = [each.reason, self._why_anew(candidates[position])]
+                    round_.refused[number] = refusal_of(reasons)
         return groups
+
+    def _why_anew(self, params):
+        if self.grown is None:
+            return None
+        return why_rounds_anew(self.job.estimator, params, on_cluster=True)
 
     def _run_round(self, round_, groups):
         facts = facts_of(self.client)

@@ -114,6 +114,27 @@ def test_what_it_refuses_is_said_and_done_by_scikit_learn(asked):
         model.fit(X)
 
 
+@pytest.mark.parametrize("fallback", ["warn", "error"])
+def test_auto_leaves_what_it_refuses_to_scikit_learn_without_a_word(intelex, fallback):
+    rows = np.random.default_rng(0).normal(size=(3_000, 4))
+    numbers = rows @ np.array([1.0, -2.0, 0.5, 3.0])
+    with gpuml.config_context(fallback=fallback), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tree = KNeighborsRegressor(algorithm="ball_tree").fit(rows, numbers)
+        assert tree.engine_ == {"fit": SKLEARN}
+        model = KNeighborsRegressor().fit(rows, numbers)
+        assert model.engine_ == {"fit": INTELEX}
+        three = model.predict(rows[:3])
+        assert model.engine_["predict"] == SKLEARN
+        assert model.predict(rows).shape == (3_000,)
+        assert model.engine_["predict"] == INTELEX
+        near = NearestNeighbors(radius=0.1).fit(rows)
+        near.radius_neighbors(rows[:2])
+        assert near.engine_ == {"fit": INTELEX, "radius_neighbors": SKLEARN}
+    oracle = neighbors.KNeighborsRegressor().fit(rows, numbers)
+    np.testing.assert_array_equal(three, oracle.predict(rows[:3]))
+
+
 def test_what_a_call_refuses_is_that_call_alone(asked):
     model = KNeighborsRegressor().fit(X, NUMBERS)
     oracle = neighbors.KNeighborsRegressor().fit(X, NUMBERS)

@@ -16,6 +16,7 @@ import sklearn.experimental.enable_halving_search_cv  # noqa: F401
 from distributed import Client, LocalCluster
 from scipy.stats import loguniform, uniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import Ridge as TheirRidge
 from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -84,6 +85,20 @@ def test_halving_gives_the_table_of_one_device(client, rows, name):
     assert found.n_resources_ == expected.n_resources_
     np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-10)
     assert all(found.cv_results_["worker"])
+
+
+def test_boosters_say_why_rounds_are_fitted_anew(client, rows):
+    X, y, _ = rows
+    settings = {"resource": "max_iter", "max_resources": 4, "min_resources": 2, "factor": 2}
+    search = HalvingGridSearchCV(
+        HistGradientBoostingRegressor(random_state=0),
+        {"learning_rate": [0.1, 0.3]},
+        cv=2,
+        client=client,
+        **settings,
+    ).fit(X, y)
+    assert search.n_resources_ == [2, 4]
+    assert any("workers keep no ensembles between rounds" in told for told in search.plan_.reasons)
 
 
 def test_random_candidates_of_halving_are_those_of_one_device(client, rows):

@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from gpuml.model_selection import GridSearchCV
 from gpuml.model_selection.boosters import OneBooster
 from gpuml.model_selection.candidates import BINNED, GROWN
-from gpuml.model_selection.last_steps import one_fit_key
+from gpuml.model_selection.one_fits import one_fit_key
+from tests.boosting import catboost, lightgbm, xgboost
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(150, 5))
@@ -19,22 +20,6 @@ NUMBERS = np.nan_to_num(X) @ RNG.normal(size=5) + 0.3 * RNG.normal(size=150)
 CLASSES = np.digitize(NUMBERS, [-1.0, 1.0])
 WEIGHTS = RNG.uniform(0.2, 2.0, size=150)
 SIZES = {"n_estimators": [7, 1, 12]}
-
-
-def xgboost(name, **params):
-    module = pytest.importorskip("xgboost")
-    return getattr(module, name)(n_jobs=1, **params)
-
-
-def lightgbm(name, **params):
-    module = pytest.importorskip("lightgbm")
-    return getattr(module, name)(n_jobs=1, verbose=-1, min_child_samples=5, **params)
-
-
-def catboost(name, **params):
-    module = pytest.importorskip("catboost")
-    quiet = {"verbose": 0, "allow_writing_files": False, "thread_count": 1}
-    return getattr(module, name)(**quiet, **params)
 
 
 # name -> (how it is made, class, parameters, y)

@@ -21,7 +21,8 @@ from gpuml.model_selection import (
 from gpuml.model_selection.boosters import fit_threads, library_of
 from gpuml.model_selection.candidates import CONTINUED
 from gpuml.model_selection.fold_fits import threads_of_each
-from gpuml.model_selection.grown import grow
+from gpuml.model_selection.grown import grow, why_rounds_anew
+from tests.boosting import catboost, lightgbm, xgboost
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(240, 5))
@@ -29,16 +30,6 @@ NUMBERS = X @ RNG.normal(size=5) + 0.5 * RNG.normal(size=240)
 CLASSES = np.digitize(NUMBERS, [-1.0, 1.0])
 LABELS = np.array(["b", "a", "c"])[CLASSES]
 WEIGHTS = RNG.uniform(0.2, 2.0, size=240)
-
-
-def xgboost(name, **params):
-    module = pytest.importorskip("xgboost")
-    return getattr(module, name)(n_jobs=1, **params)
-
-
-def lightgbm(name, **params):
-    module = pytest.importorskip("lightgbm")
-    return getattr(module, name)(n_jobs=1, verbose=-1, min_child_samples=5, **params)
 
 
 def sklearn(name, **params):
@@ -178,16 +169,20 @@ def test_what_would_be_another_ensemble_is_fitted_anew_and_says_why(reason):
 
 
 def test_catboost_is_fitted_anew():
-    module = pytest.importorskip("catboost")
-    model = module.CatBoostRegressor(
-        iterations=3, verbose=0, allow_writing_files=False, thread_count=1
-    )
-    ours, theirs = halved(model, NUMBERS, cv=2)
+    ours, theirs = halved(catboost("CatBoostRegressor", iterations=3), NUMBERS, cv=2)
     assert_same_tables(ours, theirs)
-    assert "fits CatBoostRegressor anew" in ours.plan_.reasons[0]
+    [reason] = ours.plan_.reasons
+    assert "fits CatBoostRegressor anew" in reason
+    assert "XGBoost and LightGBM are continued" in reason
 
 
-def test_pipelines_are_fitted_anew():
+INSIDE = (
+    "fits HistGradientBoostingRegressor anew: it is inside of Pipeline; search "
+    "HistGradientBoostingRegressor by itself"
+)
+
+
+def test_pipelines_are_fitted_anew_and_say_why():
     pipe = make_pipeline(StandardScaler(), ensemble.HistGradientBoostingRegressor(random_state=0))
     grid = {"histgradientboostingregressor__learning_rate": [0.1, 0.3]}
     resource = "histgradientboostingregressor__max_iter"
@@ -197,6 +192,34 @@ def test_pipelines_are_fitted_anew():
         for search in (HalvingGridSearchCV, sk.HalvingGridSearchCV)
     )
     assert_same_tables(ours, theirs)
+    assert ours.n_resources_ == [2, 4]
+    assert ours.plan_.reasons
+    assert all(INSIDE in told for told in ours.plan_.reasons)
+
+
+def test_hyperband_of_pipelines_says_why():
+    pipe = make_pipeline(StandardScaler(), ensemble.HistGradientBoostingRegressor())
+    draws = {"histgradientboostingregressor__learning_rate": uniform(0.02, 0.5)}
+    resource = "histgradientboostingregressor__max_iter"
+    search = HyperbandSearchCV(pipe, draws, max_iter=3, resource=resource, random_state=0)
+    assert any(INSIDE in told for told in search.fit(X, NUMBERS).plan_.reasons)
+
+
+def test_reasons_of_rounds():
+    alone = ensemble.HistGradientBoostingRegressor()
+    pipe = make_pipeline(StandardScaler(), alone)
+    rounds = "histgradientboostingregressor__max_iter"
+    assert INSIDE in why_rounds_anew(pipe, {rounds: 3})
+    assert why_rounds_anew(pipe, {"standardscaler__with_mean": False}) is None
+    assert why_rounds_anew(pipe, {"of_nobody": 3}) is None
+    # Rounds of boosters by themselves tell on their own, but those of a cluster.
+    assert why_rounds_anew(alone, {"max_iter": 3}) is None
+    on_cluster = why_rounds_anew(alone, {"max_iter": 3}, on_cluster=True)
+    assert "workers keep no ensembles" in on_cluster
+    assert "gpuml.model_selection" in on_cluster
+    assert why_rounds_anew(alone, {"max_depth": 3}, on_cluster=True) is None
+    warm = ensemble.HistGradientBoostingRegressor(warm_start=True)
+    assert "warm_start" in why_rounds_anew(warm, {"max_iter": 3}, on_cluster=True)
 
 
 def test_hyperband_goes_on(case, monkeypatch):

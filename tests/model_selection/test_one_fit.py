@@ -24,7 +24,7 @@ from gpuml.model_selection import GridSearchCV, RandomizedSearchCV, fold_fits, o
 from gpuml.model_selection.boosters import OneBooster
 from gpuml.model_selection.candidates import CUT, GROWN, PRUNED
 from gpuml.model_selection.cut_trees import OneForest
-from gpuml.model_selection.last_steps import one_fit_key, one_fit_kind
+from gpuml.model_selection.one_fits import one_fit_key, one_fit_kind
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(90, 5))
