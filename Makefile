@@ -12,7 +12,7 @@
 #   make lint     ruff, mypy, spelling and words only
 #   make coverage all tests again, with the share of lines that they run
 #   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its lessons are run
-#                 for their pictures, with DOCS_LINKS=1 names of others link to their pages
+#                 for their pictures; DOCS_LINKS and DOCS_SITE are described in docs/conf.py
 #   make docs-check
 #                 the site in a browser (Chromium): links, pictures, errors, width of a phone
 #   make bench    this library and its rivals, timed; reports in out/bench (BENCH_ARGS=... for run.py)

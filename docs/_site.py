@@ -6,6 +6,7 @@
 import ast
 import importlib
 import inspect
+import operator
 import re
 import shutil
 from pathlib import Path
@@ -157,6 +158,44 @@ def keywords(page: str) -> str:
     return f".. meta::\n   :keywords: {' '.join(words)}\n\n"
 
 
+def source_module(module: str, name: str) -> str:
+    """The module whose page has the source of a public name: one of gpuml's, none of others'.
+
+    >>> source_module("gpuml.linear_model", "Ridge")
+    'gpuml.linear_model.ridge'
+    """
+    try:
+        value = operator.attrgetter(name)(importlib.import_module(module))
+    except AttributeError:  # an attribute of instances
+        return module
+    found = getattr(value, "__module__", None) or module
+    is_own = found.startswith("gpuml") and getattr(value, "__qualname__", name) == name
+    return found if is_own else module
+
+
+OTHERS = {
+    "sklearn": "https://scikit-learn.org/stable/",
+    "numpy": "https://numpy.org/doc/stable/",
+    "scipy": "https://docs.scipy.org/doc/scipy/",
+    "dask": "https://docs.dask.org/en/stable/",
+    "distributed": "https://distributed.dask.org/en/stable/",
+}
+
+
+def inventories(where: str) -> dict[str, tuple[str, str | None]]:
+    """Sites of others, and the files of a folder that list their names; "1": from the sites.
+
+    >>> inventories("lists")["numpy"]
+    ('https://numpy.org/doc/stable/', 'lists/numpy.inv')
+    """
+    folder = None if where == "1" else Path(where)
+    found = {
+        name: (url, None if folder is None else str(folder / f"{name}.inv"))
+        for name, url in OTHERS.items()
+    }
+    return {name: pair for name, pair in found.items() if folder is None or Path(pair[1]).exists()}
+
+
 def remove_old_stubs() -> None:
     """Remove generated pages of names that are no longer public."""
     pages = reference()
@@ -242,6 +281,13 @@ PARTS = (
         "Programs\n--------\n\nScripts with options (`--help`); most compare with scikit-learn.\n",
     ),
 )
+
+# The first cell of the notebooks: a machine such as Colab's has CuPy and cuML, and not gpuml.
+INSTALL_CELL = """\
+# Install gpuml, or the wheel that you built by `make dist`:
+# %pip install "gpuml[examples,optuna] @ file:///content/gpuml-{version}-py3-none-any.whl"
+%pip install --quiet "gpuml[examples,optuna]"
+"""
 
 
 def copy_examples() -> None:

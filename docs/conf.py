@@ -3,7 +3,8 @@
 `DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, `DOCS_GALLERY=all` the programs
 too, and `DOCS_GALLERY=ridge` the examples with this in their names; without it they are shown as
 text. `DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which
-needs the network.
+needs the network; `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there instead.
+`DOCS_SITE=https://...`, where each version has a folder of its own, adds a menu of versions.
 """
 
 import os
@@ -31,6 +32,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -55,16 +57,10 @@ extlinks = {
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
-# Links to the pages of others need their lists of names from the network: DOCS_LINKS=1.
-if os.environ.get("DOCS_LINKS"):
+# Links to the pages of others need their lists of names, which are not in the repository.
+if LINKS := os.environ.get("DOCS_LINKS"):
     extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = {
-        "sklearn": ("https://scikit-learn.org/stable/", None),
-        "numpy": ("https://numpy.org/doc/stable/", None),
-        "scipy": ("https://docs.scipy.org/doc/scipy/", None),
-        "dask": ("https://docs.dask.org/en/stable/", None),
-        "distributed": ("https://distributed.dask.org/en/stable/", None),
-    }
+    intersphinx_mapping = _site.inventories(LINKS)
 
 # --------------------------------------------------------------------------------- reference
 
@@ -84,12 +80,17 @@ warnings.filterwarnings("ignore", message="Unknown section On A Gpu")
 RUN = os.environ.get("DOCS_GALLERY", "")
 _site.copy_examples()
 sphinx_gallery_conf = {
+    # Pages of classes and functions list the examples that use them.
+    "backreferences_dir": "auto_examples/backreferences",
+    "doc_module": ("gpuml", "gpuml_dask"),
+    "reference_url": {"gpuml": None, "gpuml_dask": None},
     "examples_dirs": "_examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": {"1": r"/lessons/", "all": r"\.py$"}.get(RUN, RUN),
     "within_subsection_order": "FileNameSortKey",
     "subsection_order": [f"_examples/{part}" for part, *_ in _site.PARTS],
     "ignore_pattern": rf"/({_site.NO_EXAMPLE.pattern})\w*\.py$",
+    "first_notebook_cell": _site.INSTALL_CELL.format(version=version).rstrip(),
     "plot_gallery": bool(RUN),
     "image_scrapers": ("matplotlib", "_site.pictures"),
     "default_thumb_file": str(DOCS / "_static" / "logo.svg"),
@@ -114,7 +115,15 @@ html_theme_options = {
     "show_toc_level": 2,
     "header_links_before_dropdown": 7,
     "secondary_sidebar_items": ["page-toc"],
+    "navbar_start": ["navbar-logo", "version"],
 }
+# One address has the list of all versions, so that old sites show new versions too.
+if SITE := os.environ.get("DOCS_SITE"):
+    html_theme_options |= {
+        "navbar_start": ["navbar-logo", "version-switcher"],
+        "switcher": {"json_url": f"{SITE}/versions.json", "version_match": version},
+        "check_switcher": False,
+    }
 html_sidebars = {"index": []}
 
 
@@ -124,6 +133,7 @@ def setup(app):
     app.add_config_value("site", (DOCS / "_site.py").read_text(), "env")
     app.connect("source-read", _read)
     app.connect("autodoc-skip-member", _skipped)
+    app.connect("viewcode-follow-imported", lambda app, *names: _site.source_module(*names))
     app.connect("autodoc-process-docstring", _before_numpydoc, priority=10)
     app.connect("autodoc-process-docstring", _after_numpydoc, priority=900)
 

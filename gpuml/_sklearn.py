@@ -69,7 +69,6 @@ OUTPUT = {
 # Metadata routing where an estimator routes by itself what it was given, without a request.
 ROUTING = {
     "_check_groups_routing_disabled": "sklearn.model_selection._validation",
-    "_manual_routing": "sklearn.utils.metadata_routing",
     "_raise_for_params": "sklearn.utils.metadata_routing",
 }
 

@@ -248,3 +248,17 @@ def test_the_landing_page_has_tabs_and_cards_that_a_code_host_shows_as_text(site
     assert landing.count("{tab-item}") == 3
     assert landing.count("{grid-item-card}") >= 6
     assert "<!--" not in landing
+
+
+def test_links_to_sources_and_to_the_sites_of_others(site, tmp_path):
+    assert site.source_module("gpuml.linear_model", "Ridge") == "gpuml.linear_model.ridge"
+    # Inherited members, attributes of instances and what others define have no page of their own.
+    for name in ("Ridge.get_params", "Ridge.coef_", "Ridge.fit"):
+        assert site.source_module("gpuml.linear_model", name) == "gpuml.linear_model"
+    online = site.inventories("1")
+    assert set(online) >= {"sklearn", "numpy", "scipy", "dask"}
+    assert all(names is None for _, names in online.values())
+    (tmp_path / "numpy.inv").write_bytes(b"")
+    assert site.inventories(str(tmp_path)) == {
+        "numpy": ("https://numpy.org/doc/stable/", str(tmp_path / "numpy.inv"))
+    }

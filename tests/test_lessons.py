@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 LESSONS = sorted((Path(__file__).parents[1] / "examples" / "lessons").glob("*.py"))
+SITE = Path(__file__).parents[1] / "docs" / "_site.py"
 NEEDED = ("optuna", "distributed", "matplotlib", "pandas")
 
 
@@ -58,3 +60,54 @@ def test_a_lesson_runs_and_draws(path, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     assert picture.stat().st_size > 5000
+
+
+# -------------------------------------------------------------------------------- as notebooks
+
+
+def notebook(path, tmp_path):
+    """The notebook that the site offers of a lesson, as sphinx-gallery makes it."""
+    gallery = pytest.importorskip("sphinx_gallery.gen_gallery", reason="needs gpuml[docs]")
+    from sphinx_gallery.notebook import jupyter_notebook
+    from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+
+    spec = importlib.util.spec_from_file_location("_site_of_notebooks", SITE)
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+    script = tmp_path / path.name
+    script.write_text(site.with_title(path.read_text()))
+    _, blocks = split_code_and_text_blocks(script)
+    conf = {**gallery.DEFAULT_GALLERY_CONF, "first_notebook_cell": site.INSTALL_CELL}
+    return json.loads(json.dumps(jupyter_notebook(blocks, conf, tmp_path)))
+
+
+def code_cells(notebook):
+    return ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_the_notebook_of_a_lesson_installs_gpuml_and_has_all_of_its_code(path, tmp_path):
+    install, *cells = code_cells(notebook(path, tmp_path))
+    assert re.search(r"^%pip install .*gpuml\[examples,optuna\]", install, re.MULTILINE)
+    assert not any(line.startswith("%") for cell in cells for line in cell.splitlines())
+    code, script = ast.parse("\n".join(cells)), ast.parse(path.read_text())
+    assert ast.unparse(code) == ast.unparse(ast.Module(script.body[1:], []))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("stem", ["01_grid_search", "20_save", "21_own_estimator"])
+def test_a_notebook_runs_in_a_kernel(stem, tmp_path):
+    """Three of them: the code is that of the scripts, which run above; the kernel is not."""
+    nbformat = pytest.importorskip("nbformat", reason="needs nbformat, nbclient and ipykernel")
+    nbclient = pytest.importorskip("nbclient", reason="needs nbformat, nbclient and ipykernel")
+    pytest.importorskip("ipykernel", reason="needs nbformat, nbclient and ipykernel")
+    pytest.importorskip("matplotlib", reason="needs gpuml[examples]")
+    made = notebook(LESSONS[0].with_name(f"{stem}.py"), tmp_path)
+    made["cells"] = [c for c in made["cells"] if "%pip" not in "".join(c["source"])]
+    book = nbformat.reads(json.dumps(made), as_version=4)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(book, timeout=300, resources=resources).execute()
+    outputs = [out for cell in book.cells for out in cell.get("outputs", ())]
+    assert any("image/png" in out.get("data", {}) for out in outputs)
+    assert not [out for out in outputs if out.output_type == "error"]

@@ -107,6 +107,21 @@ def test_a_page_fits_has_its_pictures_and_no_error(browser, address, page, width
     assert [error for error in browser.errors() if "https://" not in error] == []
 
 
+def test_a_chart_is_light_on_dark_with_the_dark_theme(browser, address):
+    browser.go(f"{address}/index.html", 1400)
+    style = 'getComputedStyle(document.querySelector(".bd-content img")).filter'
+    for theme, inverted in (("light", False), ("dark", True)):
+        browser.value(f"document.documentElement.dataset.theme = {theme!r}")
+        assert ("invert(1)" in browser.value(style)) == inverted
+
+
+def test_classes_link_to_their_source_and_to_examples():
+    text = (SITE / "reference/generated/gpuml.linear_model.Ridge.html").read_text()
+    assert "_modules/gpuml/linear_model/ridge.html#Ridge" in text
+    assert "auto_examples/lessons/01_grid_search.html" in text
+    assert not (SITE / "_modules" / "sklearn").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "title"),
     [("randomized search", "RandomizedSearchCV"), ("optuna", "Optuna"), ("ridge", "Ridge")],

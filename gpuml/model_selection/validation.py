@@ -15,7 +15,6 @@ from gpuml._sklearn import (
     StrOptions,
     _check_groups_routing_disabled,
     _insert_error_scores,
-    _manual_routing,
     _normalize_score_results,
     _num_samples,
     _routing_enabled,
@@ -250,12 +249,10 @@ def _route(
 ):
     """Who gets which of the parameters."""
     if not _routing_enabled():
-        return _manual_routing(
-            {
-                "splitter": {"split": {"groups": groups}},
-                "estimator": {method: params},
-                "scorer": {"score": {}},
-            }
+        return Bunch(
+            splitter=Bunch(split={"groups": groups}),
+            estimator=Bunch(**{method: params}),
+            scorer=Bunch(score={}),
         )
     router = (
         MetadataRouter(owner=owner)
