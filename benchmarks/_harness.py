@@ -6,6 +6,7 @@ Facts about the machine are in `_machine`, and are to be had here too.
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import threading
@@ -266,7 +267,9 @@ def _sampled_peak():
 
 def write_json(report, path):
     """Write a report to a file, or to standard output where `path` is None."""
-    text = json.dumps(report, indent=2, default=_plain)
+    text = json.dumps(report, indent=1, default=_plain)
+    # Numbers of a list on one line: the seconds of all runs are most of a report.
+    text = re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda of: f"[{' '.join(of[1].split())}]", text)
     if path is None:
         print(text)
     else:
