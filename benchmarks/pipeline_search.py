@@ -237,7 +237,7 @@ def checks(scenario, result):
     own, check = result["contenders"][0], result["against_float64"]
     label = f"scores are within {check['allowed']:g} of scikit-learn's in float64"
     out = {label: check["largest_score_difference"] <= check["allowed"]}
-    route = "all candidates together" if scenario.task.is_affine else "steps in common fitted once"
+    route = "all candidates together" if scenario.task.is_affine else "shared steps fitted once"
     out[f"route: {route}"] = route in own["plan"]
     if (result["problem"]["rows"], result["problem"]["features"]) != (
         scenario.rows,

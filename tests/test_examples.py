@@ -99,7 +99,7 @@ def test_skrub_search_prepares_each_fold_once_and_agrees():
     pytest.importorskip("skrub")
     done = run(SKRUB, "--rows", 1500, "--rival-rows", 500)
     assert done.returncode == 0, done.stderr
-    for text in ("1,500", "500", "steps in common fitted once per fold"):
+    for text in ("1,500", "500", "shared steps fitted once per fold"):
         assert text in done.stdout
 
 

@@ -87,7 +87,7 @@ class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why candidates are fitted one by one."""
         if not isinstance(self.random_state, Integral):
-            return f"random_state={self.random_state!r}, which is no number,"
+            return f"random_state={self.random_state!r}, which is not a number,"
         if callable(self.init):
             return "callable init"
         if self.verbose:
@@ -192,7 +192,7 @@ class BisectingStack(ClusterStack):
     fits: Sequence[_Tree]
     known: dict[int, _Tree] = field(default_factory=dict)
 
-    words = "the largest n_clusters is fitted, and smaller ones are read off"
+    words = "the largest n_clusters is fitted, and gives the smaller ones"
 
     @property
     def n_candidates(self) -> int:

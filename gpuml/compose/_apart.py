@@ -66,7 +66,7 @@ def levels_obstacle(
         return None
     why = not_apart(branch, chosen)
     if why is None and behind:
-        why = f"leave out {type(behind[0]).__name__} behind them"
+        why = f"leave out {type(behind[0]).__name__} after them"
     why = why or model.multifit_levels(len(chosen), X)
     if why is None:
         return None
@@ -99,7 +99,7 @@ def _readers(branch: Branch, j: int, why: str) -> Iterator[tuple[Branch, str]]:
 
 def _behind(branch):
     names = [type(step).__name__ for step in branch.tail]
-    return f"leave out {names[0]} behind them" if names else ""
+    return f"leave out {names[0]} after them" if names else ""
 
 
 def _not_plain(leaf):
@@ -207,6 +207,6 @@ def places_apart(
         rows = to_host(parts.batch.X[:, 0])[row_indices(parts.rows(s))]
         seen = np.flatnonzero(np.bincount(codes[rows], minlength=n_levels))
         if len(seen) < n_levels and not takes_unknown(encoder):
-            reasons[s] = "a training part lacks levels, which the encoder does not take later"
+            reasons[s] = "some training set lacks levels that the encoder then refuses"
         found.append(first + seen)
     return found

@@ -159,14 +159,14 @@ def sorted_set(values: Any) -> list:
     try:
         return sorted(found)
     except TypeError as error:
-        raise ValueError(f"a column has levels without an order: {error}") from error
+        raise ValueError(f"the levels of a column cannot be sorted: {error}") from error
 
 
 def _order(values):
     try:
         return np.asarray(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
     except TypeError as error:
-        raise ValueError(f"a column has levels without an order: {error}") from error
+        raise ValueError(f"the levels of a column cannot be sorted: {error}") from error
 
 
 def _tight(values):

@@ -287,7 +287,7 @@ def _fit_numbers(columns, steps, fit, reasons) -> Piece:
             if j not in holes:
                 continue
             if not steps:
-                reasons[s] = "a column has holes, and no imputer"
+                reasons[s] = "a column has missing values, and no imputer"
                 break
             imputer, row = steps[0], row_of[holes[j]]
             n_holes = n_holes_of(fit, j, s)

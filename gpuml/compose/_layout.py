@@ -327,7 +327,7 @@ def not_made(step: Any) -> str | None:
         return f"{name} has a fit_transform of its own, which may give other rows than transform"
     params = step.get_params() if hasattr(step, "get_params") else {}
     drawn = [each for each in params if each.endswith("random_state") and params[each] is None]
-    return f"{name} with {drawn[0]}=None draws at random; give it a number" if drawn else None
+    return f"{name} with {drawn[0]}=None draws at random; set it to an integer" if drawn else None
 
 
 def cross_fitted(transformer: Any) -> str | None:

@@ -56,7 +56,7 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
         return levels
     known = levels.values[~missing]
     for s in np.flatnonzero(levels.counts[:, ~missing].sum(axis=1) == 0):
-        reasons[int(s)] = "a column has no values to fill holes with"
+        reasons[int(s)] = "a column has no values to impute with"
     if len(known) == 0:
         return levels
     if imputer.strategy == "constant":
@@ -106,7 +106,7 @@ def one_hot(
     for s, counts in enumerate(levels.counts):
         seen = np.flatnonzero(counts > 0)
         if len(seen) < len(counts) and not takes_unknown(encoder):
-            reasons[s] = "a training part lacks levels, which the encoder does not take later"
+            reasons[s] = "some training set lacks levels that the encoder then refuses"
         step = np.zeros((len(counts), 0))
         if len(seen):
             groups = None if levels.merged is None else levels.merged[seen] > 0
@@ -177,7 +177,7 @@ def ordinal(encoder: Any, levels: Levels, reasons: dict[int, str]) -> list[np.nd
         missing = np.asarray([is_nan(value) for value in levels.values], dtype=bool)
         if not seen.all():
             if not unknown or is_nan(encoder.unknown_value):
-                reasons[s] = "a training part lacks levels, which the encoder does not take later"
+                reasons[s] = "some training set lacks levels that the encoder then refuses"
             else:
                 number[~seen] = encoder.unknown_value
         if (missing & seen).any():

@@ -209,7 +209,7 @@ def _make(branch, folds, numbers, codes, sums):
         try:
             columns = _by_target(branch, s, coded, batch, split, sums, made)
             if columns is None and is_foreign(batch.source):
-                raise ValueError(f"{type(steps[0]).__name__} asks for these rows in CPU memory")
+                raise ValueError(f"{type(steps[0]).__name__} needs these rows in CPU memory")
             columns = list(_values(steps, X, batch, split).T) if columns is None else columns
         except (ValueError, TypeError, IndexError) as error:
             made.faults[s] = str(error)
@@ -299,7 +299,7 @@ def _values(steps, X, batch, split):
         # In a training part that has a row twice, too.
         again = int(seen.sum()) - n_seen < len(rows)
         if again and not np.allclose(out[rows], images, rtol=1e-12, atol=0.0, equal_nan=True):
-            raise ValueError("What is made of a row depends on the rows it is among.")
+            raise ValueError("The output for a row depends on the other rows.")
     out[~seen] = 0.0
     return out
 

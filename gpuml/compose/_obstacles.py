@@ -51,10 +51,10 @@ def _device_obstacle(branch):
         for step in (*leaf.head, *leaf.tail, *branch.tail):
             name = type(step).__name__
             if not type(step).__module__.startswith("gpuml"):
-                return f"X is on a device, and {name} is scikit-learn's; use gpuml's"
+                return f"X is in GPU memory, and {name} is scikit-learn's; use gpuml's"
             own = as_ours(step)
             if step in made or (isinstance(own, AffineStep) and own.affine_needs_rows):
-                return f"X is on a device, and {name} is fitted to rows in CPU memory"
+                return f"X is in GPU memory, and {name} is fitted to rows in CPU memory"
     return None
 
 
@@ -84,7 +84,7 @@ def _chain_obstacle(steps):
             return why
     for n, step in enumerate(steps):
         if not is_made(step) and not isinstance(step, CONTAINERS) and not follows(steps[n:]):
-            return f"{type(step).__name__} stands before steps that are not affine"
+            return f"{type(step).__name__} comes before steps that are not affine"
     return _sparse_obstacle(steps)
 
 

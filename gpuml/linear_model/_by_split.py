@@ -56,7 +56,7 @@ def training_rows(folds: Folds, split: int | None, *columns: Array | None) -> tu
     And numbers (n,) of these rows, such as targets and codes of classes, as they are.
     """
     batch = folds.batch
-    batch.must_be_here("This model is fitted to the rows of each split.")
+    batch.must_be_here("This model needs the rows of each split.")
     found = [batch.X, *columns]
     splits = None
     if split is not None:

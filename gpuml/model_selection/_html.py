@@ -120,8 +120,8 @@ def _plan(plan):
         yield "why", "<br>".join(escape(text) for text in plan.reasons[:SHOWN_STEPS])
     if plan.bytes_to_device is not None:
         up, down = plan.bytes_to_device, plan.bytes_to_host
-        moved = f"{format_bytes(up)} to devices, {format_bytes(down)} to the host"
-        yield "moved", moved if up or down else "nothing between host and devices"
+        moved = f"{format_bytes(up)} to the GPU, {format_bytes(down)} to the CPU"
+        yield "moved", moved if up or down else "no copies between CPU and GPU"
 
 
 def _seconds(search):

@@ -94,7 +94,7 @@ class Behind:
         kind, inner = type(self.search).__name__, self.search.estimator
         for each in (self.estimator, *([inner] if self._is_pipeline else [])):
             if type(each) is not Pipeline:
-                return f"{type(each).__name__} is no Pipeline of scikit-learn"
+                return f"{type(each).__name__} is not scikit-learn's Pipeline"
             if each.memory is not None:
                 return "the pipeline has memory=; leave it out: the rows are read once anyway"
             if getattr(each, "transform_input", None) is not None:
@@ -103,12 +103,12 @@ class Behind:
             return "callbacks follow every single fit"
         if given.fit_params or given.score_params:
             names = sorted({*given.fit_params, *given.score_params})
-            return f"{kind} stands behind other steps, and is given {', '.join(names)}"
+            return f"{kind} comes after other steps, and fit was passed {', '.join(names)}"
         cv = self.search.cv
         if hasattr(cv, "split") and not is_theirs(cv):
-            return f"{type(cv).__name__} may look at what the steps before {kind} make of the rows"
+            return f"{type(cv).__name__} may use the output of the steps before {kind}"
         if not asks_for_predictions_only(task):
-            return f"scoring of {kind} may look at what the steps before it make of the rows"
+            return f"scoring of {kind} may use the output of the steps before it"
         return None
 
     def fits_obstacle(self, fits: Any) -> str | None:
@@ -118,6 +118,6 @@ class Behind:
         names = ", ".join(type(step).__name__ for _, step in self.before)
         kind = type(self.search).__name__
         return (
-            f"{names} before {kind} is fitted to each outer training part by itself; search over "
+            f"{names} before {kind} is fitted anew on each outer training set; search over "
             f"the whole pipeline instead: {kind}(make_pipeline({names}, ...), ...)"
         )

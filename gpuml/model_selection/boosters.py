@@ -96,7 +96,7 @@ class OneBooster(OneFit):
         """Why a model is not read off another one."""
         seed = getattr(model, "random_state", None)
         if seed is not None and not is_seed(seed):
-            return "a random_state that is a generator gives each fit others; set an integer"
+            return "a generator as random_state draws differently for each fit; set an integer"
         return _known(library_of(model)).why_alone(model.get_params(deep=False))
 
     @staticmethod
@@ -287,12 +287,12 @@ def _told(own, options):
 
 def _alone_in_sklearn(params):
     if not is_seed(params["random_state"]):
-        return "rounds that are the same for several candidates need an integer random_state"
+        return "candidates can share rounds only with an integer random_state"
     if params["warm_start"]:
         return "warm_start=True fits each candidate anew; leave warm_start at the default"
     start = params.get("init")
     if start is not None and start != "zero":
-        return "init is an estimator, which each fit fits; leave init at the default"
+        return "init is an estimator, which is fitted again in each fit; leave init at the default"
     return None
 
 
@@ -362,9 +362,9 @@ def _first_in_lightgbm(fitted, n):
 
 def _alone_in_catboost(params):
     if params.get("learning_rate", params.get("eta")) is None:
-        return "CatBoost finds learning_rate from the number of rounds; set learning_rate"
+        return "CatBoost chooses learning_rate from the number of rounds; set learning_rate"
     if params.get("task_type", "CPU") != "CPU":
-        return "CatBoost on a GPU boosts otherwise where rounds are many"
+        return "CatBoost on a GPU uses another algorithm for many rounds"
     for name in ("model_shrink_rate", "model_shrink_mode", "langevin", "posterior_sampling"):
         if params.get(name):
             return f"{name} changes earlier rounds; leave {name} out"

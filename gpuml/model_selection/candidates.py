@@ -23,18 +23,18 @@ ON_EACH_FOLD = "candidates together on each fold"
 TOGETHER = "all candidates together"
 NOT_FITTED = "not fitted"
 # What fits have in common.
-COMMON = "steps in common"
-STEPS = "steps in common fitted once per fold"
-STEPS_OF_TASKS = "steps in common fitted once per task"
-STEPS_AGAIN = "steps in common fitted again where their rows were not kept"
-GROWN = "smaller ensembles read off the largest"
-CONTINUED = "ensembles continued from those of the round before"
+COMMON = "shared steps"
+STEPS = "shared steps fitted once per fold"
+STEPS_OF_TASKS = "shared steps fitted once per task"
+STEPS_AGAIN = "shared steps fitted again where their output was not kept"
+GROWN = "smaller ensembles taken from the largest"
+CONTINUED = "ensembles continued from the previous round"
 CUT = "shallower trees cut from deeper ones"
 PRUNED = "trees grown once for all ccp_alpha"
-BINNED = "bins of XGBoost made once per fold"
+BINNED = "XGBoost bins computed once per fold"
 SAME = "one fit for equal candidates"
-QUERIED = "one query of neighbours per fold"
-KERNELS = "one matrix of distances or products per fold"
+QUERIED = "one neighbour search per fold"
+KERNELS = "one distance or kernel matrix per fold"
 
 
 @dataclass(frozen=True)
@@ -295,8 +295,8 @@ def _warn_unrepeated(raised: Mapping[str, Sequence[bool]]) -> None:
     for text, failures in raised.items():
         if not any(failures):
             warnings.warn(
-                f"Fitting all candidates together raised {text.rstrip('.')}. None of them raises "
-                "it by itself: they are fitted one by one, which takes longer.",
+                f"Fitting all candidates together raised {text.rstrip('.')}. None of them "
+                "raises it alone, so they are fitted one by one, which is slower.",
                 RuntimeWarning,
                 stacklevel=3,
             )

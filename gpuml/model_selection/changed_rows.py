@@ -46,12 +46,14 @@ def with_rows(
         if id(value) not in joined:
             name = names[id(value)]
             if name not in params:
-                raise ValueError(f"params must have {name!r} of the new rows, as of those before.")
+                raise ValueError(
+                    f"params must have {name!r} for the new rows, because the earlier rows have it."
+                )
             joined[id(value)] = _joined(value, as_array(params[name]), name, n_new)
         return joined[id(value)]
 
     if (y is None) != (job.y is None):
-        raise ValueError("y must be given of the new rows if it is of those before, and only then.")
+        raise ValueError("Pass y for the new rows if, and only if, the earlier rows have it.")
     y_all = None if y is None else _joined(job.y, as_array(y), "y", n_new)
     fold = _dealt(job, y_all, n_new, deals) if test_fold is None else np.asarray(test_fold)
     if fold.shape != (n_new,) or fold.dtype.kind not in "iu":

@@ -92,17 +92,19 @@ class OneForest(OneFit):
         """Why a model is not read off another one."""
         cuts, seed = current_settings().cut_trees, model.random_state
         if not is_seed(seed) and not (cuts and seed is None):
-            return "trees that are the same for several candidates need an integer random_state"
+            return "candidates can share trees only with an integer random_state"
         if getattr(model, "warm_start", False):
             return "warm_start=True fits each candidate anew; leave warm_start at the default"
         if getattr(model, "oob_score", False) is not False:
-            return "oob_score is found by a fit; leave oob_score at the default, or set cv='oob'"
+            return (
+                "oob_score is computed in each fit; leave oob_score at the default, or set cv='oob'"
+            )
         return None
 
     @staticmethod
     def refused_rows(model: Any, X: Any) -> str | None:
         """Why trees of these rows are not at hand."""
-        return "forests of rows on a device are grown one by one" if is_foreign(X) else None
+        return "forests of rows in GPU memory are grown one by one" if is_foreign(X) else None
 
     @staticmethod
     def largest(models: Sequence[Any], X: Any) -> Any:
@@ -125,7 +127,7 @@ class OneForest(OneFit):
     def refused(self, model: Any) -> str | None:
         """Whether others than scikit-learn grew the trees."""
         grown = vars(self.fitted).keys() & {"estimators_", "tree_"}
-        return None if grown else "trees that scikit-learn did not grow stay in their forest"
+        return None if grown else "the trees were not grown by scikit-learn"
 
     def order(self, model: Any) -> Any:
         """One cut after the other, and of each from few trees to many."""

@@ -158,7 +158,7 @@ def why_not_divided(job: Job) -> str | None:
     if hasattr(job.X, "nnz"):
         return "X is sparse"
     if job.task.return_estimator:
-        return "fitted estimators are asked for"
+        return "return_estimator=True needs fitted estimators"
     scorer = job.task.scorer
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
     unknown = [each for each in scorers if batch_scorer(each) is None]

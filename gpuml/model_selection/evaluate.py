@@ -306,7 +306,7 @@ class Evaluator:
                     stack = estimator.multifit(folds, group.varying, bar.advance)
                 if not isinstance(stack, Stack):
                     raise TypeError(
-                        f"multifit of {type(estimator).__name__} gives {type(stack).__name__}: "
+                        f"multifit of {type(estimator).__name__} returned {type(stack).__name__}: "
                         "derive that from RegressionStack, ClassStack, ClusterStack or "
                         "DensityStack of gpuml.extending"
                     )

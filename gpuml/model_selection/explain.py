@@ -142,7 +142,7 @@ class Explanation(Stepwise):
     def _how(self):
         rates = ", ".join(f"{rate / 1e9:.3g} Gflop/s on {p}" for p, rate in self.rates.items())
         if not rates:
-            return "Seconds are unknown: time one fit, and count."
+            return "Seconds are unknown: time one fit, and multiply."
         of_rows = f"from {rates} as measured on sums over rows"
         return f"Seconds are estimates, {of_rows}, and from Python's."
 

@@ -208,7 +208,7 @@ def workers_for(
     several = effective_n_jobs(parallel.n_jobs) > 1
     threads = getattr(parallel._backend, "supports_sharedmem", False)
     if rows.on_device and several and not threads:
-        return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are on a device"
+        return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are in GPU memory"
     if several and getattr(parallel._backend, "supports_return_generator", False):
         # What has come back is kept if the search is interrupted, and a bar shows it.
         parallel = Parallel(**options, return_as="generator")

@@ -112,8 +112,8 @@ def why_anew(model: Any) -> str | None:
     name = type(model).__name__
     if way is None:
         return (
-            f"each round of the search fits {name} anew: its draws would begin again; boosters of "
-            "scikit-learn, XGBoost and LightGBM are continued"
+            f"each round of the search fits {name} anew: its random draws would start again; "
+            "boosters of scikit-learn, XGBoost and LightGBM are continued"
         )
     # What has no smaller ensembles in it does not go on from one either, but for want of a seed.
     why = None if way.is_seeded else library.why_alone(params)
@@ -179,9 +179,9 @@ def _anew_in_sklearn(params):
     if params["warm_start"]:
         return "leave warm_start at the default"
     if hasattr(params["random_state"], "randint"):
-        return "a random_state that is a generator gives each fit others; set an integer"
+        return "a generator as random_state draws differently for each fit; set an integer"
     if params.get("n_iter_no_change") is not None and "early_stopping" not in params:
-        return "n_iter_no_change looks back on earlier rounds, which are forgotten; leave it out"
+        return "n_iter_no_change needs earlier rounds, which are not kept; leave it out"
     return None
 
 
@@ -219,8 +219,8 @@ def _draws(params):
     for name in _SHARES:
         if params.get(name) not in (None, 1, 1.0):
             return (
-                f"{name} draws rows or features, from the beginning again where it goes on; leave "
-                "it out to continue ensembles"
+                f"{name} draws rows or features, and its draws would start again in each "
+                "round; leave it out to continue ensembles"
             )
     return None
 
@@ -228,8 +228,8 @@ def _draws(params):
 def _anew_in_xgboost(params):
     if params.get("sampling_method") not in (None, "uniform"):
         return (
-            "sampling_method draws rows, from the beginning again where it goes on; leave it out "
-            "to continue ensembles"
+            "sampling_method draws rows, and its draws would start again in each round; leave "
+            "it out to continue ensembles"
         )
     return _draws(params)
 
@@ -242,8 +242,8 @@ def _anew_in_lightgbm(params):
     for name in ("boosting_type", "boosting", "boost"):
         if params.get(name) not in (None, "gbdt"):
             return (
-                f"{name}={params[name]!r} draws rows, from the beginning again where it goes on; "
-                "leave it out to continue ensembles"
+                f"{name}={params[name]!r} draws rows, and its draws would start again in each "
+                "round; leave it out to continue ensembles"
             )
     for name in ("data_sample_strategy", "extra_trees", "linear_tree"):
         if params.get(name):

@@ -1,4 +1,4 @@
-"""Hyperband: brackets of successive halving, whose models learn call by call where they can."""
+"""Hyperband: brackets of successive halving, with models trained call by call if possible."""
 
 import math
 import warnings
@@ -262,8 +262,8 @@ class HyperbandSearchCV(OnePassSearch):
 
     def _foretold(self, X: Any) -> Explanation:
         calls = self._resource() == CALLS
-        why = "models learn call by call" if calls else "candidates go on round by round"
-        reasons = (f"{why}, and only the best of them go on",)
+        why = "models are trained call by call" if calls else "candidates are trained by rounds"
+        reasons = (f"{why}, and only the best continue",)
         place = place_name(X) if self._works_here() else "the workers"
         n_models = self.metadata["n_models"]
         return Explanation((Expected(n_models, None, place, why, reasons),))
@@ -382,8 +382,8 @@ class HyperbandSearchCV(OnePassSearch):
             raise ValueError("patience=1 always detects a plateau. Set patience >= 2.")
         if self.patience < enough and self.tol is not None and not math.isnan(self.tol):
             warnings.warn(
-                f"patience={self.patience} stops models that Hyperband would go on with: it drops "
-                f"models by itself. Set patience=True, patience >= {enough}, or tol=None.",
+                f"patience={self.patience} stops models that Hyperband would continue: Hyperband "
+                f"drops models itself. Set patience=True, patience >= {enough}, or tol=None.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -134,7 +134,7 @@ def fit_by_kernels(
         If they have to compute kernels themselves.
     """
     if not asks_for_predictions_only(task):
-        raise OwnKernels("a scorer of your own may look at X or at the estimator")
+        raise OwnKernels("your own scorer may use X or the estimator")
     rows, middle = Seen.of(members, stage, task), len(members) // 2
     result = alone(members[middle])
     try:
@@ -210,7 +210,7 @@ def _parts(members, stage, task) -> Mapping[str, Any]:
     """Rows that machines are scored on, as they see them."""
     fold = stage.fold
     if task.return_estimator:
-        raise OwnKernels("return_estimator=True gives machines that were fitted to rows")
+        raise OwnKernels("return_estimator=True needs models fitted to rows")
     if _routing_enabled() and (fold.test_score_params or fold.train_score_params):
         raise OwnKernels("metadata is routed to scorers")
     alone = all(member.assemble is None for member in members)

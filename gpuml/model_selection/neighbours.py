@@ -65,11 +65,11 @@ def _is_radius(value):
 def refused_number(model: Any, n_rows: int) -> str | None:
     """Why a model is not answered by a larger query of so many training rows; None if it is."""
     if model.n_neighbors > n_rows:
-        return f"n_neighbors is more than the {n_rows} rows of a training part"
+        return f"n_neighbors is more than the {n_rows} rows of a training set"
     if model.algorithm == "auto" and model.n_neighbors >= n_rows // 2:
         return (
-            "algorithm='auto' takes brute force where n_neighbors is half of the rows of a "
-            "training part or more; set algorithm='brute'"
+            "algorithm='auto' uses brute force if n_neighbors is half of the rows of a "
+            "training set or more; set algorithm='brute'"
         )
     return None
 
@@ -141,7 +141,7 @@ class OneQuery(OneFit):
         if self._on_host:
             return None
         if callable(model.weights):
-            return "weights of your own are computed in CPU memory"
+            return "your own function of weights runs in CPU memory"
         several = is_classifier(model) and np.ndim(self.y) > 1
         return "votes for several targets are counted in CPU memory" if several else None
 
@@ -260,14 +260,14 @@ class OneDensity(OneQuery):
     def refused_rows(model: Any, X: Any) -> str | None:
         """Why fewer neighbours are not read off more; None where they are."""
         if model.n_neighbors >= _num_samples(X):
-            return "n_neighbors is not less than the number of rows of a training part"
+            return "n_neighbors is not less than the number of rows of a training set"
         return refused_number(model, _num_samples(X))
 
     def refused(self, model: Any) -> str | None:
         """Where training rows are equally far, densities depend on which of them are found."""
         if len(self._training.doubtful(model)) == 0:
             return None
-        return "training rows are equally far from others, so that n_neighbors decides which count"
+        return "some training rows are equally far away, so that their order depends on n_neighbors"
 
     def model(self, unfitted: Any) -> Any:
         """scikit-learn's own fit, which is handed the rows as stored, and the neighbours."""

@@ -108,7 +108,7 @@ class Rehearsed:
             self.plan = self._parts.plan
         if key not in self._models:
             if len(numbers) != n_rows:
-                raise ValueError("Rows were to be fitted that are the training part of no split.")
+                raise ValueError("The rows to fit are not the training set of any split.")
             self._models[key] = self._parts.model_of_all()
         return self._models[key]
 

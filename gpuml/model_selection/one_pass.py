@@ -298,12 +298,12 @@ class OnePassSearch(Travels, BaseSearchCV):
         if kind.fit is not OnePassSearch.fit or not self._works_here():
             return f"{kind.__name__} has its own fit"
         if self.return_predictions:
-            return "its predictions are kept; leave out return_predictions"
+            return "return_predictions=True keeps predictions; leave it out"
         if any(getattr(part, "_skl_callbacks", None) for part in all_estimators(self)):
             return "callbacks follow every single fit"
         if getattr(self, "random_state", 0) is None:
             return (
-                f"{kind.__name__} with random_state=None draws other candidates on each split; "
+                f"{kind.__name__} with random_state=None draws different candidates on each split; "
                 "set random_state"
             )
         return None

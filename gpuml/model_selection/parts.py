@@ -94,7 +94,7 @@ class Parts(Evaluator):
         work = each.fits.multifit_work(*X.shape, 1, 1)
         if work is not None and work[0] is not None:
             return None
-        return "each step would read all rows, of which each model needs few"
+        return "each step would read all rows, while each model needs few of them"
 
     def _models_at_once(self, each):
         fits, group = each.fits, Group({}, [{}], [0])
@@ -392,7 +392,7 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
     if not isinstance(first.X, Features):
         why = f"{type(first.estimator).__name__} takes no sample weights"
     elif first.X.columns is not None:
-        why = "each has features of its own; leave max_features at the default"
+        why = "each model has its own features; leave max_features at the default"
     elif set(first.params) != {"sample_weight"}:
         why = f"fit is given {', '.join(sorted(first.params))}"
     if why is not None:

@@ -57,8 +57,8 @@ RING_SHARE = 1 / 3
 ONCE_SHARE = 1 / 2
 
 GATHERED = "folds gathered once each"
-VIEWS = "views of rows laid out once"
-JOINED = "two runs joined for each split of rows laid out once"
+VIEWS = "views of rows sorted once"
+JOINED = "two views joined for each split of rows sorted once"
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ class Residences:
             # Rows that were there before stay in the splitter's order, as ever.
             rows = self._in_order(place, moved) if is_foreign(given.X) else moved
             refit = moved.X, moved.y, moved.task.fit_params
-            return replace(rows, route=f"on a host copy, {rows.route}", refit=refit)
+            return replace(rows, route=f"on a copy in CPU memory, {rows.route}", refit=refit)
         rows = self._in_order(place, _scored_there(moved))
         # Not the rows as they were moved: they would be in the device's memory twice.
         refit = _first(rows, _num_samples(given.X))
-        return replace(rows, route=f"brought there once, {rows.route}", refit=refit)
+        return replace(rows, route=f"copied there once, {rows.route}", refit=refit)
 
     def _in_order(self, place, moved):
         """Rows laid out for their splits; those that stay as they were moved serve others too."""

@@ -172,7 +172,7 @@ def _nested(estimator, candidates, X, task):
     words = {c: _search_words(estimator, params, X, task) for c, params in enumerate(candidates)}
     inside = [c for c, why in words.items() if why is None]
     left = {c: why for c, why in words.items() if why is not None}
-    nested = [Nested(inside, "the searches inside share passes")] if inside else []
+    nested = [Nested(inside, "the inner searches share passes")] if inside else []
     return [*nested, *_left(estimator, candidates, left)]
 
 
@@ -229,7 +229,7 @@ def warn_of_unused(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> N
     values = [v for each in candidates for v in each.values() if hasattr(v, "fit")]
     parts = (part for each in [estimator, *values] for part in all_estimators(each))
     for words in dict.fromkeys(filter(None, map(meant, parts))):
-        warnings.warn(f"{words}. Until then it is fitted by itself.", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{words}. Until then it is fitted separately.", RuntimeWarning, stacklevel=2)
 
 
 def _work_in_common(estimator, params):
@@ -303,11 +303,11 @@ def together(estimator: Any, task: Task) -> tuple[MultifitEstimator | None, str]
     only_fits = getattr(fits, "only_fits", None)
     if only_fits and task.return_train_score:
         return None, (
-            f"{only_fits} encodes training rows otherwise for fits than for scores; set "
+            f"{only_fits} encodes training rows differently in fits and in scores; set "
             "return_train_score=False"
         )
     if not _scored_alike(task, fit_weight(fits, task)):
-        return None, "scores are given other weights or metadata than fits"
+        return None, "scores use other weights or metadata than fits"
     if not _last_step_scores(estimator, task):
         return None, "metadata routing gives more than the last step something to score with"
     return fits, ""

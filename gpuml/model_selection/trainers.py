@@ -170,7 +170,7 @@ class CallByCall(Trainer):
     def steps(self) -> list[Step]:
         """What was done so far, as one step."""
         n_models, n_calls = self._n_models, self._n_calls
-        return [Step(n_models, n_calls, self._place, "models learn call by call")]
+        return [Step(n_models, n_calls, self._place, "models are trained call by call")]
 
     def model(self, request: Request, result: Result) -> Any:
         """The fitted estimator of a result."""

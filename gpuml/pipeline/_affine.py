@@ -284,7 +284,7 @@ def not_described(X: Any) -> str | None:
     """Why second moments of X would take more than its rows; None where they do not."""
     shape = getattr(X, "shape", None)
     if shape is None or len(shape) != 2:
-        return f"X of type {type(X).__name__} is no array of two dimensions"
+        return f"X of type {type(X).__name__} is not a two-dimensional array"
     if shape[1] > MOST_FEATURES:
         return f"X has {shape[1]} features, and moments pay up to {MOST_FEATURES}"
     if shape[1] > shape[0]:
@@ -297,9 +297,9 @@ def step_obstacle(step: AffineStep, X: Any) -> str | None:
     why = step.affine_obstacle(X)
     asks_more = type(step).affine_ready is not AffineStep.affine_ready
     if why is None and asks_more and not step.affine_ready(X):
-        why = "what its affine_ready looks at"
+        why = "what affine_ready returns"
     name = step_name(step)
-    return None if why is None else f"{name} with {why} does not follow from moments{hint(why)}"
+    return None if why is None else f"{name} with {why} cannot be computed from moments{hint(why)}"
 
 
 def described_rows(
@@ -338,7 +338,7 @@ def pipeline_obstacle(
     With `anyhow` steps before the model may be any.
     """
     if type(estimator) is not Pipeline or not estimator.steps:
-        return f"{type(estimator).__name__} is no Pipeline of scikit-learn"
+        return f"{type(estimator).__name__} is not scikit-learn's Pipeline"
     if estimator.memory is not None:
         return "the pipeline has memory=; leave it out: the rows are read once anyway"
     if any(getattr(part, "_skl_callbacks", None) for _, part in estimator.steps):
@@ -350,7 +350,7 @@ def pipeline_obstacle(
     why = None if anyhow else next(filter(None, map(step_words, steps)), None)
     why = why or model_words(last)
     if why is None and not last.multifit_in_frames:
-        why = f"{type(last).__name__} reads rows as they are, without steps before it"
+        why = f"{type(last).__name__} needs the original rows, without steps before it"
     weight = f"{name}__sample_weight"
     if why is None and weight in fit_params and not has_fit_parameter(last, "sample_weight"):
         why = f"fit is given {weight}"

@@ -71,7 +71,7 @@ def reading_obstacle(steps: Sequence[Any], X: Any) -> str | None:
     if reading is None:
         return None
     if hasattr(X, "tocsr"):
-        return f"{step_name(reading)} is fitted to dense rows, and X is sparse"
+        return f"{step_name(reading)} needs dense rows, and X is sparse"
     device = current_settings().device
     if is_foreign(X) or device == "cuda" or (device == "auto" and has_gpu()):
         there = "use gpuml.set_config(device='cpu') with X in CPU memory"

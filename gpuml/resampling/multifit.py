@@ -155,8 +155,8 @@ def _not_one(estimator, base):
             return why
         return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
     if kind.__name__ in NEIGHBOURS and is_known(estimator):
-        return f"{kind.__name__} looks for neighbours in each training part"
-    return f"models of {named} share no pass over the rows, as gpuml's linear models do"
+        return f"{kind.__name__} searches for neighbours in each training set"
+    return f"models of {named} do not share passes over the rows, as gpuml's linear models do"
 
 
 def own_map_words(step: Any) -> str | None:
@@ -165,13 +165,13 @@ def own_map_words(step: Any) -> str | None:
     if not is_known(step):
         return None
     if name == "Nystroem":
-        return "Nystroem draws its components from the rows of each training part"
+        return "Nystroem draws its components from the rows of each training set"
     if name not in BY_ROW:
         return None
     if not isinstance(getattr(step, "random_state", 0), Integral):
-        return f"{name} draws anew for each training part; set random_state to an int"
+        return f"{name} draws again for each training set; set random_state to an int"
     if getattr(step, "gamma", None) == "scale":
-        return f"{name} takes gamma='scale' from each training part; set gamma to a number"
+        return f"{name} takes gamma='scale' from each training set; set gamma to a number"
     return None
 
 
@@ -220,10 +220,10 @@ def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
     why = estimator.multifit_obstacle(X)
     asks_more = type(estimator).multifit_ready is not MultifitEstimator.multifit_ready
     if why is None and asks_more and not estimator.multifit_ready(X):
-        why = "what its multifit_ready looks at"
+        why = "what multifit_ready returns"
     if why is None or not isinstance(estimator, BaseEstimator):
         return why  # of a pipeline or a step, which says it in full
-    return f"{type(estimator).__name__} with {why} is not fitted together with others{hint(why)}"
+    return f"{type(estimator).__name__} with {why} cannot be batched{hint(why)}"
 
 
 def hint(why: str) -> str:

@@ -115,7 +115,7 @@ def _told_of_divided(folds: Folds) -> Iterator[None]:
     except (ValueError, ZeroDivisionError) as error:
         if not folds.batch.is_divided:
             raise
-        raise NeedsAllRows(f"Scores of models one by one are asked for: {error}") from error
+        raise NeedsAllRows(f"Scores are needed for each model by itself: {error}") from error
 
 
 def _unknown(tables, part, splits, batched) -> dict[str, Scorer]:

@@ -118,7 +118,7 @@ class ClusterTrainer(Trainer):
     def steps(self) -> list[Step]:
         """What was done so far, as one step."""
         n_models, n_calls = len(self._numbers), self._n_calls
-        return [Step(n_models, n_calls, "workers", "models learn call by call")]
+        return [Step(n_models, n_calls, "workers", "models are trained call by call")]
 
     def start(self, key: Any, requests: Sequence[Request]) -> None:
         """Take requests; `key` says whose they are."""

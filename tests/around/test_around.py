@@ -355,7 +355,7 @@ def test_what_is_in_the_way_is_said():
     pairs = OneVsOneClassifier(LOGISTIC).fit(X, CLASSES)
     assert "each step would read all rows" in str(pairs.plan_)
     features = BaggingRegressor(Ridge(), max_features=2).fit(X, NUMBERS)
-    assert "features of its own" in str(features.plan_)
+    assert "has its own features" in str(features.plan_)
     assert "takes no sample weights" in str(
         BaggingRegressor(make_pipeline(StandardScaler(), Ridge())).fit(X, NUMBERS).plan_
     )

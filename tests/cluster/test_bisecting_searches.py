@@ -27,7 +27,7 @@ def test_a_search_is_that_of_scikit_learn(strategy, dtype, weight):
     ours.fit(rows, sample_weight=weight)
     theirs = TheirSearch(sk.BisectingKMeans(**params), GRID, **options)
     theirs.fit(rows, sample_weight=weight)
-    assert "smaller ones are read off" in str(ours.plan_)
+    assert "gives the smaller ones" in str(ours.plan_)
     for name in theirs.cv_results_:
         if name.startswith("split"):
             found, expected = (search.cv_results_[name] for search in (ours, theirs))

@@ -442,5 +442,5 @@ def test_rows_twice_that_a_step_tells_apart_go_alone():
     )
     cv = [(twice, np.arange(40, 60)), (np.arange(20, 60), np.arange(20))]
     search, other = searched(ours, theirs, ALPHAS, X, y, cv=cv)
-    assert "depends on the rows it is among" in str(search.plan_)
+    assert "depends on the other rows" in str(search.plan_)
     assert_same(search, other)

@@ -278,7 +278,7 @@ def test_a_wild_value_in_rows_held_out_changes_no_model():
 
 REFUSED = {
     "NMF has a fit_transform of its own": (imputed(NMF(1)), FILLED),
-    "give it a number": (imputed(GaussianRandomProjection(2)), FILLED),
+    "set it to an integer": (imputed(GaussianRandomProjection(2)), FILLED),
     "svd_solver": (imputed(PCA(1, svd_solver="randomized")), FILLED),
     "set sparse_output=False": (SCALED, imputed(OneHot(handle_unknown="ignore"), StandardScaler(), strategy="most_frequent")),
 }  # fmt: skip

@@ -112,7 +112,7 @@ def test_scores_of_training_rows_keep_it_out(frame):
     ours, theirs = searches(
         TargetEncoder(cv=INNER), SMOOTH, Ridge(), sk_linear.Ridge(), cv=3, return_train_score=True
     )
-    assert "TargetEncoder encodes training rows otherwise" in str(ours.explain(X, y))
+    assert "TargetEncoder encodes training rows differently" in str(ours.explain(X, y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours.fit(X, y), theirs.fit(X, y)

@@ -434,7 +434,7 @@ def test_one_query_of_neighbours_answers_candidates_of_a_fold(client, rows):
     grid = {"n_neighbors": [1, 2, 3], "weights": ["uniform", "distance"]}
     plan = GridSearchCV(KNeighborsClassifier(), grid, client=client).fit(X, labels).plan_
     assert (plan.n_fits, plan.n_passes) == (30, 5)
-    assert "one query of neighbours per fold" in str(plan)
+    assert "one neighbour search per fold" in str(plan)
 
 
 def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, rows):
@@ -446,13 +446,17 @@ def test_the_plan_says_which_candidates_were_fitted_together_on_a_fold(client, r
     assert (together.n_fits, together.n_passes) == (15, 5)
     assert (alone.n_fits, alone.n_passes) == (15, 15)
     for step, way in ((alone, "one by one"), (together, "candidates together on each fold")):
-        assert step.why.startswith(f"{way}, folds gathered by each unit, steps in common")
+        assert step.why.startswith(f"{way}, folds gathered by each unit, shared steps")
         assert "worker" in step.place
 
 
 REASONS = [
     (Ridge(), {"alpha": ALPHAS, "solver": ["auto", "sag"]}, "leave solver at the default"),
-    (KNeighborsClassifier(), {"n_neighbors": [1, 2]}, "looks for neighbours in each training part"),
+    (
+        KNeighborsClassifier(),
+        {"n_neighbors": [1, 2]},
+        "searches for neighbours in each training set",
+    ),
     (
         make_pipeline(SplineTransformer(), Ridge()),
         {"ridge__alpha": ALPHAS},

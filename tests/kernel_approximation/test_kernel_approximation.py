@@ -223,7 +223,7 @@ STEPS = {
     "chi2": (ours.SkewedChi2Sampler, {}, True),
     "scikit-learn's": (sk.RBFSampler, {}, True),
     "sketch": (ours.PolynomialCountSketch, {"coef0": 1}, True),
-    "scale": (ours.RBFSampler, {"gamma": "scale"}, "takes gamma='scale' from each training part"),
+    "scale": (ours.RBFSampler, {"gamma": "scale"}, "takes gamma='scale' from each training set"),
     "rows": (ours.Nystroem, {}, "Nystroem draws its components from the rows"),
 }
 
@@ -262,7 +262,7 @@ def test_a_sampler_without_a_seed_is_another_one_on_each_fold():
     grid = {"logisticregression__C": [0.1, 1.0]}
     pipe = make_pipeline(ours.RBFSampler(n_components=9), LogisticRegression())
     plan = str(GridSearchCV(pipe, grid, cv=3).fit(X, y).plan_)
-    assert "RBFSampler draws anew for each training part; set random_state to an int" in plan
+    assert "RBFSampler draws again for each training set; set random_state to an int" in plan
 
 
 def test_each_width_of_a_kernel_is_a_pass():

@@ -332,7 +332,7 @@ def test_estimators_of_sklearn_get_host_views_of_rows_on_a_device(library, rng, 
         # The model of all rows is that of the host copy, in the user's order.
         np.testing.assert_allclose(ours.best_estimator_.predict(X), theirs.predict(X))
         how = residence.GATHERED if name in OTHERS else residence.VIEWS
-        how = f"on a host copy, {how}" if not is_numpy(X_lib) else residence.GATHERED
+        how = f"on a copy in CPU memory, {how}" if not is_numpy(X_lib) else residence.GATHERED
         assert f"on numpy:cpu (one by one, {how}" in str(ours.plan_)
 
 
@@ -398,7 +398,7 @@ def test_each_candidate_takes_its_own_route(rng):
     there, on_host = ours.plan_.steps
     assert (there.n_fits, there.place) == (10, "torch:cpu")
     assert (on_host.n_fits, on_host.place) == (5, "numpy:cpu")
-    assert "host copy" in on_host.why
+    assert "copy in CPU memory" in on_host.why
 
 
 # ---------------------------------------------------------------- host rows and a GPU
@@ -456,7 +456,7 @@ def test_host_rows_go_to_the_gpu_once(rng, name, second_device):
     coef = namespace(ours.best_estimator_.coef_).asarray(ours.best_estimator_.coef_)
     np.testing.assert_allclose(gpuml._arrays.to_host(coef), theirs.best_estimator_.coef_)
     assert ours.plan_.place == str(second_device)
-    assert "brought there once" in str(ours.plan_)
+    assert "copied there once" in str(ours.plan_)
 
 
 def test_what_does_not_go_to_the_gpu(rng, second_device, monkeypatch):
@@ -527,7 +527,7 @@ def test_cuml_on_host_rows(rng):
     of_rows = moved.to_device - its_own.to_device
     assert X.nbytes < of_rows < 1.2 * X.nbytes
     assert str(search.plan_.steps[-1]).endswith(
-        f"(one by one, brought there once, {residence.VIEWS})"
+        f"(one by one, copied there once, {residence.VIEWS})"
     )
     assert search.best_score_ > 0.8
     assert search.score(X, y) > 0.8
@@ -546,7 +546,7 @@ def test_rows_on_a_device_are_given_to_no_other_process(rng):
     expected = sk.GridSearchCV(Slope(), GRID, cv=SHUFFLED).fit(X, y)
     search = GridSearchCV(Slope(), GRID, cv=SHUFFLED, n_jobs=2)
     same(search.fit(X_dev, y_dev), expected)
-    assert "in this process: the rows are on a device" in str(search.plan_)
+    assert "in this process: the rows are in GPU memory" in str(search.plan_)
     with parallel_config("threading"):
         same(search.fit(X_dev, y_dev), expected)
     assert "in this process" not in str(search.plan_)

@@ -62,7 +62,7 @@ def test_a_fitted_search_shows_what_it_found_and_did(search):
     assert "(r2)" in html
     assert f"<th>alpha</th><td>{search.best_params_['alpha']:.6g}</td>" in html
     assert "20 fits in 1 pass on numpy:cpu" in html
-    assert "nothing between host and devices" in html
+    assert "no copies between CPU and GPU" in html
     assert "ms in all" in html
     kind, data = picture_of(html)
     assert kind == "svg+xml"

@@ -131,12 +131,12 @@ def looks_at_rows(model, X, y):
 
 REASONS = {
     "sparse rows": (svm.SVC(), sparse.csr_array(X), {}, "X is sparse"),
-    "a scorer of the user's": (svm.SVC(), X, {"scoring": looks_at_rows}, "may look at X"),
+    "a scorer of the user's": (svm.SVC(), X, {"scoring": looks_at_rows}, "may use X"),
     "the same of a pipeline": (
         make_pipeline(StandardScaler(), svm.SVC()),
         X,
         {"scoring": looks_at_rows},
-        "may look at X",
+        "may use X",
     ),
 }
 

@@ -130,7 +130,7 @@ def test_predictions_are_scikit_learns_bit_for_bit(name):
     search = GridSearchCV(model, GRID, **options).fit(rows, y)
     same_tables(search, sk.GridSearchCV(model, GRID, **options).fit(rows, y))
     assert search.plan_.n_passes == 2
-    assert "one query of neighbours per fold" in str(search.plan_)
+    assert "one neighbour search per fold" in str(search.plan_)
 
 
 def test_means_over_ties_are_scikit_learns_but_for_the_order_of_sums():
@@ -149,7 +149,7 @@ def test_a_part_of_a_fold_is_asked_for_once(queries):
     assert queries == [10] * 4  # one more, which tells of ties
     assert search.plan_.n_passes == 4
     (reason,) = search.plan_.reasons
-    assert "looks for neighbours in each training part; 24 fits together on each fold" in reason
+    assert "searches for neighbours in each training set; 24 fits together on each fold" in reason
     queries.clear()
     GridSearchCV(classify(), GRID, cv=4, refit=False, return_train_score=True).fit(X, NAMES)
     assert queries == [10] * 8
@@ -165,7 +165,7 @@ def test_behind_first_steps_that_are_shared(queries):
     other = sk.GridSearchCV(pipe, grid, **options).fit(WIDE, NAMES)
     same_tables(search, other)
     np.testing.assert_array_equal(search.predict(WIDE), other.predict(WIDE))
-    assert "one query of neighbours per fold" in str(search.plan_)
+    assert "one neighbour search per fold" in str(search.plan_)
 
 
 def test_random_candidates_and_weights_of_ones_own(queries):
@@ -189,8 +189,8 @@ def test_numbers_that_a_larger_query_does_not_answer():
     with pytest.warns(UserWarning, match="Scoring failed"):
         same_tables(search, sk.GridSearchCV(classify(), grid, **options).fit(X, NAMES))
     text = str(search.plan_)
-    assert "algorithm='auto' takes brute force where n_neighbors is half" in text
-    assert "n_neighbors is more than the 60 rows of a training part" in text
+    assert "algorithm='auto' uses brute force if n_neighbors is half" in text
+    assert "n_neighbors is more than the 60 rows of a training set" in text
     assert "12 fits in 3 passes" in text
     assert "12 fits in 12 passes" in text
 
@@ -272,7 +272,7 @@ def test_what_is_computed_in_cpu_memory_says_so():
     grid = {"n_neighbors": [2, 3], "weights": ["uniform", halves]}
     model, rows = neighbors.KNeighborsClassifier(), torch.asarray(X)
     for y, words in (
-        (NAMES, "weights of your own are computed in CPU memory"),
+        (NAMES, "your own function of weights runs in CPU memory"),
         (
             torch.asarray((WHOLE[:, :2] > 1).astype(int)),
             "votes for several targets are counted in CPU memory",

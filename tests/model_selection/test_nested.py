@@ -319,7 +319,7 @@ def test_a_search_of_searches(numbers, n_fits):
 
 NOT_TOGETHER = {
     "set random_state": ours.RandomizedSearchCV(Ridge(), ALPHAS, n_iter=2),
-    "leave out return_predictions": ours.GridSearchCV(Ridge(), ALPHAS, return_predictions=True),
+    "return_predictions=True": ours.GridSearchCV(Ridge(), ALPHAS, return_predictions=True),
     "decides by scores": ours.HalvingGridSearchCV(Ridge(), ALPHAS),
     "from gpuml.model_selection import GridSearchCV": sk.GridSearchCV(Ridge(), ALPHAS),
     "from gpuml.linear_model import Ridge": ours.GridSearchCV(sk_linear.Ridge(), ALPHAS),
@@ -402,7 +402,7 @@ ALONE_BEHIND = {
         ColumnTransformer([("all", StandardScaler(), slice(0, 10))]),
         ours.GridSearchCV(Ridge(), ALPHAS),
     ],
-    "scoring of GridSearchCV may look": [
+    "scoring of GridSearchCV may use": [
         StandardScaler(),
         ours.GridSearchCV(Ridge(), ALPHAS, scoring=lambda model, X, y: model.score(X, y)),
     ],

@@ -35,7 +35,7 @@ TEXTS = Pipeline([("first", TfidfVectorizer()), ("model", LogisticRegression())]
 MIXED = Pipeline([("first", StandardScaler()), ("model", Ridge())])
 TAIL = Pipeline([("first", StandardScaler()), ("more", OurScaler()), ("model", Ridge())])
 OURS = Pipeline([("first", OurScaler()), ("model", Ridge())])
-IN_COMMON = "steps in common"
+IN_COMMON = "shared steps"
 FOREST = RandomForestRegressor(random_state=0)
 
 

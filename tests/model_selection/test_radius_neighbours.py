@@ -102,7 +102,7 @@ def test_predictions_within_a_radius_are_scikit_learns_bit_for_bit(name):
     search = GridSearchCV(model, grid, **options).fit(rows, y)
     same_tables(search, sk.GridSearchCV(model, grid, **options).fit(rows, y))
     assert search.plan_.n_passes == 2
-    assert "one query of neighbours per fold" in str(search.plan_)
+    assert "one neighbour search per fold" in str(search.plan_)
 
 
 def test_a_part_of_a_fold_is_asked_for_the_largest_radius_once(queries):
@@ -169,7 +169,7 @@ def test_outlier_factors_are_scikit_learns_bit_for_bit(name):
     same_tables(search, sk.GridSearchCV(model, FACTORS, **options).fit(rows))
     if shares:
         assert search.plan_.n_passes == 2
-        assert "one query of neighbours per fold" in str(search.plan_)
+        assert "one neighbour search per fold" in str(search.plan_)
     else:
         assert "training rows are equally far" in str(search.plan_)
 

@@ -83,16 +83,23 @@ TABLE = {
     ),
     "neighbours": (
         *(KNeighborsRegressor(), [{"n_neighbors": 1}, {"n_neighbors": 2}], dense(), {}),
-        *(SharedSteps, "KNeighborsRegressor looks for neighbours in each training part"),
+        *(SharedSteps, "KNeighborsRegressor searches for neighbours in each training set"),
     ),
     "tree": (
         *(DecisionTreeRegressor(), [{"max_features": n} for n in (1, 2)], dense(), {}),
-        *(OneByOne, "models of DecisionTreeRegressor() share no pass over the rows"),
+        *(OneByOne, "models of DecisionTreeRegressor() do not share passes over the rows"),
     ),
-    "forest": (FOREST, [{"n_estimators": n} for n in (1, 2)], dense(), {}, SharedSteps, "share no"),
+    "forest": (
+        FOREST,
+        [{"n_estimators": n} for n in (1, 2)],
+        dense(),
+        {},
+        SharedSteps,
+        "do not share",
+    ),
     "weights of fits alone": (
         *(Ridge(), ALPHAS, dense(), {"score_params": {"sample_weight": WEIGHT}}),
-        *(OneByOne, "scores are given other weights"),
+        *(OneByOne, "scores use other weights"),
     ),
     "weights": (
         *(Ridge(), ALPHAS, dense()),
@@ -124,7 +131,7 @@ TABLE = {
     ),
     "clip": (
         *(make_pipeline(MinMaxScaler(clip=True), Ridge()), BEHIND, dense(), {}),
-        *(SharedSteps, "MinMaxScaler with clip=True does not follow from moments; leave clip"),
+        *(SharedSteps, "MinMaxScaler with clip=True cannot be computed from moments; leave clip"),
     ),
     "order": (
         *(make_pipeline(PCA(2), MinMaxScaler(), Ridge()), BEHIND, dense(), {}),
@@ -321,7 +328,7 @@ def test_a_stack_of_ones_own_derives_from_a_base_class_and_needs_no_more_than_it
     found = GridSearchCV(WithStack(), grid).fit(X, y)
     assert found.plan_.n_passes == 1
     np.testing.assert_allclose(found.cv_results_["mean_test_score"], wanted, rtol=1e-9)
-    with pytest.warns(RuntimeWarning, match="gives Unrelated: derive that from RegressionStack"):
+    with pytest.warns(RuntimeWarning, match="returned Unrelated: derive that from RegressionStack"):
         alone = GridSearchCV(WithUnrelatedStack(), grid).fit(X, y)
     np.testing.assert_allclose(alone.cv_results_["mean_test_score"], wanted, rtol=1e-9)
 
@@ -349,7 +356,7 @@ def test_adaptive_searches_tell_their_first_round():
     assert halving.explain(X, y).n_fits == 6
     assert vars(halving).keys() == vars(clone(halving)).keys()
     hyperband = HyperbandSearchCV(theirs.SGDRegressor(), {"alpha": [0.1, 1.0]}, max_iter=9)
-    assert "models learn call by call" in str(hyperband.explain(X, y))
+    assert "models are trained call by call" in str(hyperband.explain(X, y))
 
 
 def test_what_fit_refuses_at_the_door_explain_refuses_too():

@@ -270,7 +270,7 @@ def test_new_rows_of_other_splits_are_placed_by_the_user(cv, numbers):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        (lambda s, X, y: s.add_rows(X), ValueError, "y must be given"),
+        (lambda s, X, y: s.add_rows(X), ValueError, "Pass y for the new rows"),
         (lambda s, X, y: s.add_rows(X, y[:2]), ValueError, "y has 2 new rows"),
         (lambda s, X, y: s.add_rows(X[:, :3], y), ValueError, r"the shape \(n_new, 10\)"),
         (lambda s, X, y: s.add_rows(X, y, test_fold=[9] * len(y)), ValueError, "one of 5 splits"),
