@@ -122,6 +122,13 @@ def test_the_extras_are_there_and_bounded_below():
         assert line.startswith("gpuml[") or ">=" in line or "==" in line, line
 
 
+def test_the_oldest_versions_are_printed_for_pip():
+    command = [sys.executable, str(ROOT / ".ci" / "oldest.py"), "optuna"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["optuna"]]
+    assert printed == [line.partition(",")[0].replace(">=", "==") for line in lines]
+
+
 def requirements_of(*extras):
     """What extras ask for, those that they name included."""
     found = {}
