@@ -247,7 +247,7 @@ def _wants_gpus(device):
     if device == "auto":
         return False
     raise RuntimeError(
-        "device='cuda' was asked for, but there is no GPU that this process may see."
+        "device='cuda' needs a GPU, but this process sees none."
         if not _n_gpus()
         else "device='cuda' needs the package dask-cuda: install gpuml[dask-cu13] (or dask-cu12)."
     )

@@ -268,7 +268,7 @@ def _reads_to_gpu(client) -> bool:
     with_gpu = any(worker["resources"].get("GPU") for worker in facts.values())
     if setting == "cuda" and not with_gpu:
         raise RuntimeError(
-            "device='cuda' was asked for, but no worker declares the resource GPU. "
+            "device='cuda' needs workers with the resource GPU, but none declares it. "
             "gpuml_dask.local_client() starts workers that do; or gpuml.set_config(device='auto')."
         )
     return with_gpu

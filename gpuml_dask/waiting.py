@@ -119,7 +119,7 @@ class Report:
 def said_if_slow(what: str, usual: float) -> Iterator[None]:
     """Say that something is waited for, if the ``with`` block takes longer than usual seconds."""
     seconds = usual + SAY_SECONDS
-    text = "gpuml_dask has been waiting for %s for %.0f s. It is slow, or stands still."
+    text = "gpuml_dask has been waiting for %s for %.0f s. It is slow, or it hangs."
     timer = threading.Timer(seconds, logger.warning, (text, what, seconds))
     timer.daemon = True
     try:
@@ -273,7 +273,7 @@ class Wait:
         try:
             found = ask(self._client, self._client.run_on_scheduler, **_question(list(keys)))
         except NO_ANSWER:
-            found = {"at work": False, "reasons": {"The scheduler gives no answer.": 0.0}}
+            found = {"at work": False, "reasons": {"The scheduler does not answer.": 0.0}}
         if found["at work"]:
             self._at_work = now
         self._since = {reason: self._since.get(reason, now) for reason in found["reasons"]}

@@ -418,7 +418,7 @@ class Adapter(Extension, Travels):
             lifted(self, place)
         except UnsupportedHere as error:
             raise RuntimeError(
-                f"device='cuda' was asked for, but {type(self).__name__} stays in CPU memory: "
+                f"device='cuda' is set, but {type(self).__name__} stays in CPU memory: "
                 f"{error.clause}."
             ) from error
 

@@ -92,7 +92,7 @@ def wanted(row: Row, home: Place, work_bytes: Any) -> Row | None:
         return found if not found.asked and work_bytes(found) >= WORTHWHILE_BYTES else None
     if not has_intelex():
         raise RuntimeError(
-            "cpu_engine='intelex' was asked for, but scikit-learn-intelex is not installed. "
+            "cpu_engine='intelex' needs scikit-learn-intelex, which is not installed. "
             "Install gpuml[intel], or use gpuml.set_config(cpu_engine='auto')."
         )
     return found

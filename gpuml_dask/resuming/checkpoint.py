@@ -128,7 +128,7 @@ class Checkpoint:
             # What other programs put there for a moment is theirs.
             if name != MANIFEST and not name.endswith((SUFFIX, ".tmp")) and name[0] != ".":
                 raise ValueError(
-                    f"{self._path(name)} is no file of a checkpoint: give the checkpoint a folder "
+                    f"{self._path(name)} is not a checkpoint file: give the checkpoint a folder "
                     "of its own."
                 )
         if MANIFEST not in names:
@@ -227,7 +227,7 @@ class Checkpoint:
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             # One that was cut within its first line cannot be told from a foreign one.
             raise ValueError(
-                f"{path} was cut short within its first line, or is no file of a checkpoint. "
+                f"{path} was cut short within its first line, or is not a checkpoint file. "
                 f"{_advice(name)}"
             )
         if header.get("version") != FORMAT_VERSION:

@@ -228,7 +228,7 @@ def test_foreign_files_and_units_of_nobody_are_named(folder):
     (folder / "search" / ".DS_Store").write_bytes(b"x")
     Checkpoint(folder).open(MANIFEST)
     (folder / "search" / "thesis.docx").write_bytes(b"x")
-    with pytest.raises(ValueError, match=r"thesis\.docx is no file of a checkpoint"):
+    with pytest.raises(ValueError, match=r"thesis\.docx is not a checkpoint file"):
         Checkpoint(folder).open(MANIFEST)
     (folder / "search" / "thesis.docx").unlink()
     (folder / "search" / "manifest.json").unlink()
