@@ -118,7 +118,7 @@ class OnWorkers(_Model):
         each column; None for fits to numbers.
     """
 
-    of_columns: Find | None = None
+    of_columns: Any = None  # mypy takes a function for a method
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -138,7 +138,7 @@ class OnWorkers(_Model):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        find = type(self).of_columns
+        find: Find | None = self.of_columns
         if find is None:
             _check_kinds(X)
         scalar = isinstance(sample_weight, Number)

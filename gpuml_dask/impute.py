@@ -16,4 +16,4 @@ FROM_COLUMNS = (
 class SimpleImputer(OnWorkers, one_device.SimpleImputer):
     """Missing values filled with a statistic of their column, of rows here or on workers."""
 
-    of_columns = imputed
+    of_columns = staticmethod(imputed)

@@ -35,18 +35,18 @@ class MaxAbsScaler(OnWorkers, one_device.MaxAbsScaler):
 class RobustScaler(OnWorkers, one_device.RobustScaler):
     """Features less their median, divided by a distance of quantiles; rows here or on workers."""
 
-    of_columns = scaled
+    of_columns = staticmethod(scaled)
 
 
 @documented(FROM_COUNTS, ENCODED.format("OneHotEncoder()", 9))
 class OneHotEncoder(OnWorkers, one_device.OneHotEncoder):
     """A column for each category, of rows here or on workers."""
 
-    of_columns = encoded
+    of_columns = staticmethod(encoded)
 
 
 @documented(FROM_COUNTS, ENCODED.format("OrdinalEncoder()", 3))
 class OrdinalEncoder(OnWorkers, one_device.OrdinalEncoder):
     """A number for each category, of rows here or on workers."""
 
-    of_columns = encoded
+    of_columns = staticmethod(encoded)

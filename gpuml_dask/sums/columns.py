@@ -167,8 +167,9 @@ def imputed(imputer: Any, holders: TaskHolders, table: Table) -> Any:
     imputer.fit(few)  # says what is wrong with the rows
     found = imputer.statistics_
     if imputer.strategy == "most_frequent":
-        for j, counted in enumerate(holders.total(_counts, combine=_merged)):
-            _set_mode(imputer, j, *counted, object if blocks.is_frame(few) else few.dtype)
+        dtype = object if blocks.is_frame(few) else few.dtype
+        for j, (values, counts) in enumerate(holders.total(_counts, combine=_merged)):
+            _set_mode(imputer, j, values, counts, dtype)
     elif imputer.strategy != "constant":
         numbers, _ = _floats(holders, table)
         numbers = numbers.map(_with_mask, missing_values)
