@@ -34,6 +34,7 @@ from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.warned import recorded, tell
+from gpuml_dask.sums.columns import Find, fit_columns
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
 # The class that a mixin is put before: mypy need not know which.
@@ -109,7 +110,15 @@ class OnWorkers(_Model):
 
     `fit`, what says something of each row, `score` and `fit_transform` take rows on workers too.
     The signatures and docstrings are those of gpuml's class.
+
+    Attributes
+    ----------
+    of_columns : callable or None
+        What of `gpuml_dask.sums.columns` fits rows that need not be numbers, from what is known of
+        each column; None for fits to numbers.
     """
+
+    of_columns: Any = None  # mypy takes a function for a method
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -129,17 +138,19 @@ class OnWorkers(_Model):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        _check_kinds(X)
+        find: Find | None = self.of_columns
+        if find is None:
+            _check_kinds(X)
         scalar = isinstance(sample_weight, Number)
         columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
         with (
             the_client(client_of(X, y, sample_weight)) as client,
-            place(X, y, columns, client=client) as table,
+            place(X, y, columns, client=client, numeric=find is None) as table,
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
             _check_names(table.columns_names)
             _tell_of_column(self, table.y_shape)
-            fitted = fit_table(_bare(self), table)
+            fitted = fit_table(_bare(self), table, find)
         # Names of an earlier fit to a frame: rows without names would be warned of ever after. The
         # model of an earlier fit by cuML would stand before this one.
         for name in ("feature_names_in_", "_fitted", "_lifted"):
@@ -273,16 +284,18 @@ def _bare(estimator):
     return _of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
 
 
-def fit_table(estimator: Any, table: Table) -> dict[str, Any]:
+def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[str, Any]:
     """Fitted attributes, on the host, of an estimator on the rows of a table.
 
-    Rows stay divided where sums over them are enough; else they are gathered on one worker, and the
-    fit is done there.
+    Rows stay divided where sums over them, or what `find` asks of their columns, are enough; else
+    they are gathered on one worker, and the fit is done there.
     """
     weight = "sample_weight" if "sample_weight" in table.names else None
     name = type(estimator).__name__
     label = f"{name} of {table.n_rows} rows"
     try:
+        if find is not None:
+            return fit_columns(estimator, table, find, label)
         filters = list(warnings.filters)
         fitted, found = run_divided(
             table, _fit_rows, estimator, weight is not None, filters, label=label, weight=weight

@@ -368,7 +368,7 @@ def _check_features(model, X, expected):
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
     try:
-        row = _made_up_row(X, _width_of_rows(model, method))
+        row = _made_up_row(model, X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
@@ -381,10 +381,16 @@ def _result_of_a_row(model, method, X):
     return result[:0]
 
 
-def _made_up_row(X, n_features):
+def _made_up_row(model, X, n_features):
+    known = getattr(model, "categories_", None)  # encoders refuse others
     if not isinstance(X, da.Array):
-        return meta_nonempty(meta_of(X))
+        row = meta_nonempty(meta_of(X))[:1]
+        for j, categories in enumerate(known or ()):
+            row.isetitem(j, categories[:1])
+        return row
     meta = meta_from_array(X)
+    if known is not None and array_api_compat.is_numpy_array(meta):
+        return np.asarray([[categories[0] for categories in known]], dtype=meta.dtype)
     width = X.shape[1] if X.shape[1] == X.shape[1] else n_features
     if hasattr(meta, "tocsr"):
         return type(meta)(np.ones((1, width), dtype=meta.dtype))

@@ -169,11 +169,11 @@ RULES = {
 OF_GPUML = (
     # What users have.
     *("gpuml", "gpuml.cluster", "gpuml.decomposition", "gpuml.discriminant_analysis"),
-    *("gpuml.encodings", "gpuml.linalg", "gpuml.linear_model", "gpuml.naive_bayes"),
+    *("gpuml.encodings", "gpuml.impute", "gpuml.linalg", "gpuml.linear_model", "gpuml.naive_bayes"),
     *("gpuml.preprocessing", "gpuml.svm"),
     # Rows, wherever they are, and what is asked of those who have some of them.
     *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.files"),
-    "gpuml.solvers.loss_rows",
+    *("gpuml.divided.quantiles", "gpuml.solvers.loss_rows"),
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
     *("gpuml.metrics", "gpuml.model_selection.candidates"),
     "gpuml.model_selection.route",
@@ -230,7 +230,7 @@ INSIDE_FUNCTIONS = {
     "pyarrow": ("gpuml.reading.tables",),
     "zarr": ("gpuml_dask",),
     "cuda": ("gpuml._arrays.transfers",),
-    "pandas": ("gpuml._arrays.frames", "gpuml.datasets"),
+    "pandas": ("gpuml._arrays.frames", "gpuml.datasets", "gpuml_dask.sums.columns"),
     "polars": ("gpuml._arrays.frames",),
 }
 NOT_IMPORTED_BY_GPUML = ("cupy", "cuml", "cudf", "torch", "dask", "matplotlib")

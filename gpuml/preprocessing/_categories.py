@@ -1,6 +1,7 @@
 """What the encoders share: categories are found, and looked up, on the device of the rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,19 +22,25 @@ class Encoder(Transformer):
 
     def _fit_there(self, X, y=None):
         X = check_rows(self, X, reset=True, allow_nan=True, keep_dtype=True)
-        self._rows_to_count = X
+        self._fit_counted(
+            one_of_each(X), X.shape[0], lambda j, categories: _counts(X[:, j], categories)
+        )
+
+    def _fit_counted(self, rows: Any, n_rows: int, count: Callable[[int, np.ndarray], np.ndarray]):
+        """Fit to host rows with the categories of all rows.
+
+        ``count(j, categories)`` says in how many of all `n_rows` feature j has each category.
+        """
+        self._counted = n_rows, count
         try:
-            self._fit_few(one_of_each(X))
+            self._fit_few(self._read(rows))
         finally:
-            del self._rows_to_count
+            del self._counted
 
     def _fit_infrequent_category_mapping(self, n_samples, category_counts, missing_indices):
-        X = vars(self).get("_rows_to_count")
-        if X is not None:
-            n_samples = X.shape[0]
-            category_counts = [
-                _counts(X[:, j], categories) for j, categories in enumerate(self.categories_)
-            ]
+        if "_counted" in vars(self):
+            n_samples, count = self._counted
+            category_counts = [count(j, known) for j, known in enumerate(self.categories_)]
         super()._fit_infrequent_category_mapping(n_samples, category_counts, missing_indices)
 
     def _positions(self, X: Array) -> Iterator[tuple[Array, Array]]:

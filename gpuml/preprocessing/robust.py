@@ -1,5 +1,6 @@
 """Scaling by median and quantiles, on the device of the rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml.preprocessing._column_extrema import not_zero
-from gpuml.preprocessing._fills import column_medians, column_quantiles, count_missing, is_nan
+from gpuml.preprocessing._fills import column_quantiles, count_missing, is_nan
 from gpuml.preprocessing._places import at_host
 from gpuml.preprocessing._scaler import beside
 from gpuml.preprocessing._transformer import Transformer
@@ -68,17 +69,19 @@ class RobustScaler(Transformer, sk.RobustScaler):
 
     def _fit_there(self, X, y=None):
         X = check_rows(self, X, reset=True, allow_nan=True)
+        seen = X.shape[0] - count_missing(X, is_nan)
+        self._fit_quantiles(lambda levels: column_quantiles(X, is_nan, seen, levels), seen)
+
+    def _fit_quantiles(self, quantiles: Callable[[list[float]], Array], seen: np.ndarray) -> None:
+        """Fit from quantiles (q, p) at some levels, of columns that have so many values (p,)."""
         low, high = self.quantile_range
         if not 0 <= low <= high <= 100:
             raise ValueError(f"Invalid quantile range: {self.quantile_range}")
-        seen = X.shape[0] - count_missing(X, is_nan)
-        self.center_ = _of_seen(column_medians(X, is_nan, seen), seen)
-        if not self.with_centering:
-            self.center_ = None
+        found = quantiles([0.5, low / 100, high / 100])
+        self.center_ = _of_seen(found[0, :], seen) if self.with_centering else None
         self.scale_ = None
         if self.with_scaling:
-            found = column_quantiles(X, is_nan, seen, [low / 100, high / 100])
-            self.scale_ = _of_seen(not_zero(found[1, :] - found[0, :]), seen)
+            self.scale_ = _of_seen(not_zero(found[2, :] - found[1, :]), seen)
             if self.unit_variance:
                 self.scale_ /= float(np.diff(stats.norm.ppf([low / 100, high / 100]))[0])
 

@@ -291,6 +291,7 @@ class _Started:
             )
         started = self._first or self._source.start(self._client, word, self._resources)
         self._first = None  # or they would stay on the workers when the layer has forgotten them
+        release(started[i] for i in set(range(len(started))) - set(self._kept))
         return [started[self._kept[i]] for i in missing]
 
     def _ask(self, futures):

@@ -20,6 +20,7 @@ IMPORTED_BY_WORKERS = [
     *("dask.array", "dask.dataframe", "distributed", "gpuml_dask.model_selection"),
     *("gpuml_dask.clustering", "gpuml_dask.decomposition", "gpuml_dask.linear_model"),
     *("gpuml_dask.discriminant_analysis", "gpuml_dask.naive_bayes", "gpuml_dask.preprocessing"),
+    "gpuml_dask.impute",
     *("gpuml.feature_extraction.text", "gpuml.naive_bayes", "gpuml.pipeline", "gpuml.testing"),
     *("pytest", "scipy.stats", "sklearn.ensemble", "sklearn.neighbors", "sklearn.pipeline"),
     *("sklearn.feature_extraction.text", "sklearn.svm", "sklearn.tree"),

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import gpuml.cluster
 import gpuml.decomposition
 import gpuml.discriminant_analysis
+import gpuml.impute
 import gpuml.linear_model
 import gpuml.naive_bayes
 import gpuml.preprocessing
@@ -27,6 +28,7 @@ from gpuml_dask.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
 )
+from gpuml_dask.impute import SimpleImputer
 from gpuml_dask.linear_model import (
     ElasticNet,
     GammaRegressor,
@@ -44,7 +46,13 @@ from gpuml_dask.naive_bayes import (
     GaussianNB,
     MultinomialNB,
 )
-from gpuml_dask.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from gpuml_dask.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 from gpuml_dask.svm import LinearSVC, LinearSVR
 
 REGRESSORS = [
@@ -97,6 +105,9 @@ TRANSFORMERS = [
     MinMaxScaler((-1, 2)),
     MinMaxScaler(clip=True),  # not from extrema alone: gathered on a worker
     MaxAbsScaler(),
+    RobustScaler(quantile_range=(5.0, 90.0)),
+    OrdinalEncoder(),
+    SimpleImputer(),
 ]
 N = 600
 

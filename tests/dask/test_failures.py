@@ -23,6 +23,7 @@ from sklearn.linear_model import SGDRegressor
 
 import gpuml_dask.clustering
 import gpuml_dask.discriminant_analysis
+import gpuml_dask.impute
 import gpuml_dask.linear_model
 import gpuml_dask.naive_bayes
 from gpuml.linear_model import LogisticRegression, Ridge
@@ -505,8 +506,12 @@ ESTIMATORS = {
     "naive Bayes": gpuml_dask.naive_bayes.GaussianNB(),
     "quadratic": gpuml_dask.discriminant_analysis.QuadraticDiscriminantAnalysis(),
     "k-means": gpuml_dask.clustering.KMeans(3, random_state=0),
+    "medians": gpuml_dask.impute.SimpleImputer(strategy="median"),
 }
-FITTED = ("coef_", "intercept_", "theta_", "var_", "means_", "cluster_centers_", "labels_")
+FITTED = (
+    *("coef_", "intercept_", "theta_", "var_", "means_", "cluster_centers_", "labels_"),
+    "statistics_",
+)
 
 
 def check_estimators(cluster, client, rows, name, n_kills, seed):
@@ -525,7 +530,14 @@ def check_estimators(cluster, client, rows, name, n_kills, seed):
 @pytest.mark.bits
 @pytest.mark.parametrize(
     ("name", "n_kills"),
-    [("ridge", 1), ("logistic", 3), ("naive Bayes", 1), ("quadratic", 1), ("k-means", 2)],
+    [
+        ("ridge", 1),
+        ("logistic", 3),
+        ("naive Bayes", 1),
+        ("quadratic", 1),
+        ("k-means", 2),
+        ("medians", 1),
+    ],
 )
 def test_killed_workers_change_no_model(fragile, client, rows, name, n_kills):
     check_estimators(fragile, client, rows, name, n_kills, n_kills)

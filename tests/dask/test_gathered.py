@@ -1,6 +1,8 @@
 """Collections of Dask in what works in one process: gathered once a call, with a word of it."""
 
-import importlib
+import importlib.util
+import inspect
+import pkgutil
 import warnings
 
 import dask
@@ -10,8 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
 
 import gpuml.metrics
+import gpuml_dask
 from gpuml._arrays import gathered as _gathered
 from gpuml.cluster import KMeans
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
@@ -46,6 +50,7 @@ from gpuml.preprocessing import (
     StandardScaler,
 )
 from gpuml.random_projection import GaussianRandomProjection
+from gpuml_dask.fitting import OnWorkers
 
 N_ROWS = 120
 RANDOM = np.random.default_rng(0)
@@ -191,13 +196,35 @@ def test_functions_say_what_they_gather(counted, function):
     assert (len(said(caught)), counted.n_computed) == (2, 2 * N_ROWS)
 
 
-def test_what_the_words_name_is_there():
-    for module in (
-        *("linear_model", "svm", "naive_bayes", "discriminant_analysis", "clustering"),
-        *("decomposition", "preprocessing", "model_selection", "predict"),
-    ):
-        assert f"gpuml_dask.{module}" in _gathered.INSTEAD
-        importlib.import_module(f"gpuml_dask.{module}")
+def divided_classes():
+    """Every estimator of gpuml_dask, by its module."""
+    modules = [each.name for each in pkgutil.iter_modules(gpuml_dask.__path__, "gpuml_dask.")]
+    for module in map(importlib.import_module, modules):
+        for kind in vars(module).values():
+            is_own = inspect.isclass(kind) and kind.__module__ == module.__name__
+            if is_own and issubclass(kind, OnWorkers) and kind is not OnWorkers:
+                yield pytest.param(module, kind, id=kind.__name__)
+
+
+@pytest.mark.parametrize(("module", "kind"), list(divided_classes()))
+def test_the_words_name_every_divided_class(counted, module, kind):
+    other = next(k for k in kind.__mro__ if k.__module__.startswith("gpuml."))
+    rows = {"X": counted.array(np.abs(ROWS))}
+    if get_tags(other()).target_tags.required:
+        rows["y"] = LABELS + 1
+    with pytest.warns(GatheredWarning) as caught:
+        other().fit(**rows)
+    words = str(said(caught)[0].message)
+    assert module.__name__ in words
+    # The module is called as gpuml's, or the words say what is in it.
+    same_name = importlib.util.find_spec(module.__name__.replace("gpuml_dask", "gpuml"))
+    assert same_name or f"{kind.__name__} from {module.__name__}" in words
+
+
+def test_the_words_name_searches_and_predictions():
+    for module in ("gpuml_dask.model_selection", "gpuml_dask.predict"):
+        assert module in _gathered.INSTEAD
+        importlib.import_module(module)
 
 
 def test_what_is_no_collection_is_left_alone():

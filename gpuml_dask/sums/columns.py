@@ -1,0 +1,293 @@
+"""Encoders, imputers and a scaler by quantiles, of rows on workers, fitted column by column.
+
+The class is fitted in this process to a few rows that have what it looks for, so that it checks its
+parameters, raises its errors and sets its attributes. What depends on all rows comes from workers:
+which values a column has, how often, their sums and quantiles.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.base import clone
+
+from gpuml.data import NeedsAllRows
+from gpuml.divided.quantiles import divided_quantiles, sorted_column
+from gpuml.impute import MissingIndicator
+from gpuml_dask.rows import blocks
+from gpuml_dask.rows.inputs import check_matrix
+from gpuml_dask.rows.placement import Table
+from gpuml_dask.rows.sending import gpu_resources
+from gpuml_dask.sums.divided import fetch, repeated
+from gpuml_dask.sums.holders import Futures, TaskHolders
+from gpuml_dask.waiting import in_touch
+
+# The values of a column, and how many rows have each of them.
+Counted = tuple[Any, np.ndarray]
+Find = Callable[[Any, TaskHolders, Table], Any]
+
+
+def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[str, Any]:
+    """Fitted attributes of an estimator, by one of the functions below.
+
+    Raises
+    ------
+    NeedsAllRows
+        If all rows have to be in one place.
+    ValueError
+        For what the estimator refuses.
+    """
+    check_matrix(replace(table.X.rows.facts, dtype=None))  # text will do
+    if not table.shape[1]:
+        raise NeedsAllRows("There are no columns.")
+    futures = Futures()
+    client, on_gpu = table.client, table.X.rows.facts.on_gpu
+    resources = (gpu_resources(client) if on_gpu else None) or {}
+
+    def attempt() -> Any:
+        fetched = partial(fetch, client)
+        pieces = table.blocks("X")
+        holders = TaskHolders(client, pieces, fetched, label, resources, futures=futures)
+        return find(clone(estimator), holders, table)
+
+    try:
+        with in_touch(client):
+            model = repeated(table, attempt)
+    finally:
+        futures.release()
+    return {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
+
+
+# ---------------------------------------------------------------- encoders
+
+
+def encoded(encoder: Any, holders: TaskHolders, table: Table) -> Any:
+    """An encoder, fitted to the values that each column has on any worker."""
+    columns: list[Counted] = holders.total(_counts, combine=_merged)
+
+    def count(j: int, categories: np.ndarray) -> np.ndarray:
+        found = _looked_up(*columns[j], categories)
+        if encoder.categories == "auto" and found.sum() != table.n_rows:
+            raise NeedsAllRows(f"Categories of column {j} are not those that were counted.")
+        return found
+
+    longest = max(len(values) for values, _ in columns)
+    every = [values.take(np.resize(np.arange(len(values)), longest)) for values, _ in columns]
+    encoder._fit_counted(_as_came(every, table), table.n_rows, count)
+    return encoder
+
+
+def _as_came(columns, table):
+    """Columns as a DataFrame, or as an array, of the kind that the rows are."""
+    if table.columns_names is None:
+        arrays = [column.to_numpy() for column in columns]
+        return np.stack(arrays, axis=1).astype(table.dtype)
+    import pandas as pd
+
+    frame = pd.DataFrame({j: column.array for j, column in enumerate(columns)})
+    frame.columns = list(table.columns_names)
+    return frame
+
+
+def _counts(block) -> list[Counted]:
+    block = _plain(block)
+    if not blocks.is_frame(block):
+        return [_count(block[:, j]) for j in range(block.shape[1])]
+    return [_count(block.iloc[:, j]) for j in range(block.shape[1])]
+
+
+def _count(column) -> Counted:
+    import pandas as pd
+
+    if hasattr(column, "to_pandas"):  # cuDF counts on its device
+        found = column.value_counts(dropna=False).to_pandas()
+        return pd.Series(found.index), found.to_numpy()
+    if not isinstance(column, np.ndarray | pd.Series):
+        xp = array_namespace(column)  # bools have no unique values everywhere
+        column = xp.astype(column, xp.int8) if xp.isdtype(column.dtype, "bool") else column
+        values, counts = map(blocks.host_copy, xp.unique_counts(column))
+        return _grouped(pd.Series(values), counts)
+    if str(column.dtype) == "category":  # whatever other categories it may have
+        column = np.asarray(column)
+    # pandas would make of objects what it takes them for.
+    values = pd.Series(column, dtype=None if column.dtype.kind in "US" else column.dtype)
+    return _grouped(values, np.ones(len(column), dtype=np.int64))
+
+
+def _merged(some: list[Counted], others: list[Counted]) -> list[Counted]:
+    import pandas as pd
+
+    return [
+        _grouped(pd.concat([a, b], ignore_index=True), np.concatenate([n, m]))
+        for (a, n), (b, m) in zip(some, others, strict=True)
+    ]
+
+
+def _grouped(values, counts) -> Counted:
+    """Each value once, with the sum of its counts."""
+    import pandas as pd
+
+    is_none = np.zeros(len(values), dtype=bool)
+    if values.dtype == object:  # pandas takes None for nan, scikit-learn does not
+        is_none = np.fromiter((value is None for value in values), bool, len(values))
+    codes, found = pd.factorize(values[~is_none], use_na_sentinel=False)
+    totals = np.bincount(codes, counts[~is_none], len(found)).astype(np.int64)
+    found = pd.Series(found, dtype=values.dtype)
+    if not is_none.any():
+        return found, totals
+    with_none = pd.concat([found, pd.Series([None], dtype=object)], ignore_index=True)
+    return with_none, np.append(totals, counts[is_none].sum())
+
+
+def _looked_up(values, counts, categories):
+    """How often each of some categories was counted."""
+    is_hole = values.isna().to_numpy()
+    known = dict(zip(values[~is_hole].tolist(), counts[~is_hole].tolist(), strict=True))
+    is_none = np.fromiter((value is None for value in values), bool, len(values))
+    known[None] = counts[is_none].sum()
+    n_holes = counts[is_hole].sum()
+    if any(category is None for category in categories):
+        n_holes -= known[None]
+    found = [known.get(each, n_holes if each != each else 0) for each in categories.tolist()]
+    return np.asarray(found, dtype=np.int64)
+
+
+# ---------------------------------------------------------------- imputers
+
+
+def imputed(imputer: Any, holders: TaskHolders, table: Table) -> Any:
+    """An imputer, fitted to a few rows with and without a value in each column."""
+    if callable(imputer.strategy):
+        raise NeedsAllRows("A function of the user's is given all values.")
+    missing_values = imputer.missing_values
+    few = holders.total(_few, missing_values, combine=partial(_fewer, missing_values))
+    imputer.fit(few)  # says what is wrong with the rows
+    found = imputer.statistics_
+    if imputer.strategy == "most_frequent":
+        dtype = object if blocks.is_frame(few) else few.dtype
+        for j, (values, counts) in enumerate(holders.total(_counts, combine=_merged)):
+            _set_mode(imputer, j, values, counts, dtype)
+    elif imputer.strategy != "constant":
+        numbers, _ = _floats(holders, table)
+        numbers = numbers.map(_with_mask, missing_values)
+        seen, statistic = (_means if imputer.strategy == "mean" else _medians)(numbers)
+        imputer.statistics_ = np.where(seen > 0, statistic, found).astype(found.dtype)
+    return imputer
+
+
+def _set_mode(imputer, j, values, counts, dtype):
+    """Set the most frequent value of a column that has any."""
+    if not isinstance(values.dtype, np.dtype):
+        values = values.astype(object).where(values.notna(), np.nan)
+    column = values.to_numpy()[:, None].astype(dtype)
+    there = ~_missing(column, imputer.missing_values)[:, 0]
+    if there.any():
+        # The class itself chooses one of those that are equally frequent.
+        often = column[there & (counts == counts[there].max())]
+        imputer.statistics_[j] = clone(imputer).fit(often).statistics_[0]
+
+
+def scaled(scaler: Any, holders: TaskHolders, table: Table) -> Any:
+    """A scaler by quantiles, from those of all rows."""
+    numbers, dtype = _floats(holders, table)
+    few = numbers.total(_few, np.nan, combine=partial(_fewer, np.nan))
+    scaler.fit(_named(few, table))  # says what is wrong with the rows
+    seen, quantiles = _quantiles(numbers.map(_with_mask, np.nan))
+    scaler._fit_quantiles(quantiles, seen)
+    if scaler.with_centering:
+        scaler.center_ = scaler.center_.astype(dtype)
+    return scaler
+
+
+# ---------------------------------------------------------------- what is asked of the workers
+
+
+def _floats(holders, table):
+    """Holders of blocks as arrays of floats, and their dtype."""
+    dtype = np.float32 if table.dtype == np.float32 else np.float64
+    return holders.map(_as_floats, dtype), dtype
+
+
+def _as_floats(block, dtype):
+    return blocks.as_rows(_plain(block), dtype)
+
+
+def _named(rows, table):
+    if table.columns_names is None:
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(table.columns_names))
+
+
+def _few(block, missing_values):
+    """A few host rows of a block; of each column one value that is there, and one that is not."""
+    block = _plain(block)
+    missing = _missing(block, missing_values)
+    xp = array_namespace(missing)
+    masks = [xp.astype(mask, xp.int8) for mask in (missing, ~missing)]
+    first = np.unique([blocks.host_copy(xp.argmax(mask, axis=0)) for mask in masks])
+    if not blocks.is_frame(block):
+        return blocks.host_copy(block[first, :])
+    rows = block.iloc[first]
+    return rows.to_pandas() if hasattr(rows, "to_pandas") else rows
+
+
+def _fewer(missing_values, some, others):
+    return _few(blocks.join(some, others), missing_values)
+
+
+def _missing(X, missing_values):
+    """Mask (n, p) of what stands for missing values."""
+    step = MissingIndicator(missing_values=missing_values, features="all", sparse=False)
+    return step.fit_transform(X)
+
+
+def _with_mask(X, missing_values):
+    """Numbers, and which of them are there."""
+    return X, ~_missing(X, missing_values)
+
+
+def _means(numbers):
+    total, seen = numbers.total(_sums)
+    return seen, total / np.maximum(seen, 1)
+
+
+def _sums(numbers):
+    X, there = numbers
+    xp = array_namespace(X)
+    values = xp.astype(xp.where(there, X, xp.zeros_like(X)), xp.float64)
+    return xp.stack([xp.sum(values, axis=0), xp.sum(xp.astype(there, xp.float64), axis=0)])
+
+
+def _quantiles(numbers):
+    """How many values columns have, and a function of levels that finds quantiles (q, p)."""
+    columns = numbers.map(_sorted_columns)
+    seen = columns.total(_lengths)
+    return seen, partial(divided_quantiles, columns, seen)
+
+
+def _medians(numbers):
+    seen, quantiles = _quantiles(numbers)
+    return seen, quantiles([0.5])[0]
+
+
+def _sorted_columns(numbers):
+    X, there = numbers
+    return [sorted_column(X[:, j][there[:, j]]) for j in range(X.shape[1])]
+
+
+def _lengths(columns):
+    return np.asarray([len(column) for column in columns])
+
+
+def _plain(block):
+    """A DataFrame of pandas or cuDF, or an array."""
+    if blocks.is_sparse(block):
+        raise NeedsAllRows("Sparse rows are fitted in one place.")
+    if not blocks.is_frame(block):
+        return blocks.as_rows(block)
+    return block.to_pandas() if hasattr(block, "lazy") else block  # of polars

@@ -1,0 +1,222 @@
+"""Encoders, imputers and quantiles of rows on workers: those of one device, of text and holes too."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import gpuml.impute
+import gpuml.preprocessing
+from gpuml.divided import InProcess
+from gpuml.divided.quantiles import divided_quantiles, sorted_column
+from gpuml_dask.impute import SimpleImputer
+from gpuml_dask.preprocessing import OneHotEncoder, OrdinalEncoder, RobustScaler
+
+N = 90
+KINDS = [
+    ("float64", (90,)),
+    ("float64", (1, 40, 49)),
+    ("float32", (30, 30, 30)),
+    ("int64", (1, 89)),
+]
+
+
+def numbers():
+    """Numbers with holes, ties and a column of which only the last rows are known."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(N, 4))
+    X[::4, 1] = np.nan
+    X[:60, 2] = np.round(X[:60, 2])
+    X[:80, 3] = np.nan
+    return X
+
+
+def texts():
+    """Sorted categories, so that partitions lack some; text with holes; integers with holes."""
+    random = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "kind": pd.Categorical(np.sort(np.asarray(list("abcd"))[random.integers(0, 4, N)])),
+            "name": np.asarray(["u", "v", None], dtype=object)[random.integers(0, 3, N)],
+            "size": pd.array(random.integers(0, 3, N), dtype="Int64"),
+        }
+    )
+
+
+def alone(model):
+    """gpuml's estimator with the same parameters."""
+    module = gpuml.impute if isinstance(model, SimpleImputer) else gpuml.preprocessing
+    return getattr(module, type(model).__name__)(**clone(model).get_params())
+
+
+def dense(images):
+    return images.toarray() if hasattr(images, "toarray") else images
+
+
+def assert_same(model, there, here):
+    """A model of rows on workers is that of one device, and so is what it makes of them."""
+    model = clone(model).fit(there)
+    other = alone(model).fit(here)
+    assert vars(model).keys() == vars(other).keys()
+    assert list(model.get_feature_names_out()) == list(other.get_feature_names_out())
+    for name in ("statistics_", "center_", "scale_"):
+        if getattr(other, name, None) is not None:
+            mine, theirs = getattr(model, name), getattr(other, name)
+            assert mine.dtype == theirs.dtype
+            pd.testing.assert_series_equal(pd.Series(mine), pd.Series(theirs))
+    for name in ("categories_", "infrequent_categories_"):
+        for mine, theirs in zip(getattr(model, name, ()), getattr(other, name, ()), strict=True):
+            told = [each if each is None else list(map(repr, each)) for each in (mine, theirs)]
+            assert told[0] == told[1]  # of nan and None too
+    images = model.transform(there)
+    assert isinstance(images, da.Array)
+    assert images.shape[1] == other.transform(here).shape[1]
+    found, expected = (dense(each) for each in (images.compute(), other.transform(here)))
+    assert found.dtype == expected.dtype
+    pd.testing.assert_frame_equal(pd.DataFrame(found), pd.DataFrame(expected))
+
+
+FILLS = [
+    *(SimpleImputer(strategy=s) for s in ("mean", "median", "most_frequent", "constant")),
+    SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
+    pytest.param(SimpleImputer(strategy=np.max), id="a function"),  # of all values: on one worker
+    RobustScaler(),
+]
+
+
+@pytest.mark.some
+@pytest.mark.parametrize(("dtype", "chunks"), KINDS)
+@pytest.mark.parametrize("model", FILLS, ids=str)
+def test_statistics_are_those_of_one_device(client, model, dtype, chunks):
+    X = numbers().astype(dtype) if dtype != "int64" else np.nan_to_num(5 * numbers()).astype(dtype)
+    assert_same(model, da.from_array(X, chunks=(chunks, 2)), X)
+
+
+@pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent", "constant"])
+def test_any_number_stands_for_a_hole(client, strategy):
+    X = np.round(np.nan_to_num(numbers()))
+    model = SimpleImputer(strategy=strategy, missing_values=0, fill_value=7, add_indicator=True)
+    assert_same(model, da.from_array(X, chunks=(40, 4)), X)
+
+
+def own_categories(part):
+    return part.assign(kind=part["kind"].astype(object).astype("category"))
+
+
+FRAMES = {
+    "known": lambda X: X,
+    "unknown": lambda X: X.assign(kind=X["kind"].cat.as_unknown()),
+    "others in each partition": lambda X: X.map_partitions(own_categories),
+    "an empty partition": lambda X: dd.concat([X.query("size > 9"), X]),
+}
+ENCODERS = [
+    OneHotEncoder(),
+    OneHotEncoder(drop="first", sparse_output=False),
+    OneHotEncoder(min_frequency=25, handle_unknown="infrequent_if_exist"),
+    OneHotEncoder(categories=[list("abcde"), ["u", "v", np.nan], [0, 1, 2]], min_frequency=0.2),
+    OrdinalEncoder(),
+    OrdinalEncoder(max_categories=3, encoded_missing_value=-1),
+    SimpleImputer(strategy="most_frequent"),
+    SimpleImputer(strategy="constant", fill_value="none"),
+]
+
+
+@pytest.mark.some
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("model", ENCODERS, ids=str)
+def test_tables_of_text_and_categories(client, model, kind):
+    lazy = FRAMES[kind](dd.from_pandas(texts(), npartitions=4))
+    if isinstance(model, SimpleImputer):
+        lazy = lazy[["kind", "name"]]
+    assert_same(model, lazy, lazy.compute())
+
+
+@pytest.mark.parametrize("model", [OneHotEncoder(), OrdinalEncoder(min_frequency=20)], ids=str)
+@pytest.mark.parametrize("kind", ["float", "bool", "str", "object", "None"])
+def test_encoders_of_arrays(client, model, kind):
+    codes = np.random.default_rng(2).integers(0, 3, (N, 2))
+    levels = {
+        "float": np.asarray([0.5, np.nan, 2.0]),
+        "bool": np.asarray([True, False, True]),
+        "str": np.asarray(["a", "bcd", "ab"]),
+        "object": np.asarray(["a", np.nan, "ab"], dtype=object),
+        "None": np.asarray(["a", np.nan, None], dtype=object),
+    }
+    X = levels[kind][codes]
+    assert_same(model, da.from_array(X, chunks=((1, 40, 49), 1)), X)
+
+
+def test_weights_of_rows_are_repetitions_of_values(client):
+    X = texts()[["kind", "size"]]
+    twice = pd.concat([X, X])
+    model = OneHotEncoder(min_frequency=50).fit(dd.from_pandas(twice, npartitions=3, sort=False))
+    once = OneHotEncoder(min_frequency=25).fit(dd.from_pandas(X, npartitions=3))
+    for mine, theirs in zip(model.infrequent_categories_, once.infrequent_categories_, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_unknown_categories_are_known_when_blocks_are_computed(client):
+    X = texts()[["kind"]].astype(str)
+    there, other = (dd.from_pandas(x, npartitions=3) for x in (X, X.replace("d", "e")))
+    encoder = OneHotEncoder(handle_unknown="ignore").fit(there)
+    n_known = int((X["kind"] != "d").sum())
+    assert encoder.transform(other).compute().sum() == n_known
+    strict = OneHotEncoder().fit(there).transform(other)
+    with pytest.raises(ValueError, match="Found unknown categories"):
+        strict.compute()
+
+
+def of_infinity(X):
+    X = X.copy()
+    X[70, 0] = np.inf
+    return X
+
+
+def of_text(X):
+    return np.where(np.isnan(X), "x", "y").astype(object)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "error"),
+    [
+        (SimpleImputer(), of_infinity, "infinity"),
+        (SimpleImputer(strategy="median"), lambda X: X[:, 0], "Expected 2D array"),
+        (SimpleImputer(missing_values=-1), lambda X: X, "contains NaN"),
+        (SimpleImputer(strategy="mean"), of_text, "non-numeric"),
+        (SimpleImputer(strategy="most"), lambda X: X, "'strategy' parameter"),
+        (RobustScaler(quantile_range=(90.0, 10.0)), lambda X: X, "Invalid quantile range"),
+        (OneHotEncoder(categories=[[1.0]] * 4), lambda X: X, "Found unknown categories"),
+        (OrdinalEncoder(), lambda X: X[:, :0], "0 feature"),
+    ],
+    ids=["infinity", "one axis", "nan", "text", "parameter", "range", "unknown", "no features"],
+)
+def test_what_is_refused_changes_nothing(client, model, change, error):
+    model = clone(model)
+    X = change(numbers())
+    with pytest.raises(ValueError, match=error):
+        model.fit(da.from_array(X, chunks=(40, *X.shape[1:])))
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_sparse_rows_go_to_one_worker(client):
+    X = np.round(np.nan_to_num(numbers()))
+    sparse = pytest.importorskip("scipy.sparse")
+    rows = da.from_array(X, chunks=(40, 4)).map_blocks(sparse.csr_matrix)
+    model = SimpleImputer(missing_values=-1).fit(rows)
+    other = gpuml.impute.SimpleImputer(missing_values=-1).fit(sparse.csr_matrix(X))
+    np.testing.assert_allclose(model.statistics_, other.statistics_)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_quantiles_of_pieces_are_those_of_all(seed):
+    random = np.random.default_rng(seed)
+    scales = 10.0 ** random.integers(-300, 300, (200, 3))
+    X = random.normal(size=(200, 3)) * scales
+    X[:50, 1] = random.integers(-1, 2, 50) * 0.0
+    cuts = np.sort(random.integers(0, 200, 3))
+    pieces = [[sorted_column(part[:, j]) for j in range(3)] for part in np.split(X, cuts)]
+    levels = [0.0, 0.1, 0.25, 0.5, 0.77, 1.0]
+    found = divided_quantiles(InProcess(pieces), np.full(3, 200), levels)
+    np.testing.assert_allclose(found, np.quantile(X, levels, axis=0), rtol=1e-14)
