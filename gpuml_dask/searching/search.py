@@ -52,6 +52,19 @@ NEEDS_CLUSTER = (
 )
 
 
+def _of_best(name: str, words: str) -> Any:
+    """A method of the best model, for rows here and lazily, block by block, for those of Dask."""
+
+    def method(self, X):
+        if not lives_on_workers(X):
+            return getattr(super(ClusterSearch, self), name)(X)
+        check_is_fitted(self)
+        return getattr(predict, name)(self.best_estimator_, X)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"ClusterSearch.{name}", words
+    return available_if(_search_estimator_has(name))(method)
+
+
 class ClusterSearch(OnePassSearch):
     """`fit` of a search on a cluster, and predictions for rows of Dask.
 
@@ -267,46 +280,21 @@ class ClusterSearch(OnePassSearch):
                 return super().score(X, y, **params)
             return score_there(client, self, X, y, params)
 
-    @available_if(_search_estimator_has("predict"))
-    def predict(self, X):
-        """Predictions of the best model; of Dask's rows lazily, block by block."""
-        return self._of_rows("predict", X)
-
-    @available_if(_search_estimator_has("predict_proba"))
-    def predict_proba(self, X):
-        """Probabilities of classes by the best model; as `predict`."""
-        return self._of_rows("predict_proba", X)
-
-    @available_if(_search_estimator_has("predict_log_proba"))
-    def predict_log_proba(self, X):
-        """Logarithms of probabilities of classes by the best model; as `predict`."""
-        return self._of_rows("predict_log_proba", X)
-
-    @available_if(_search_estimator_has("decision_function"))
-    def decision_function(self, X):
-        """Decision values of the best model; as `predict`."""
-        return self._of_rows("decision_function", X)
-
-    @available_if(_search_estimator_has("transform"))
-    def transform(self, X):
-        """Rows transformed by the best model; as `predict`."""
-        return self._of_rows("transform", X)
-
-    @available_if(_search_estimator_has("inverse_transform"))
-    def inverse_transform(self, X):
-        """Rows as they were before `transform` by the best model; as `predict`."""
-        return self._of_rows("inverse_transform", X)
-
-    @available_if(_search_estimator_has("score_samples"))
-    def score_samples(self, X):
-        """Scores of single rows by the best model; as `predict`."""
-        return self._of_rows("score_samples", X)
-
-    def _of_rows(self, method, X):
-        if not lives_on_workers(X):
-            return getattr(super(), method)(X)
-        check_is_fitted(self)
-        return getattr(predict, method)(self.best_estimator_, X)
+    predict = _of_best("predict", "Predictions of the best model; of Dask's rows lazily, by block.")
+    predict_proba = _of_best(
+        "predict_proba", "Probabilities of classes by the best model; as `predict`."
+    )
+    predict_log_proba = _of_best(
+        "predict_log_proba", "Logarithms of probabilities of classes; as `predict`."
+    )
+    decision_function = _of_best(
+        "decision_function", "Decision values of the best model; as `predict`."
+    )
+    transform = _of_best("transform", "Rows transformed by the best model; as `predict`.")
+    inverse_transform = _of_best(
+        "inverse_transform", "Rows as they were before `transform` by the best model; as `predict`."
+    )
+    score_samples = _of_best("score_samples", "Scores of single rows; as `predict`.")
 
 
 def with_parameters_of(one_device: type) -> Callable[[Search], Search]:
