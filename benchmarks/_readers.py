@@ -2,7 +2,7 @@
 
 import re
 
-from _records import Record, clock
+from _records import HOST_ROWS, Record, clock
 
 # Of an adapter's or a cluster's benchmark, whose reports do not tell.
 DASK_FEATURES, DASK_CANDIDATES, FOREST_FEATURES, ADAPTER_FEATURES = 100, 10, 50, 50
@@ -33,8 +33,10 @@ def _contenders(raw, scenario):
     }
     for record in scenario["contenders"]:
         n = record.get("rows", problem["rows"])
-        # A search's trips to the GPU, where gpuml's makes none, are another task.
-        elsewhere = record["name"] == "cuml" and problem["library"] == "cupy" and common["folds"]
+        # A search's trips to the GPU, where gpuml's makes none, are another task, which gpuml's
+        # search over rows in CPU memory has, too.
+        trips = record["name"] in ("cuml", HOST_ROWS)
+        elsewhere = trips and problem["library"] == "cupy" and common["folds"]
         yield Record(
             **common,
             n=n,

@@ -3,6 +3,9 @@
 import statistics
 from dataclasses import asdict, dataclass, field
 
+# gpuml with the rows of rivals that have them in CPU memory, beside gpuml with rows on a GPU.
+HOST_ROWS = "gpuml, rows in CPU memory"
+
 
 @dataclass(frozen=True)
 class Record:

@@ -10,13 +10,14 @@ beside this file says how it is measured.
 
 import argparse
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import _harness as harness
 import numpy as np
 import sklearn.cluster as sk
 import sklearn.mixture as sk_mixture
-from _beside import contenders
+from _beside import CUML, RIVALS, contenders
 from _harness import needed_cupy, scaled
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
@@ -60,16 +61,16 @@ class Scenario:
 
 SCENARIOS = {
     "apart_20": Scenario(20_000, 20, 1, 3.0),
-    "apart_20_starts": Scenario(20_000, 20, 10, 3.0),
-    "overlapping_20_starts": Scenario(20_000, 20, 10, 8.0),
-    "uniform_20": Scenario(20_000, 20, 1, None),
+    "apart_20_starts": Scenario(10_000, 20, 10, 3.0),
+    "overlapping_20_starts": Scenario(5_000, 20, 10, 8.0),
+    "uniform_20": Scenario(10_000, 20, 1, None),
     "large_apart_20": Scenario(100_000, 20, 1, 3.0),
-    "large_overlapping_20_starts": Scenario(100_000, 20, 10, 8.0),
+    "large_overlapping_20": Scenario(50_000, 20, 1, 8.0),
     "device_overlapping_20_starts": Scenario(100_000, 20, 10, 8.0, True),
     "device_overlapping_50": Scenario(1_000_000, 50, 1, 8.0, True),
     "device_apart_50": Scenario(1_000_000, 50, 1, 3.0, True, TO_20),
-    "mixtures_10": Scenario(20_000, 10, 1, 4.0, False, MIXTURES),
-    "mixtures_20_starts": Scenario(10_000, 20, 5, 4.0, False, MIXTURES),
+    "mixtures_10": Scenario(10_000, 10, 1, 4.0, False, MIXTURES),
+    "mixtures_20_starts": Scenario(5_000, 20, 5, 4.0, False, MIXTURES),
     "device_mixtures_20": Scenario(200_000, 20, 1, 4.0, True, MIXTURES),
 }
 GROUPS = {
@@ -89,8 +90,8 @@ def rows(args, scenario):
 def run_scenario(name, args):
     """Everything about one scenario, as it goes into the JSON."""
     scenario = SCENARIOS[name]
-    host = rows(args, scenario)
-    X = host
+    X = host = rows(args, scenario)
+    by_cuml = scenario.on_device and not scenario.is_mixture
     model, rival = KMeans, sk.KMeans
     if scenario.is_mixture:
         model, rival = GaussianMixture, sk_mixture.GaussianMixture
@@ -99,7 +100,7 @@ def run_scenario(name, args):
             xp = needed_cupy()
         except RuntimeError as error:
             return {"scenario": name, "skipped": str(error)}
-        if not scenario.is_mixture:
+        if by_cuml:
             import_cuml()
             from cuml.cluster import KMeans as rival
 
@@ -107,17 +108,17 @@ def run_scenario(name, args):
         X = xp.asarray(host)
     params = {"n_init": scenario.n_init, "random_state": SEED}
 
-    def ours():
-        return GridSearchCV(model(**params), scenario.grid, cv=FOLDS, refit=False).fit(X)
+    def ours(rows=X):
+        return GridSearchCV(model(**params), scenario.grid, cv=FOLDS, refit=False).fit(rows)
 
     def theirs(n_jobs):
-        # Several processes on one GPU take turns.
-        n_jobs = None if scenario.on_device and not scenario.is_mixture else n_jobs
         options = {"cv": FOLDS, "refit": False, "n_jobs": n_jobs}
         return SklearnGridSearchCV(rival(**params), scenario.grid, **options).fit(host)
 
-    with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
-        found = contenders(ours, theirs, args.repeats or 5, compared)
+    # cuML is given rows in CPU memory, and so is gpuml beside it.
+    rivals, like = (CUML, partial(ours, host)) if by_cuml else (RIVALS, None)
+    with gpuml.config_context(device="cuda" if scenario.on_device else "cpu"):
+        found = contenders(ours, theirs, args.repeats or 5, compared, rivals, like)
     problem = harness.facts_of(X) | {"folds": FOLDS, "starts": scenario.n_init}
     return {"scenario": name, "problem": problem, "contenders": found}
 

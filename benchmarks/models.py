@@ -23,7 +23,7 @@ import sklearn.linear_model as sk_linear
 import sklearn.naive_bayes as sk_nb
 import sklearn.neighbors as sk_neighbors
 import sklearn.svm as sk_svm
-from _beside import RIVAL_RUNS, RIVAL_SECONDS, contenders
+from _beside import CUML, RIVAL_RUNS, RIVAL_SECONDS, RIVALS, contenders
 from _harness import needed_cupy, scaled
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import ParameterGrid
@@ -65,6 +65,7 @@ SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
 MACHINES = {"C": [0.1, 1.0, 10.0, 30.0, 100.0], "gamma": [0.001, 0.003, 0.01, 0.03, 0.1]}
 NEIGHBOURS = {"n_neighbors": [1, 5, 9, 15, 25, 50], "weights": ["uniform", "distance"]}
 INTEL = {"sklearnex": "sklearnex.neighbors"}
+INTEL_SVM = {"sklearnex": "sklearnex.svm"}
 
 
 def counts(random, margin):
@@ -106,9 +107,9 @@ class Scenario:
     """Rows, targets, both models, and a grid.
 
     Of models with several solvers in scikit-learn, theirs has the fastest that reaches the optimum.
-    Those of cuML, which a function makes, are given rows in CPU memory by scikit-learn's search.
-    `others` are modules that have a class of the same name, for scikit-learn's search over rows in
-    CPU memory.
+    Those of cuML, which a function makes, get rows in CPU memory from scikit-learn's search, and
+    stand beside gpuml's search over the same rows. `others` are modules that have a class of the
+    same name, for scikit-learn's search over rows in CPU memory.
     """
 
     ours: Any
@@ -248,15 +249,17 @@ SCENARIOS = {
             "gamma": np.geomspace(1e-3, 1.0, 5).tolist(),
         },
         noisy,
-        n=3_000,
+        n=1_500,
         p=20,
     ),
     **{
-        name: Scenario(kind(), getattr(sk_svm, kind.__name__)(), MACHINES, target, n, p)
+        name: Scenario(
+            kind(), getattr(sk_svm, kind.__name__)(), MACHINES, target, n, p, others=INTEL_SVM
+        )
         for name, kind, target, n, p in (
-            ("svc", SVC, two_classes, 5_000, 50),
-            ("svc_few", SVC, three_classes, 2_000, 10),
-            ("svr", SVR, noisy, 5_000, 50),
+            ("svc", SVC, two_classes, 1_500, 50),
+            ("svc_few", SVC, three_classes, 1_500, 10),
+            ("svr", SVR, noisy, 1_200, 50),
         )
     },
     **{
@@ -288,7 +291,7 @@ SCENARIOS = {
             getattr(sk_neighbors, kind.__name__)(),
             NEIGHBOURS,
             target,
-            20_000,
+            10_000,
             p,
             others=INTEL,
         )
@@ -338,7 +341,7 @@ def rows(args, scenario):
 def run_scenario(name, args):
     """Everything about one scenario, as it goes into the JSON."""
     scenario = SCENARIOS[name]
-    X, y = given = rows(args, scenario)
+    X, y = rows(args, scenario)
     if scenario.on_device:
         X = X.astype(np.float32)
     host = X, y
@@ -349,17 +352,19 @@ def run_scenario(name, args):
             return {"scenario": name, "skipped": str(error)}
         X, y = xp.asarray(X), xp.asarray(y)
     ours = partial(searched, GridSearchCV, scenario.ours, scenario.grid, X, y)
-    theirs = None
+    rivals, theirs, like = RIVALS, None, None
     if scenario.theirs is not None:
-        theirs = partial(searched, TheirSearch, scenario.theirs, scenario.grid, *given)
-        if scenario.on_device:
-            model = scenario.theirs()
-            theirs = partial(searched_alone, TheirSearch, model, scenario.grid, *given)
-    with gpuml.config_context(device="auto" if scenario.on_device else "cpu"):
-        found = contenders(ours, theirs, args.repeats or 7, compared)
+        rivals = CUML if scenario.on_device else RIVALS
+        model = scenario.theirs() if scenario.on_device else scenario.theirs
+        theirs = partial(searched, TheirSearch, model, scenario.grid, *host)
+    if scenario.on_device and (scenario.others or theirs is not None):
+        like = partial(searched, GridSearchCV, scenario.ours, scenario.grid, *host)
+    with gpuml.config_context(device="cuda" if scenario.on_device else "cpu"):
+        found = contenders(ours, theirs, args.repeats or 7, compared, rivals, like)
         own = ours()
+    beside = found[0] if like is None else found[1]
     for rival, module in scenario.others.items():
-        found.append(against(rival, module, scenario, host, found[0], own))
+        found.append(against(rival, module, scenario, host, beside, own))
     problem = harness.facts_of(X) | {
         "folds": FOLDS,
         "candidates": len(ParameterGrid(scenario.grid)),
@@ -387,11 +392,6 @@ def against(rival, module, scenario, rows, ours, own):
 def searched(kind, model, grid, X, y, n_jobs=None):
     """Mean scores of the candidates."""
     return kind(model, grid, cv=FOLDS, n_jobs=n_jobs).fit(X, y).cv_results_["mean_test_score"]
-
-
-def searched_alone(kind, model, grid, X, y, n_jobs=None):
-    """As `searched`, in this process: there is one GPU."""
-    return searched(kind, model, grid, X, y)
 
 
 def compared(own, other):

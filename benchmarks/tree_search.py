@@ -28,8 +28,8 @@ from gpuml.ensemble import RandomForestClassifier
 from gpuml.model_selection import GridSearchCV
 
 SEED, FOLDS = 0, 5
-DEPTHS = {"n_estimators": [50, 100, 150, 200], "max_depth": [4, 8, 12, None]}
-SIZES = [50, 100, 200, 400]
+DEPTHS = {"n_estimators": [10, 20, 30, 40], "max_depth": [4, 8, 12, None]}
+SIZES = [25, 50, 100, 200]
 RATES = [0.03, 0.1, 0.3]
 
 
@@ -113,7 +113,7 @@ class Scenario:
     grid: Mapping[str, Any]
     loop: Callable[..., Any] | None = None
     theirs: Callable[..., Any] | None = None
-    n: int = 20_000
+    n: int = 4_000
     p: int = 20
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,12 +127,12 @@ CATBOOST = of(
     allow_writing_files=False,
     learning_rate=0.1,
 )
-PRUNED = {"n_estimators": [50, 100], "ccp_alpha": [0.0, 0.0005, 0.001, 0.002, 0.005]}
+PRUNED = {"n_estimators": [10, 20], "ccp_alpha": [0.0, 0.0005, 0.001, 0.002, 0.005]}
 SCENARIOS = {
     "forest": Scenario(FOREST, DEPTHS),
     "our_forest": Scenario(lambda: RandomForestClassifier(random_state=SEED), DEPTHS, None, FOREST),
-    "forest_exact": Scenario(FOREST, {"n_estimators": [50, 100, 150, 200]}),
-    "forest_pruned": Scenario(FOREST, PRUNED, n=5_000),
+    "forest_exact": Scenario(FOREST, {"n_estimators": DEPTHS["n_estimators"]}),
+    "forest_pruned": Scenario(FOREST, PRUNED),
     "forest_out_of_bag": Scenario(FOREST, DEPTHS, options={"cv": "oob"}),
     "histograms": Scenario(
         lambda: ensemble.HistGradientBoostingClassifier(random_state=SEED, early_stopping=False),
