@@ -128,6 +128,39 @@ def test_reports_of_other_shapes_become_the_same_records(
     assert all(record.n and record.d and record.seconds for record in chosen)
 
 
+def test_rivals_with_rows_in_cpu_memory_stand_beside_gpuml_with_the_same(results):
+    """A report as from a GPU, of searches that take known times."""
+    beside, records = module("_beside"), module("_records")
+    asked = []
+
+    def search(name, result):
+        return lambda n_jobs=0: asked.append((name, n_jobs)) or result
+
+    found = beside.contenders(
+        search("gpu", 1.0),
+        search("theirs", 3.0),
+        2,
+        lambda own, other: {"off": other - own},
+        beside.CUML,
+        search("host", 2.0),
+    )
+    own, host, cuml = found
+    assert [each["name"] for each in found] == ["gpuml", records.HOST_ROWS, "cuml"]
+    assert cuml["ratio"] == cuml["seconds"]["median"] / host["seconds"]["median"]
+    assert cuml["off"] == 2.0
+    assert ("theirs", None) in asked
+    assert not any(name == "theirs" and n_jobs for name, n_jobs in asked)
+    problem = {"rows": 10, "features": 2, "bytes": 80, "dtype": "float32", "library": "cupy"}
+    scenario = {"scenario": "device_x", "problem": {**problem, "folds": 5, "candidates": 3}}
+    raw = json.loads((BENCHMARKS / "results" / "models_h200.json").read_text())
+    read = results.report_of({**raw, "scenarios": [{**scenario, "contenders": found}]}, "models")
+    on_gpu, from_host, rival = read.records
+    assert (on_gpu.task, from_host.task) == ("", rival.task)
+    assert {each.place for each in read.records} == {"cuda"}
+    assert rival.ratio == pytest.approx(cuml["ratio"])
+    assert own["seconds"]["repeats"] == 2
+
+
 def test_a_file_that_is_no_report_is_refused(results):
     with pytest.raises(ValueError, match="not a report of a benchmark: 'other'"):
         results.report_of({"gpuml": "1", "machine": {}}, "other")
