@@ -169,7 +169,9 @@ def source_module(module: str, name: str) -> str:
     except AttributeError:  # an attribute of instances
         return module
     found = getattr(value, "__module__", None) or module
-    is_own = found.startswith("gpuml") and getattr(value, "__qualname__", name) == name
+    # A class may inherit from one of its name in the other package, whose page is not its own.
+    is_near = found.split(".")[0] == module.split(".", maxsplit=1)[0]
+    is_own = is_near and getattr(value, "__qualname__", name) == name
     return found if is_own else module
 
 

@@ -17,6 +17,8 @@ DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
 import _site  # noqa: E402
+from sphinx.errors import PycodeError  # noqa: E402
+from sphinx.pycode import ModuleAnalyzer  # noqa: E402
 
 import gpuml  # noqa: E402
 
@@ -133,7 +135,7 @@ def setup(app):
     app.add_config_value("site", (DOCS / "_site.py").read_text(), "env")
     app.connect("source-read", _read)
     app.connect("autodoc-skip-member", _skipped)
-    app.connect("viewcode-follow-imported", lambda app, *names: _site.source_module(*names))
+    app.connect("viewcode-follow-imported", _source)
     app.connect("autodoc-process-docstring", _before_numpydoc, priority=10)
     app.connect("autodoc-process-docstring", _after_numpydoc, priority=900)
 
@@ -145,6 +147,15 @@ def _read(app, name, source):
         source[0] = _site.page_source(name, source[0])
     if name in _site.ROOT_PAGES:
         app.env.note_dependency(str(_site.ROOT / _site.ROOT_PAGES[name]), docname=name)
+
+
+def _source(app, module, name):
+    found = _site.source_module(module, name)
+    try:
+        ModuleAnalyzer.for_module(found).find_tags()
+    except PycodeError:  # Sphinx cannot parse it, and would link to a page that is not made
+        return module
+    return found
 
 
 def _skipped(app, what, name, value, skip, options):

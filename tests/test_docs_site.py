@@ -255,6 +255,9 @@ def test_links_to_sources_and_to_the_sites_of_others(site, tmp_path):
     # Inherited members, attributes of instances and what others define have no page of their own.
     for name in ("Ridge.get_params", "Ridge.coef_", "Ridge.fit"):
         assert site.source_module("gpuml.linear_model", name) == "gpuml.linear_model"
+    if importlib.util.find_spec("dask") is not None:
+        inherited = ("gpuml_dask.decomposition", "PCA.multifit_batch")
+        assert site.source_module(*inherited) == "gpuml_dask.decomposition"
     online = site.inventories("1")
     assert set(online) >= {"sklearn", "numpy", "scipy", "dask"}
     assert all(names is None for _, names in online.values())
