@@ -286,7 +286,7 @@ def test_levels_that_a_part_lacks_are_refused_where_the_encoder_refuses_them(few
 BEHIND = Pipeline([("o", IGNORE), ("s", StandardScaler(with_mean=False))])
 REFUSED = {
     "leave out drop='first'": (OneHotEncoder(drop="first", handle_unknown="ignore"), Ridge()),
-    "leave out StandardScaler behind them": (BEHIND, Ridge()),
+    "leave out StandardScaler after them": (BEHIND, Ridge()),
     "solver='svd' factors all columns": (IGNORE, Ridge(solver="svd")),
     "LinearRegression is fitted from sums over pairs": (IGNORE, LinearRegression()),
     "newton-cholesky takes Hessians": (IGNORE, LogisticRegression(solver="newton-cholesky")),
@@ -326,7 +326,7 @@ def test_steps_behind_all_columns_keep_many_levels_out(few_pay):
     front = columns(ColumnTransformer, OneHotEncoder(handle_unknown="ignore", sparse_output=False))
     front.set_params(sparse_threshold=0)
     steps = [("columns", front), ("pca", PCA(2)), ("model", Ridge())]
-    assert "leave out PCA behind them" in str(GridSearchCV(Pipeline(steps), ALPHAS).explain(X, y))
+    assert "leave out PCA after them" in str(GridSearchCV(Pipeline(steps), ALPHAS).explain(X, y))
 
 
 def test_many_levels_take_memory_for_their_sums_and_models_alone():
