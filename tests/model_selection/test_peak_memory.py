@@ -124,7 +124,7 @@ def test_a_search_over_a_table_holds_it_once(name, levels):
     y = (X["a"] + 0.1 * X["few"] > 0).to_numpy().astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search.fit(X[:2000], y[:2000])
+        search.fit(X, y)  # what this many rows import and keep is no part of it
         found = taken(lambda: search.fit(X, y))
     n_columns, n_models = 12 + X[levels].nunique().sum(), n_candidates * FOLDS
     if "many" in levels:  # no squares of these
@@ -136,4 +136,5 @@ def test_a_search_over_a_table_holds_it_once(name, levels):
     beside = formula(name, n_rows, n_columns, n_candidates, FOLDS) + apart
     # No sample of the rows is copied.
     beside -= 8 * n_rows * n_columns if name == "logistic" else 0
-    assert found <= 1.2 * X.memory_usage(deep=True).sum() + beside
+    # Objects of Python are no part of the formula.
+    assert found <= 1.2 * X.memory_usage(deep=True).sum() + beside + MIB
