@@ -1,22 +1,25 @@
 """CUDA kernels for products with small codes: no indicator of a level is made.
 
-Margins add up, for each row, the coefficients of its codes, some models side by side. Sums by code
-are kept in the shared memory of a block where levels are few, one warp for each column of codes, so
-that no two threads add to one number; else they are added in global memory.
+Both kernels have one model in each lane of a warp, so that all lanes read the code of one row, and
+what they read or add to for it are neighbours. Sums by code are kept in the shared memory of a
+block where levels are few, one warp for each column of codes, so that no two threads add to one
+number; those of columns with many levels are added in global memory.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array
 
-# Models that a thread gathers, and that a warp adds up; rows of a tile.
-GATHERED, WARP, TILE = 8, 32, 32
-THREADS = 256
+# Models that a warp works on, and rows of a tile.
+WARP, TILE = 32, 32
+# Warps of a block that gathers, and of one that adds up: at least so many to read a tile.
+GATHERING, FEWEST, MOST = 4, 4, 16
 # Shared memory of a block at most, of which tiles take some; and what a slot takes.
 SHARED_BYTES, SLOT_BYTES = 96 * 1024, 8 * WARP
 TILE_BYTES = 8 * TILE * (WARP + 1)
@@ -27,58 +30,79 @@ _SOURCE = """
 typedef long long i64;
 typedef unsigned long long u64;
 
-// Where codes are, how wide each is (negative: signed), and the slot of rows without a level.
-struct Codes { u64 at; int width; int none; };
+// Where codes are, how wide each is (negative: signed), and how many levels there are.
+struct Codes { u64 at; int width; int levels; };
 
-__device__ inline i64 slot_of(const Codes c, i64 i) {
-    i64 code;
+__device__ inline i64 code_of(const Codes c, i64 i) {
     switch (c.width) {
-        case 1: code = ((const unsigned char*)c.at)[i]; break;
-        case 2: code = ((const unsigned short*)c.at)[i]; break;
-        case 4: code = ((const unsigned int*)c.at)[i]; break;
-        case 8: code = ((const i64*)c.at)[i]; break;
-        case -1: code = ((const signed char*)c.at)[i]; break;
-        case -2: code = ((const short*)c.at)[i]; break;
-        case -4: code = ((const int*)c.at)[i]; break;
-        default: code = ((const i64*)c.at)[i];
+        case 1: return ((const unsigned char*)c.at)[i];
+        case 2: return ((const unsigned short*)c.at)[i];
+        case 4: return ((const unsigned int*)c.at)[i];
+        case -1: return ((const signed char*)c.at)[i];
+        case -2: return ((const short*)c.at)[i];
+        case -4: return ((const int*)c.at)[i];
+        default: return ((const i64*)c.at)[i];
     }
-    return code < 0 ? c.none : code;
 }
 
-// A column of slots: of one column of codes, or of pairs of two, whose slots follow `first`.
-struct Column { Codes one; Codes two; i64 first; };
+// A column of codes, or of pairs of two, which have a slot for rows without a level too; where its
+// slots begin among all, and in shared memory (negative: they are not there).
+struct Column { Codes one; Codes two; i64 first; int shared; int slots; };
 
-__device__ inline i64 slot_of(const Column c, i64 i) {
-    const i64 slot = slot_of(c.one, i);
-    return c.first + (c.two.width ? slot * (c.two.none + 1) + slot_of(c.two, i) : slot);
+// The slot of a row in its column; negative for none.
+__device__ inline int slot_of(const Column& c, i64 i) {
+    const i64 one = code_of(c.one, i);
+    if (c.two.width == 0) return (int)one;
+    const i64 two = code_of(c.two, i), width = c.two.levels + 1;
+    return (int)((one < 0 ? c.one.levels : one) * width + (two < 0 ? width - 1 : two));
 }
 
+// Adds, to margins (models, n) or to nothing, what a table (slots, stride) has for each row.
 template <typename T>
-__global__ void gather(const T* table, const Column* columns, int d, int stride, int models,
-                       i64 n, T* out) {
-    const i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    const int m = blockIdx.y * GATHERED;
-    if (i >= n) return;
-    T total[GATHERED];
+__global__ void gather(const T* __restrict__ table, const Column* columns, int d, int stride,
+                       int models, i64 first_row, i64 n, int onto, T* margins) {
+    __shared__ T tiles[GATHERING][TILE][WARP + 1];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, m = blockIdx.y * WARP;
+    const i64 r = ((i64)blockIdx.x * GATHERING + warp) * TILE;
+    if (r >= n) return;
+    const bool inside = r + lane < n;
+    T total[TILE];
     #pragma unroll
-    for (int q = 0; q < GATHERED; ++q) total[q] = 0;
+    for (int k = 0; k < TILE; ++k) total[k] = 0;
+    const T* own = table + m + lane;
     for (int j = 0; j < d; ++j) {
-        const T* row = table + slot_of(columns[j], i) * stride + m;
+        const int slot = inside ? slot_of(columns[j], first_row + r + lane) : -1;
+        const i64 first = columns[j].first;
         #pragma unroll
-        for (int q = 0; q < GATHERED; ++q) total[q] += row[q];
+        for (int k = 0; k < TILE; ++k) {
+            const int its = __shfl_sync(0xffffffffu, slot, k);
+            if (its >= 0) total[k] += own[(first + its) * stride];
+        }
     }
+    T (*tile)[WARP + 1] = tiles[warp];
     #pragma unroll
-    for (int q = 0; q < GATHERED; ++q) if (m + q < models) out[(i64)(m + q) * n + i] = total[q];
+    for (int k = 0; k < TILE; ++k) tile[k][lane] = total[k];
+    __syncwarp();
+    if (!inside) return;
+    const int some = min(WARP, models - m);
+    T* to = margins + (i64)m * n + r + lane;
+    for (int q = 0; q < some; ++q, to += n) *to = onto ? *to + tile[lane][q] : tile[lane][q];
 }
 
+// Adds values (models, n) up by the slots of their rows, to sums (slots, models).
 template <typename T>
-__global__ void scatter(const T* values, const Column* columns, int d, i64 first, int slots,
-                        int models, i64 n, double* out) {
+__global__ void scatter(const T* __restrict__ values, const Column* columns, int d, int models,
+                        i64 first_row, i64 n, double* out) {
     extern __shared__ double sums[];
     __shared__ T tile[TILE][WARP + 1];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const int m = blockIdx.y * WARP;
-    for (int k = threadIdx.x; k < slots * WARP; k += blockDim.x) sums[k] = 0;
+    const bool used = m + lane < models;
+    for (int j = warp; j < d; j += warps) {
+        if (columns[j].shared < 0) continue;
+        double* sum = sums + columns[j].shared * WARP + lane;
+        for (int k = 0; k <= columns[j].slots; ++k) sum[k * WARP] = 0;
+    }
     for (i64 r = (i64)blockIdx.x * TILE; r < n; r += (i64)gridDim.x * TILE) {
         __syncthreads();
         for (int q = warp; q < WARP; q += warps) {
@@ -86,34 +110,57 @@ __global__ void scatter(const T* values, const Column* columns, int d, i64 first
             tile[lane][q] = is_there ? values[(i64)(m + q) * n + r + lane] : T(0);
         }
         __syncthreads();
-        const int rows = n - r < TILE ? (int)(n - r) : TILE;
         for (int j = warp; j < d; j += warps) {
-            const i64 own = lane < rows ? slot_of(columns[j], r + lane) - first : 0;
-            for (int k = 0; k < rows; ++k) {
-                const i64 slot = __shfl_sync(0xffffffff, own, k);
-                const double value = (double)tile[k][lane];
-                if (slots) {
-                    sums[slot * WARP + lane] += value;
-                } else if (m + lane < models) {
-                    atomicAdd(out + (first + slot) * models + m + lane, value);
+            const int slots = columns[j].slots;
+            int own = r + lane < n ? slot_of(columns[j], first_row + r + lane) : -1;
+            if (columns[j].shared < 0) {
+                double* sum = out + columns[j].first * models + m + lane;
+                #pragma unroll 4
+                for (int k = 0; k < TILE; ++k) {
+                    const int slot = __shfl_sync(0xffffffffu, own, k);
+                    if (slot >= 0 && used) atomicAdd(sum + (i64)slot * models, (double)tile[k][lane]);
                 }
+                continue;
+            }
+            // Rows without a level have a slot behind the others, which nobody reads.
+            own = own < 0 ? slots : own;
+            double* sum = sums + columns[j].shared * WARP + lane;
+            // Four rows at a time do not wait for each other, but where their codes are the same.
+            #pragma unroll 2
+            for (int k = 0; k < TILE; k += 4) {
+                const int a = __shfl_sync(0xffffffffu, own, k);
+                const int b = __shfl_sync(0xffffffffu, own, k + 1);
+                const int c = __shfl_sync(0xffffffffu, own, k + 2);
+                const int e = __shfl_sync(0xffffffffu, own, k + 3);
+                double at_a = sum[a * WARP], at_b = sum[b * WARP];
+                double at_c = sum[c * WARP], at_e = sum[e * WARP];
+                at_a += (double)tile[k][lane];
+                at_b = (b == a ? at_a : at_b) + (double)tile[k + 1][lane];
+                at_c = (c == b ? at_b : c == a ? at_a : at_c) + (double)tile[k + 2][lane];
+                at_e = (e == c ? at_c : e == b ? at_b : e == a ? at_a : at_e)
+                       + (double)tile[k + 3][lane];
+                sum[a * WARP] = at_a;
+                sum[b * WARP] = at_b;
+                sum[c * WARP] = at_c;
+                sum[e * WARP] = at_e;
             }
         }
     }
-    __syncthreads();
-    for (int k = threadIdx.x; k < slots * WARP; k += blockDim.x) {
-        const int model = m + k % WARP;
-        if (model < models && sums[k] != 0) {
-            atomicAdd(out + (first + k / WARP) * models + model, sums[k]);
-        }
+    if (!used) return;
+    for (int j = warp; j < d; j += warps) {
+        if (columns[j].shared < 0) continue;
+        const double* sum = sums + columns[j].shared * WARP + lane;
+        double* to = out + columns[j].first * models + m + lane;
+        for (int k = 0; k < columns[j].slots; ++k, to += models)
+            if (sum[k * WARP] != 0) atomicAdd(to, sum[k * WARP]);
     }
 }
 """
 _COLUMN = np.dtype(
     [
-        *(("at", np.uint64), ("width", np.int32), ("none", np.int32)),
-        *(("at2", np.uint64), ("width2", np.int32), ("none2", np.int32)),
-        ("first", np.int64),
+        *(("at", np.uint64), ("width", np.int32), ("levels", np.int32)),
+        *(("at2", np.uint64), ("width2", np.int32), ("levels2", np.int32)),
+        *(("first", np.int64), ("shared", np.int32), ("slots", np.int32)),
     ],
     align=True,
 )
@@ -125,7 +172,7 @@ def _kernels() -> Any:
     import cupy
 
     names = [f"{name}<{own}>" for name in ("gather", "scatter") for own in _TYPES.values()]
-    sizes = f"#define GATHERED {GATHERED}\n#define WARP {WARP}\n#define TILE {TILE}\n"
+    sizes = f"#define GATHERING {GATHERING}\n#define WARP {WARP}\n#define TILE {TILE}\n"
     options = ("--std=c++14",)
     return cupy.RawModule(code=sizes + _SOURCE, options=options, name_expressions=names)
 
@@ -155,92 +202,108 @@ def _facts() -> dict[str, Any]:
 class Slots:
     """Columns of slots: of codes (n,) and their number of levels, or of pairs of such.
 
-    A column has a slot for each level, and a last one for rows without: of pairs, for each two.
+    A column of codes has a slot for each level. One of pairs has one for each two, with another
+    level for rows that have none.
+
+    Attributes
+    ----------
+    columns : tuple of tuples of (codes, number of levels)
+    firsts : tuple of int
+        Where the slots of each column begin.
     """
 
     columns: tuple[tuple[tuple[Array, int], ...], ...]
+    firsts: tuple[int, ...]
 
     @classmethod
-    def of(cls, *columns: Sequence[tuple[Array, int]]) -> "Slots":
-        """Of CuPy arrays, which are kept until the kernels have run."""
+    def of(cls, *columns: Sequence[tuple[Array, int]], firsts: Sequence[int] = ()) -> "Slots":
+        """Of CuPy arrays, side by side unless it is said where they begin."""
         import cupy
 
-        return cls(
-            tuple(tuple((cupy.ascontiguousarray(a), n) for a, n in each) for each in columns)
+        known = tuple(
+            tuple((cupy.ascontiguousarray(codes), n) for codes, n in each) for each in columns
         )
+        starts = firsts or accumulate(map(_n_slots, known[:-1]), initial=0)
+        return cls(known, tuple(starts))
 
-    @property
-    def sizes(self) -> list[int]:
-        """How many slots each column has."""
-        return [int(np.prod([n_levels + 1 for _, n_levels in each])) for each in self.columns]
+    @cached_property
+    def _shared(self) -> list[int]:
+        """Where columns begin in shared memory, the smallest first; -1 for those without room."""
+        found, held = [-1] * len(self.columns), 0
+        for number in sorted(range(len(self.columns)), key=lambda n: _n_slots(self.columns[n])):
+            size = _n_slots(self.columns[number]) + 1
+            if (held + size) * SLOT_BYTES > _shared_bytes():
+                break
+            found[number], held = held, held + size
+        return found
 
-    def records(self, some: Sequence[int]) -> Any:
-        """What kernels know of some columns, on the device."""
+    @cached_property
+    def _shared_slots(self) -> int:
+        """How many slots are in shared memory."""
+        pairs = zip(self.columns, self._shared, strict=True)
+        return sum(_n_slots(column) + 1 for column, where in pairs if where >= 0)
+
+    @cached_property
+    def _records(self) -> Any:
+        """What kernels know of the columns, on the device."""
         import cupy
 
-        firsts = np.concatenate([[0], np.cumsum(self.sizes)])
-        found = np.zeros(len(some), dtype=_COLUMN)
-        for record, number in zip(found, some, strict=True):
-            for suffix, (codes, n_levels) in zip(("", "2"), self.columns[number], strict=False):
+        found = np.zeros(len(self.columns), dtype=_COLUMN)
+        for number, (record, column) in enumerate(zip(found, self.columns, strict=True)):
+            for suffix, (codes, n_levels) in zip(("", "2"), column, strict=False):
                 signed = codes.dtype.kind == "i"
                 record[f"at{suffix}"] = codes.data.ptr
                 record[f"width{suffix}"] = -codes.dtype.itemsize if signed else codes.dtype.itemsize
-                record[f"none{suffix}"] = n_levels
-            record["first"] = firsts[number]
+                record[f"levels{suffix}"] = n_levels
+            record["first"], record["shared"] = self.firsts[number], self._shared[number]
+            record["slots"] = _n_slots(column)
         return cupy.asarray(found.view(np.uint8))
 
-    def gathered(self, table: Array, n: int) -> Array:
-        """Sums (M, n), over columns, of what a table (M, slots) has for the slot of each row."""
+    def gathered(
+        self, coef: Array, first: int, n: int, margins: Array | None = None
+    ) -> Array:
+        """Sums (M, n), over columns, of the coefficients (M, slots) of n rows from the first on.
+
+        With `margins` (M, n) they are added there.
+        """
         import cupy
 
-        models = table.shape[0]
-        stride = -(-models // GATHERED) * GATHERED
-        turned = cupy.zeros((table.shape[1], stride), dtype=table.dtype)
-        turned[:, :models] = table.T
-        out = cupy.empty((models, n), dtype=table.dtype)
-        known = self.records(range(len(self.columns)))
-        grid = (-(-n // THREADS), stride // GATHERED)
-        given = (turned, known, np.int32(len(self.columns)), np.int32(stride), np.int32(models))
+        models = coef.shape[0]
+        stride = -(-models // WARP) * WARP
+        table = cupy.zeros((coef.shape[1], stride), dtype=coef.dtype)
+        table[:, :models] = coef.T
+        onto = margins is not None
+        out = cupy.ascontiguousarray(margins) if onto else cupy.empty((models, n), coef.dtype)
+        sizes = (np.int32(len(self.columns)), np.int32(stride), np.int32(models))
+        rows = (np.int64(first), np.int64(n), np.int32(onto))
+        grid = (-(-n // (TILE * GATHERING)), stride // WARP)
         if n:
-            _kernel("gather", str(table.dtype))(grid, (THREADS,), (*given, np.int64(n), out))
+            kernel = _kernel("gather", str(coef.dtype))
+            kernel(grid, (WARP * GATHERING,), (table, self._records, *sizes, *rows, out))
         return out
 
-    def sums(self, values: Array) -> Array:
-        """Sums (M, slots) of values (M, n) by slot, in float64."""
+    def add_sums(self, out: Array, values: Array, first: int = 0) -> None:
+        """Add values (M, n) of rows from the first on up by slot, to `out` (slots, M) of float64."""
         import cupy
 
         values = cupy.ascontiguousarray(values)
         models, n = values.shape
-        sizes = self.sizes
-        out = cupy.zeros((sum(sizes), models), dtype=cupy.float64)
-        first = 0
-        for group in _groups(sizes) if n else []:
-            slots = sum(sizes[number] for number in group)
-            slots = slots if slots * SLOT_BYTES <= _shared_bytes() else 0
-            given = (values, self.records(group), np.int32(len(group)), np.int64(first))
-            grid = (_blocks(n), -(-models // WARP))
-            _kernel("scatter", str(values.dtype))(
-                grid,
-                (THREADS,),
-                (*given, np.int32(slots), np.int32(models), np.int64(n), out),
-                shared_mem=slots * SLOT_BYTES,
-            )
-            first += sum(sizes[number] for number in group)
-        return out.T
+        if n == 0:
+            return
+        warps = min(max(len(self.columns), FEWEST), MOST)
+        sizes = (np.int32(len(self.columns)), np.int32(models), np.int64(first), np.int64(n))
+        _kernel("scatter", str(values.dtype))(
+            (_blocks(n), -(-models // WARP)),
+            (WARP * warps,),
+            (values, self._records, *sizes, out),
+            shared_mem=self._shared_slots * SLOT_BYTES,
+        )
 
 
-def _groups(sizes):
-    """Neighbouring columns whose slots fit into shared memory together; large ones alone."""
-    found: list[list[int]] = []
-    held = 0
-    for number, size in enumerate(sizes):
-        if found and (held + size) * SLOT_BYTES <= _shared_bytes():
-            found[-1].append(number)
-            held += size
-        else:
-            found.append([number])
-            held = size
-    return found
+def _n_slots(column):
+    """How many slots a column has: of pairs, with those of rows without a level."""
+    sizes = [n_levels for _, n_levels in column]
+    return sizes[0] if len(sizes) == 1 else int(np.prod([size + 1 for size in sizes]))
 
 
 def _blocks(n):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -51,6 +51,10 @@ class Design(Aligned, ABC):
     """
 
     block_bytes: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What else is known holds addresses of the memory of one process.
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     @abstractmethod

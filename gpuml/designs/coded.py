@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, namespace, place_of
+from gpuml._arrays.ops import zeros
 from gpuml.data import cut
 from gpuml.designs._coded_gpu import Slots
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Design
@@ -99,13 +100,17 @@ class Coded(Design):
 
     def block(self, rows: slice) -> "CodedBlock":
         """Some neighbouring rows."""
-        codes = tuple(codes[rows] for codes in self.codes)
-        return CodedBlock(rows, codes, self.n_levels, self.floats)
+        return CodedBlock(rows, self, self.floats)
 
     def sample(self, rows: slice) -> "Coded":
         """Some of the rows, in float64."""
         codes = tuple(codes[rows] for codes in self.codes)
         return replace(self, codes=codes, floats=self.place.xp.float64)
+
+    @cached_property
+    def slots(self) -> Slots:
+        """What kernels on CuPy know of the columns."""
+        return Slots.of(*([own] for own in zip(self.codes, self.n_levels, strict=True)))
 
     @property
     def _each(self):
@@ -175,7 +180,9 @@ def _by_two_codes(one, two, weights):
     (p,), (k,) = one.n_levels, two.n_levels
     if one.place.kind == "cupy":
         pairs = Slots.of([(one.codes[0], p), (two.codes[0], k)])
-        return xp.reshape(pairs.sums(weights), (-1, p + 1, k + 1))[:, :p, :k]
+        sums = zeros(((p + 1) * (k + 1), weights.shape[0]), like=weights, xp=xp)
+        pairs.add_sums(sums, weights)
+        return xp.reshape(sums.T, (-1, p + 1, k + 1))[:, :p, :k]
     size = (p + 1) * (k + 1)
     total: Any = 0.0
     for rows in cut(slice(0, one.shape[0]), max(PAIR_ROWS, size)):
@@ -205,9 +212,18 @@ class CodedBlock:
     """Some rows of codes."""
 
     rows: slice
-    codes: tuple[Array, ...]
-    n_levels: tuple[int, ...]
+    design: Coded
     floats: Any
+
+    @property
+    def n_levels(self) -> tuple[int, ...]:
+        """How many columns stand for each."""
+        return self.design.n_levels
+
+    @cached_property
+    def codes(self) -> tuple[Array, ...]:
+        """The codes of the rows."""
+        return tuple(codes[self.rows] for codes in self.design.codes)
 
     @cached_property
     def columns(self) -> Any:
@@ -238,12 +254,10 @@ class CodedBlock:
             table = np.zeros((coef.shape[1] + 1, coef.shape[0]), dtype=coef.dtype)
             table[:-1] = coef.T
             return (self.indicators @ table).T
+        if place_of(coef).kind == "cupy":
+            return self.design.slots.gathered(coef, *self._run)
         xp = namespace(coef)
         nothing = xp.zeros_like(coef[:, :1])
-        if place_of(coef).kind == "cupy":
-            tables = [[coef[:, first : first + p], nothing] for _, first, p in self._each()]
-            table = xp.concat([part for each in tables for part in each], axis=1)
-            return self._slots.gathered(table, len(self.codes[0]))
         total: Any = 0.0
         for codes, first, n_levels in self._each():
             table = xp.concat([coef[:, first : first + n_levels], nothing], axis=1)
@@ -257,18 +271,17 @@ class CodedBlock:
             by_row = np.ascontiguousarray(values.T)
             return (self.indicators.T @ by_row).T[:, :-1]
         if place_of(values).kind == "cupy":
-            xp, sums = namespace(values), self._slots.sums(values)
-            # Each column has a slot of its own for rows without a level.
-            known = [sums[:, first + j : first + j + p] for j, (_, first, p) in self._numbered()]
-            return xp.astype(xp.concat(known, axis=1), values.dtype, copy=False)
+            shape = (self.design.shape[1], values.shape[0])
+            sums = zeros(shape, like=values, xp=namespace(values))
+            self.design.slots.add_sums(sums, values, self._run[0])
+            return sums.T
         return values @ namespace(values).astype(self.dense(), values.dtype)
 
     @property
-    def _slots(self):
-        return Slots.of(*([(codes, p)] for codes, _, p in self._each()))
-
-    def _numbered(self):
-        return enumerate(self._each())
+    def _run(self):
+        """The first of the rows, and how many there are."""
+        start, stop, _ = self.rows.indices(self.design.shape[0])
+        return start, stop - start
 
     def dense(self) -> Array:
         """The indicators in float64."""

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, namespace
+from gpuml.designs._coded_gpu import Slots
 from gpuml.designs.base import Block, Design
+from gpuml.designs.coded import Coded, CodedBlock
 from gpuml.designs.dense import Dense, DenseBlock
 
 
@@ -74,7 +77,29 @@ class Columns(Design):
 
     def block(self, rows: slice) -> "ColumnsBlock":
         """Some neighbouring rows."""
-        return ColumnsBlock(rows, [part.block(rows) for part in self.parts], self.columns)
+        leaves, columns = zip(*self._leaves(), strict=True)
+        return ColumnsBlock(rows, [leaf.block(rows) for leaf in leaves], columns, self._slots)
+
+    def _leaves(self) -> Iterator[tuple[Design, slice]]:
+        """The parts, and those of parts that have some, with their columns."""
+        for part, own in zip(self.parts, self.columns, strict=True):
+            if not isinstance(part, Columns):
+                yield part, own
+                continue
+            for leaf, its in part._leaves():
+                yield leaf, slice(own.start + its.start, own.start + its.stop)
+
+    @cached_property
+    def _slots(self) -> Slots | None:
+        """All columns of codes, for kernels on CuPy; None where there are none, or elsewhere."""
+        coded = [(leaf, own) for leaf, own in self._leaves() if isinstance(leaf, Coded)]
+        if self.place.kind != "cupy" or not coded:
+            return None
+        columns, firsts = [], []
+        for leaf, own in coded:
+            columns += [[each] for each in zip(leaf.codes, leaf.n_levels, strict=True)]
+            firsts += accumulate(leaf.n_levels[:-1], initial=own.start)
+        return Slots.of(*columns, firsts=firsts)
 
     def sample(self, rows: slice) -> "Columns":
         """Some of the rows, in float64."""
@@ -172,12 +197,18 @@ class ColumnsBlock:
     rows: slice
     parts: Sequence[Block]
     columns: Sequence[slice]
+    slots: Slots | None = None
 
     def _each(self) -> Iterator[tuple[Block, slice]]:
         return zip(self.parts, self.columns, strict=True)
 
+    def _without_codes(self):
+        return [(block, own) for block, own in self._each() if not isinstance(block, CodedBlock)]
+
     def margins(self, coef: Array) -> Array:
         """``coef X'``: the parts add up."""
+        if self.slots is not None:
+            return self._with_codes(coef)
         # Margins of codes and of sparse rows come row by row, and so are those of dense rows here.
         found = (
             (block.X @ coef[:, own].T).T
@@ -190,8 +221,23 @@ class ColumnsBlock:
             first = first + other
         return first
 
+    def _with_codes(self, coef):
+        """On CuPy: all columns of codes are looked up at once, onto the margins of the others."""
+        total = None
+        for block, own in self._without_codes():
+            found = block.margins(coef[:, own])
+            total = found if total is None else total + found
+        return self.slots.gathered(coef, self.rows.start, self.rows.stop - self.rows.start, total)
+
     def products(self, values: Array) -> Array:
         """``values X``."""
+        if self.slots is not None:
+            xp, p = namespace(values), self.columns[-1].stop
+            sums = xp.zeros((p, values.shape[0]), dtype=xp.float64, device=device_of(values))
+            for block, own in self._without_codes():
+                sums[own, :] = block.products(values).T
+            self.slots.add_sums(sums, values, self.rows.start)
+            return sums.T
         return namespace(values).concat([part.products(values) for part in self.parts], axis=1)
 
     def dense(self) -> Array:
