@@ -118,7 +118,8 @@ __global__ void scatter(const T* __restrict__ values, const Column* columns, int
                 #pragma unroll 4
                 for (int k = 0; k < TILE; ++k) {
                     const int slot = __shfl_sync(0xffffffffu, own, k);
-                    if (slot >= 0 && used) atomicAdd(sum + (i64)slot * models, (double)tile[k][lane]);
+                    if (slot < 0 || !used) continue;
+                    atomicAdd(sum + (i64)slot * models, (double)tile[k][lane]);
                 }
                 continue;
             }
@@ -259,9 +260,7 @@ class Slots:
             record["slots"] = _n_slots(column)
         return cupy.asarray(found.view(np.uint8))
 
-    def gathered(
-        self, coef: Array, first: int, n: int, margins: Array | None = None
-    ) -> Array:
+    def gathered(self, coef: Array, first: int, n: int, margins: Array | None = None) -> Array:
         """Sums (M, n), over columns, of the coefficients (M, slots) of n rows from the first on.
 
         With `margins` (M, n) they are added there.
@@ -283,7 +282,7 @@ class Slots:
         return out
 
     def add_sums(self, out: Array, values: Array, first: int = 0) -> None:
-        """Add values (M, n) of rows from the first on up by slot, to `out` (slots, M) of float64."""
+        """Add values (M, n) of rows from the first on by slot, to `out` (slots, M) of float64."""
         import cupy
 
         values = cupy.ascontiguousarray(values)

@@ -1,6 +1,7 @@
 """Quadratic problems with an l1 penalty, and their solution where the signs are known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -19,19 +20,94 @@ DAMPING = 1e-10
 # A pivot below this says that the matrix is singular for all practical purposes.
 SMALLEST_PIVOT = 1e-6
 REFINEMENTS = 2
+# Bound on what is kept of factors.
+FACTOR_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class Factor:
+    """``(H + l2)_AA`` of one model, of NumPy arrays, as a Cholesky factor.
+
+    Attributes
+    ----------
+    cholesky : ndarray (a, a)
+    matrix : ndarray (a, a) or None
+        What was damped before it was factored, as it is singular; None for the others.
+    """
+
+    cholesky: np.ndarray
+    matrix: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, H: np.ndarray, A: np.ndarray, l2: np.ndarray) -> "Factor":
+        """Of the rows and columns A of H."""
+        matrix = H[np.ix_(A, A)]
+        diagonal = np.diag_indices(len(A))
+        matrix[diagonal] += l2
+        factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
+        if info == 0 and factor[diagonal].min() > SMALLEST_PIVOT:
+            return cls(factor)
+        damped = matrix.copy()
+        damped[diagonal] += DAMPING
+        factor, info = lapack.dpotrf(damped.T, lower=0, clean=0)
+        if info:
+            damped[diagonal] += 1e-6
+            factor, info = lapack.dpotrf(damped.T, lower=0, clean=0)
+        return cls(factor, matrix)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held."""
+        return self.cholesky.nbytes + (0 if self.matrix is None else self.matrix.nbytes)
+
+    def solved(self, rhs: np.ndarray) -> tuple[np.ndarray, bool]:
+        """u_A, and whether it solves the system.
+
+        Where the system has no solution, u_A is long, and of a direction along which the quadratic
+        falls without an end.
+        """
+        u = lapack.dpotrs(self.cholesky, rhs)[0]
+        if self.matrix is None:
+            return u, True
+        for _ in range(REFINEMENTS):
+            u += lapack.dpotrs(self.cholesky, rhs - self.matrix @ u)[0]
+        left = np.abs(rhs - self.matrix @ u).max()
+        return u, left <= _allowed(np.abs(u).sum(), np.abs(rhs).max())
+
+
+class Factors:
+    """Factors of matrices H, by the support that they are of: steps with one H repeat supports."""
+
+    def __init__(self):
+        self._known: dict[Any, Factor] = {}
+        self._bytes = 0
+
+    def of(self, number: int, H: np.ndarray, A: np.ndarray, l2: np.ndarray) -> Factor:
+        """That of the matrix of some number, which is always the same one."""
+        key = (int(number), A.tobytes(), l2.tobytes())
+        found = self._known.get(key)
+        if found is None:
+            found = Factor.of(H, A, l2)
+            if self._bytes + found.nbytes > FACTOR_BYTES:
+                self._known, self._bytes = {}, 0
+            self._known[key] = found
+            self._bytes += found.nbytes
+        return found
 
 
 @dataclass(frozen=True)
 class Quadratic:
     """``v'Hv/2 - g'v + sum_j (l1_j |v_j| + l2_j v_j^2/2)`` with a unit diagonal of H.
 
-    H (B, p, p); g, l1 and l2 (B, m, p); `dead` marks coordinates that stay at zero.
+    H (B, p, p); g, l1 and l2 (B, m, p); `dead` marks coordinates that stay at zero; `factors` are
+    what is known of H with NumPy.
     """
 
     H: Array
     g: Array
     penalty: Penalty
     dead: Array
+    factors: Factors = field(default_factory=Factors)
 
     def relative_violation(self, v, xp, slope=None):
         """Largest violation of the optimality conditions (B, m), relative to the largest of g."""
@@ -84,34 +160,9 @@ def _solve_each(problem, mask, rhs, todo):
         for b, m in np.argwhere(todo):
             A = np.flatnonzero(mask[b, m])
             if len(A):
-                l2 = problem.penalty.l2[b, m, A]
-                u[b, m, A], solved[b, m] = solve_one(problem.H[b], A, l2, rhs[b, m, A])
+                factor = problem.factors.of(b, problem.H[b], A, problem.penalty.l2[b, m, A])
+                u[b, m, A], solved[b, m] = factor.solved(rhs[b, m, A])
     return u, solved
-
-
-def solve_one(H: np.ndarray, A: np.ndarray, l2: np.ndarray, rhs: np.ndarray):
-    """`solve_on` of one model of NumPy arrays: u_A, and whether it solves the system.
-
-    Where the system has no solution, u_A is long, and of a direction along which the quadratic
-    falls without an end.
-    """
-    matrix = H[np.ix_(A, A)]
-    diagonal = np.diag_indices(len(A))
-    matrix[diagonal] += l2
-    factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0)
-    if info == 0 and factor[diagonal].min() > SMALLEST_PIVOT:
-        return lapack.dpotrs(factor, rhs)[0], True
-    damped = matrix.copy()
-    damped[diagonal] += DAMPING
-    factor, info = lapack.dpotrf(damped.T, lower=0, clean=0)
-    if info:
-        damped[diagonal] += 1e-6
-        factor, info = lapack.dpotrf(damped.T, lower=0, clean=0)
-    u = lapack.dpotrs(factor, rhs)[0]
-    for _ in range(REFINEMENTS):
-        u += lapack.dpotrs(factor, rhs - matrix @ u)[0]
-    left = np.abs(rhs - matrix @ u).max()
-    return u, left <= _allowed(np.abs(u).sum(), np.abs(rhs).max())
 
 
 def _allowed(size, side):

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuml.penalties import Penalty
 from gpuml.solvers._coordinates import descend_gram
-from gpuml.solvers._patterns import solve_one
+from gpuml.solvers._patterns import Factor
 
 # Sweeps change no sign any more where they change coefficients by less than this share.
 SWEPT = 1e-10
@@ -65,7 +65,7 @@ def approach(
         if wrong.max() <= allowed:
             break
         if not penalised.any():
-            v[free], _ = solve_one(H, free, l2[free], g[free])
+            v[free], _ = Factor.of(H, free, l2[free]).solved(g[free])
             break
         if inverse is None:
             # Intercepts of several classes have a direction that changes nothing.

@@ -31,7 +31,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
 from gpuml._arrays.ops import EPS, constant
 from gpuml.penalties import Penalty
-from gpuml.solvers._patterns import Quadratic, solve_on, times
+from gpuml.solvers._patterns import Factors, Quadratic, solve_on, times
 from gpuml.solvers.pivoting import follow_path
 
 # Descent that has not got anywhere in so many iterations is at the limit of rounding.
@@ -47,6 +47,7 @@ def minimise_quadratic(
     *,
     tol: float = 1e-12,
     max_iter: int = 1000,
+    factors: Factors | None = None,
 ) -> tuple[Array, Array, np.ndarray]:
     """Minimise ``v'Hv/2 - g'v + sum_j (l1_j |v_j| + l2_j v_j^2 / 2)`` for a batch of models.
 
@@ -79,6 +80,8 @@ def minimise_quadratic(
     xp = namespace(H, g)
     problem, scale = _scaled(H, g, xp)
     problem = _penalised(problem, l1, l2, scale, xp)
+    if factors is not None:
+        problem = replace(problem, factors=factors)
     v, violated, n_iter = _minimise(
         problem, None if start is None else start * scale, tol, max_iter
     )

@@ -16,13 +16,14 @@ References
    for L-1 regularized optimization", Mathematical Programming 157 (2016).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers._patterns import Factors
 from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
@@ -47,10 +48,12 @@ SAFETY = 1.05
 class SparseProblem(Objective):
     """The objective of a grid of models, with l1 penalties, and its Hessians somewhere.
 
-    `H` (C, S or 1, k q, k q) are those of the mean loss; None before the first.
+    `H` (C, S or 1, k q, k q) are those of the mean loss; None before the first. `factors` are what
+    steps have found out about them.
     """
 
     H: Array | None = None
+    factors: Factors = field(default_factory=Factors)
 
     def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SparseProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
@@ -59,10 +62,11 @@ class SparseProblem(Objective):
         used = xp.tile(self.penalty.used[:, :, 0, :], (1, 1, W.shape[2]))
         H = H * used[..., :, None] * used[..., None, :]
         eye = xp.eye(H.shape[-1], dtype=xp.float64, device=device_of(H))
-        return replace(self, H=H + eye * (RIDGE * xp.linalg.diagonal(H))[..., None])
+        H = H + eye * (RIDGE * xp.linalg.diagonal(H))[..., None]
+        return replace(self, H=H, factors=Factors())
 
     def _selected(self, index, xp):
-        return {"H": xp.take(self.H, index, axis=0)}
+        return {"H": xp.take(self.H, index, axis=0), "factors": Factors()}
 
     def violation(self, W: Array, G: Array) -> Array:
         """Largest component (C, S) of the least subgradient."""
@@ -94,7 +98,7 @@ class SparseProblem(Objective):
                 vectors = g[b, m], l1[b, m], l2[b, m], w[b, m]
                 v[b, m] = approach(H[b], *vectors, allowed=enough, max_sweeps=APPROACH_SWEEPS)
         else:
-            v, *_ = minimise_quadratic(H, g, l1, l2, w, tol=1e-13)
+            v, *_ = minimise_quadratic(H, g, l1, l2, w, tol=1e-13, factors=self.factors)
         return xp.reshape(v, W.shape) - W
 
     def slope(self, W: Array, G: Array, direction: Array, *, behind: bool = False) -> Array:
