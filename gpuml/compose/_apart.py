@@ -23,7 +23,7 @@ from gpuml.compose._layout import (
     makes_levels,
 )
 from gpuml.compose._levels import takes_unknown, with_constant
-from gpuml.data import Folds, row_indices
+from gpuml.data import Folds, row_indices, take
 from gpuml.extending import MultifitEstimator
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.table_rows import TableBatch, renumbered
@@ -200,12 +200,12 @@ def places_apart(
     An int array (k_s,) for each part: levels that a part lacks have no column.
     """
     table = cast(TableBatch, parts.batch).table
-    n_levels, codes = len(table.levels[number]), to_host(table.codes[number])
+    n_levels, codes, xp = len(table.levels[number]), table.codes[number], table.place.xp
     first = table.first_apart(number) - table.n_apart
     found = []
     for s in range(len(parts.n_rows)):
-        rows = to_host(parts.batch.X[:, 0])[row_indices(parts.rows(s))]
-        seen = np.flatnonzero(np.bincount(codes[rows], minlength=n_levels))
+        rows = take(parts.batch.X[:, 0], parts.rows(s), xp)
+        seen = np.sort(to_host(xp.unique_values(take(codes, rows, xp)))).astype(np.intp)
         if len(seen) < n_levels and not takes_unknown(encoder):
             reasons[s] = "some training set lacks levels that the encoder then refuses"
         found.append(first + seen)

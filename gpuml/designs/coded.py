@@ -123,9 +123,11 @@ class Coded(Design):
         """``X' diag(w) X`` (M, p, p) for each w of `weights` (M, n): sums of weights by code."""
         xp, each = self.place.xp, self._each
         grid: list[list[Any]] = [[None] * len(each) for _ in each]
+        pairs = [(one, other) for i, one in enumerate(each) for other in each[:i]]
+        by_pairs = iter(_by_pairs(pairs, weights))
         for i, one in enumerate(each):
-            for j, other in enumerate(each[:i]):
-                grid[i][j] = one.cross(other, weights)
+            for j in range(i):
+                grid[i][j] = next(by_pairs)
                 grid[j][i] = xp.matrix_transpose(grid[i][j])
             sums = one.sums(weights)
             eye = xp.eye(one.shape[1], dtype=xp.float64, device=device_of(sums))
@@ -153,8 +155,10 @@ class Coded(Design):
             return self._of_rows(other, weights)
         if not isinstance(other, Coded) or self.place.kind not in ("numpy", "cupy"):
             return super().cross(other, weights)
-        rows = [[_by_two_codes(one, two, weights) for two in other._each] for one in self._each]
-        return xp.concat([xp.concat(row, axis=2) for row in rows], axis=1)
+        pairs = [(one, two) for one in self._each for two in other._each]
+        found, n = _by_pairs(pairs, weights), len(other.codes)
+        rows = [xp.concat(found[i : i + n], axis=2) for i in range(0, len(found), n)]
+        return xp.concat(rows, axis=1)
 
     def _of_rows(self, other, weights):
         n_codes = len(self.codes)
@@ -173,23 +177,33 @@ class Coded(Design):
         return counts * (1 - mean) ** 2 + (self.shape[0] - counts) * mean**2
 
 
-def _by_two_codes(one, two, weights):
-    """Sums (M, p, k) of weights by the codes of two columns, with NumPy or CuPy."""
-    xp = one.place.xp
+def _by_pairs(pairs, weights):
+    """Sums (M, p, k) of weights by the codes of each two columns."""
+    if not pairs or pairs[0][0].place.kind not in ("numpy", "cupy"):
+        return [one.cross(other, weights) for one, other in pairs]
+    xp = pairs[0][0].place.xp
     weights = xp.astype(weights, xp.float64, copy=False)
+    if is_numpy(weights):
+        return [_by_two_codes(one, other, weights) for one, other in pairs]
+    each = [[(own.codes[0], *own.n_levels) for own in pair] for pair in pairs]
+    shapes = [tuple(size + 1 for _, size in pair) for pair in each]
+    ends = np.cumsum([0, *map(np.prod, shapes)])
+    sums = zeros((int(ends[-1]), weights.shape[0]), like=weights, xp=xp)
+    Slots.of(*each).add_sums(sums, weights)
+    parts = zip(ends[:-1].tolist(), ends[1:].tolist(), shapes, strict=True)
+    return [xp.reshape(sums[a:b, :].T, (-1, *shape))[:, :-1, :-1] for a, b, shape in parts]
+
+
+def _by_two_codes(one, two, weights):
+    """Sums (M, p, k) of weights by the codes of two columns, with NumPy."""
     (p,), (k,) = one.n_levels, two.n_levels
-    if one.place.kind == "cupy":
-        pairs = Slots.of([(one.codes[0], p), (two.codes[0], k)])
-        sums = zeros(((p + 1) * (k + 1), weights.shape[0]), like=weights, xp=xp)
-        pairs.add_sums(sums, weights)
-        return xp.reshape(sums.T, (-1, p + 1, k + 1))[:, :p, :k]
     size = (p + 1) * (k + 1)
     total: Any = 0.0
     for rows in cut(slice(0, one.shape[0]), max(PAIR_ROWS, size)):
-        pairs = xp.astype(_slots(one.codes[0][rows], p), xp.int64) * (k + 1)
+        pairs = _slots(one.codes[0][rows], p).astype(np.int64) * (k + 1)
         pairs += _slots(two.codes[0][rows], k)
         total = total + np.stack([np.bincount(pairs, w[rows], size) for w in weights])
-    return xp.reshape(total, (-1, p + 1, k + 1))[:, :p, :k]
+    return total.reshape(-1, p + 1, k + 1)[:, :p, :k]
 
 
 def _slots(codes, n_levels):
