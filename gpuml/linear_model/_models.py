@@ -292,18 +292,23 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     n_candidates, n_splits, t, _ = coef.shape
     shift_x, shift_y = moments.shift[..., :p], moments.shift[..., p:]
     offset = intercept - shift_y + xp.sum(coef * shift_x[..., None, :], axis=-1)
-    unit = xp.broadcast_to(
-        xp.eye(t, dtype=xp.float64, device=gram.device), (n_candidates, n_splits, t, t)
-    )
-    v = xp.concat([-coef, unit, -offset[..., None]], axis=-1)  # (C, S, t, q)
     # A split at a time, so that its moments are read once for all candidates: (S, C t, q).
-    image = xp.reshape(xp.permute_dims(v, (1, 0, 2, 3)), (n_splits, n_candidates * t, -1)) @ gram
-    image = xp.permute_dims(xp.reshape(image, (n_splits, n_candidates, t, -1)), (1, 0, 2, 3))
-    squared = xp.sum(image * v, axis=-1)
-    residual = image[..., -1]
+    lead = n_splits, n_candidates
+    unit = xp.broadcast_to(xp.eye(t, dtype=xp.float64, device=gram.device), (*lead, t, t))
+    parts = [-_exchanged(coef, xp), unit, -_exchanged(offset, xp)[..., None]]
+    v = xp.reshape(xp.concat(parts, axis=-1), (n_splits, n_candidates * t, -1))
+
+    def by_candidate(values):
+        """Of (S, C t): (C, S, t)."""
+        return _exchanged(xp.reshape(values, (*lead, t)), xp)
+
+    image = v @ gram
+    squared = by_candidate(xp.sum(image * v, axis=-1))
+    residual = by_candidate(image[..., -1])
     diagonal = xp.linalg.diagonal(gram)
-    size = xp.sum(xp.abs(v) * xp.sqrt(diagonal)[None, :, None, :], axis=-1) ** 2
-    rounding = 4 * EPS * size
+    # Two sums of magnitudes, weighed and as they are, are one product of matrices.
+    sizes = xp.abs(v) @ xp.stack([xp.sqrt(diagonal), xp.ones_like(diagonal)], axis=-1)
+    rounding = 4 * EPS * by_candidate(sizes[..., 0]) ** 2
     weight = gram[:, -1, -1]
     y_sum, y_squares = gram[:, p:-1, -1], diagonal[:, p:-1]
     safe = xp.where(weight > 0, weight, xp.ones_like(weight))
@@ -311,7 +316,12 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     # A constant y leaves rounding only, and scores of a constant y are a case of their own.
     known = xp.all(4 * EPS * y_squares <= SCORE_PRECISION * target, axis=-1)
     # Squares of small values vanish from moments, whatever they are multiplied with then.
-    lost = LEAST_SQUARE**0.5 * xp.sum(xp.abs(v), axis=-1)
+    lost = LEAST_SQUARE**0.5 * by_candidate(sizes[..., 1])
     left = (SCORE_PRECISION * xp.where(squared > 0, squared, xp.zeros_like(squared))) ** 0.5
     reliable = xp.all((rounding <= SCORE_PRECISION * squared) & (lost <= left), axis=-1) & known
     return weight, residual, squared, target, reliable
+
+
+def _exchanged(values: Array, xp: Any) -> Array:
+    """Values with their first two axes exchanged."""
+    return xp.permute_dims(values, (1, 0, *range(2, values.ndim)))

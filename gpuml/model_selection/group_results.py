@@ -29,31 +29,31 @@ def group_results(
     alone : dict of int to list
         Results of all candidates on splits that had to be fitted by themselves.
     """
-    group = shared.group
-    return [
-        (
-            position,
-            [
-                alone[s][c] if s in alone else _result(job, shared, c, s, {**scores, **times})
-                for s, scores in enumerate(scored.of(c))
-            ],
-        )
-        for c, position in enumerate(group.positions)
-    ]
+    task = job.task
+    is_complete = not (task.return_estimator or task.kept is not None or task.verbose > 1)
+    found = []
+    for c, position in enumerate(shared.group.positions):
+        results = scored.of(c, fit_error=None, **times)
+        for split, result in enumerate(results):
+            if split in alone:
+                results[split] = alone[split][c]
+            elif not is_complete:
+                _complete(job, shared, c, split, result)
+        found.append((position, results))
+    return found
 
 
-def _result(job, shared, c, s, found):
+def _complete(job, shared, c, s, result):
+    """Add what is asked for besides scores, and print its line."""
     task, group = job.task, shared.group
-    result = {"fit_error": None, **found}
-    asks = task.kept is not None and "predictions" not in result
-    if task.return_estimator or asks:
+    wants = task.kept is not None and "predictions" not in result
+    if task.return_estimator or wants:
         model = shared.model_of(c, s)
         result |= {"estimator": model} if task.return_estimator else {}
-    if asks:
+    if wants:
         held_out = rows_of(job.X, job.splits[s].test)
         result["predictions"] = task.kept.of(model, held_out)
     if task.verbose > 1:
         where = Progress(s, len(job.splits), group.positions[c], len(group.positions))
         params = {**group.shared, **group.varying[c]}
         announce_end(params, where, task, result)
-    return result

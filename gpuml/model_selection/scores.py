@@ -33,14 +33,21 @@ class Scored:
     several: bool
     said: Mapping[int, Array]
 
-    def of(self, candidate: int) -> list[dict[str, Any]]:
-        """Scores of the models of a candidate, split after split, as scikit-learn's results."""
-        out: list[dict[str, Any]] = [{"n_test_samples": n} for n in self.n_test]
+    def of(self, candidate: int, **more: Any) -> list[dict[str, Any]]:
+        """Scores of the models of a candidate, split after split, as scikit-learn's results.
+
+        They have `more` beside them, which all results have alike.
+        """
+        out = [{**more, "n_test_samples": n} for n in self.n_test]
         for part, tables in self.tables.items():
             columns = {name: table[candidate].tolist() for name, table in tables.items()}
-            for split, own in enumerate(out):
-                named = {name: column[split] for name, column in columns.items()}
-                own[f"{part}_scores"] = named if self.several else named["score"]
+            key = f"{part}_scores"
+            if self.several:
+                scores = [{n: column[s] for n, column in columns.items()} for s in range(len(out))]
+            else:
+                scores = columns["score"]
+            for own, score in zip(out, scores, strict=True):
+                own[key] = score
         for split, said in self.said.items():
             out[split]["predictions"] = said[candidate, ...]
         return out

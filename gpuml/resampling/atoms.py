@@ -272,15 +272,12 @@ def _run_bounds(splits, n_rows):
 
 def _of_runs(splits, cuts):
     """Atoms that are the runs between the cuts."""
-    starts = np.asarray(cuts[:-1])
-    train, test = (
-        np.stack([_counts_at(getattr(split, part), starts) for split in splits])
-        for part in ("train", "test")
-    )
+    number = {cut: i for i, cut in enumerate(cuts)}
+    shape = len(splits), len(cuts) - 1
+    train, test = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for s, split in enumerate(splits):
+        for counts, rows in ((train[s], split.train), (test[s], split.test)):
+            for run in (rows,) if isinstance(rows, slice) else rows:
+                counts[number[run.start] : number[run.stop]] += 1
     atoms: list[Rows] = [slice(a, b) for a, b in pairwise(cuts)]
     return Partition(0, tuple(atoms), train, test)
-
-
-def _counts_at(rows, places):
-    runs = (rows,) if isinstance(rows, slice) else rows
-    return sum(((places >= run.start) & (places < run.stop)).astype(np.int64) for run in runs)

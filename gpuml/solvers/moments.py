@@ -39,7 +39,7 @@ from gpuml.solvers.numbered_rows import NumberedBatch
 
 # So many rows, evenly spaced, give the shifts of all atoms, and at least so many that of each. A
 # shift need only be near the mean.
-SHIFT_ROWS = 4096
+SHIFT_ROWS = 1024
 FEWEST_SHIFT_ROWS = 64
 # Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
 LEAST_SQUARE = 1e-290
