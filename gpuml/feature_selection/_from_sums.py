@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from gpuml._arrays import HOST, to_host
 from gpuml.data import Folds, whole
+from gpuml.feature_selection._selector import columns
 from gpuml.linear_model._base import describe_rows
 from gpuml.linear_model._models import sums_of_residuals
 from gpuml.linear_model.least_squares import LinearRegression
@@ -25,6 +27,8 @@ NEARLY_DEPENDENT = "features are nearly linear combinations of others"
 LOST = "sums of residuals lost their digits"
 # Numbers of the models that are scored at once.
 MODELS_AT_ONCE = 2**22
+# Share of the features below which those that were eliminated are left out of the matrices.
+NARROWED_BELOW = 0.8
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,19 @@ class Sums:
         ]
         return each[0] if len(each) == 1 else Swept.joined(each)
 
+    def refit(self, estimator: Any, X: Any, y: Any, features: np.ndarray) -> Any:
+        """A clone of the estimator fitted to some features (k,) of all rows.
+
+        From the sums, unless these have lost their digits: then the rows are read again.
+        """
+        model = clone(estimator)
+        model._validate_params()
+        folds = whole(model.multifit_batch(columns(X, features), y))
+        moments = self.described.combined(all_rows(self.folds)).of_features(features)
+        folds.known.update(moments=(moments,), factors={})
+        vars(model).update(model.multifit(folds, [{}]).pick(0, 0))
+        return model
+
     def held_out(self) -> Iterator[tuple[Moments, slice]]:
         """Moments of the held-out parts of some splits, and which splits these are."""
         each = zip(self.folds.partitions, self.described.moments or (), strict=True)
@@ -121,3 +138,53 @@ class Sums:
         if n_alone:
             steps.append(Step(n_alone, n_alone, place, ALONE, (why or LOST,)))
         return Plan(tuple(steps))
+
+
+@dataclass(frozen=True)
+class Eliminated:
+    """Steps of an elimination on S training parts, from all features to the fewest.
+
+    Attributes
+    ----------
+    sizes : list of K ints
+        Features of each step.
+    support, ranking : ndarrays (K, S, p)
+    coef, intercept : ndarrays (K, S, t, p) and (K, S, t)
+    """
+
+    sizes: list[int]
+    support: np.ndarray
+    ranking: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+
+def eliminate(swept: Swept, n_left: int, step: int, verbose: int = 0) -> Eliminated:
+    """Take features out of models of all of them, those of least coefficients first."""
+    n_parts, p = swept.used.shape
+    ranking = np.ones((n_parts, p), dtype=int)
+    features = np.tile(np.arange(p), (n_parts, 1))  # (S, m) that `swept` has
+    parts = np.arange(n_parts)[:, None]
+    sizes, found = [], []
+    while True:
+        n_features = int(swept.used[0].sum())
+        own, intercept = swept.models()
+        used, coef = np.zeros((n_parts, p), dtype=bool), np.zeros((*own.shape[:2], p))
+        used[parts, features] = swept.used
+        coef[parts, :, features] = np.swapaxes(own, 1, 2)
+        sizes.append(n_features)
+        found.append((used, ranking.copy(), coef, intercept))
+        if n_features <= n_left:
+            return Eliminated(sizes, *map(np.stack, zip(*found, strict=True)))
+        if verbose > 0:
+            print(f"Fitting estimator with {n_features} features.")  # noqa: T201
+        if n_features < NARROWED_BELOW * features.shape[1]:
+            left = np.nonzero(swept.used)[1].reshape(n_parts, n_features)
+            swept, features = swept.narrowed(left), features[parts, left]
+            own = np.take_along_axis(own, left[:, None, :], axis=-1)
+        importance = np.where(swept.used, np.sum(own**2, axis=1), np.inf)
+        least = np.argsort(importance, axis=1, kind="stable")
+        for k in range(min(step, n_features - n_left)):
+            swept.flip(least[:, k])
+        ranking += 1
+        ranking[parts, features] -= swept.used

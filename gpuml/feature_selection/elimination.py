@@ -15,7 +15,7 @@ from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.data import take
 from gpuml.feature_selection._comparison import cross_validated
-from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Sums
+from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Eliminated, Sums, eliminate
 from gpuml.feature_selection._selector import Selector, checked, columns
 from gpuml.feature_selection.from_model import importances
 from gpuml.metrics import check_scoring
@@ -26,52 +26,12 @@ from gpuml.solvers.swept import Swept
 
 
 @dataclass(frozen=True)
-class Eliminated:
-    """Steps of an elimination on S training parts, from all features to the fewest.
-
-    Attributes
-    ----------
-    sizes : list of K ints
-        Features of each step.
-    support, ranking : ndarrays (K, S, p)
-    coef, intercept : ndarrays (K, S, t, p) and (K, S, t)
-    """
-
-    sizes: list[int]
-    support: np.ndarray
-    ranking: np.ndarray
-    coef: np.ndarray
-    intercept: np.ndarray
-
-
-@dataclass(frozen=True)
 class Fitted:
     """A step of an elimination: which features (p,) are left, their ranks, and a model of them."""
 
     support: np.ndarray
     ranking: np.ndarray
     model: Any
-
-
-def eliminate(swept: Swept, n_left: int, step: int, verbose: int = 0) -> Eliminated:
-    """Take features out of models of all of them, those of least coefficients first."""
-    n_parts, p = swept.used.shape
-    ranking = np.ones((n_parts, p), dtype=int)
-    sizes, found = [], []
-    while True:
-        n_features = int(swept.used[0].sum())
-        coef, intercept = swept.models()
-        sizes.append(n_features)
-        found.append((swept.used.copy(), ranking.copy(), coef, intercept))
-        if n_features <= n_left:
-            return Eliminated(sizes, *map(np.stack, zip(*found, strict=True)))
-        if verbose > 0:
-            print(f"Fitting estimator with {n_features} features.")  # noqa: T201
-        importance = np.where(swept.used, np.sum(coef**2, axis=1), np.inf)
-        least = np.argsort(importance, axis=1, kind="stable")
-        for k in range(min(step, n_features - n_left)):
-            swept.flip(least[:, k])
-        ranking[~swept.used] += 1
 
 
 class _Eliminating(Selector):
@@ -136,12 +96,11 @@ class _Eliminating(Selector):
         self.support_, self.ranking_, self.estimator_ = last.support, last.ranking, last.model
         self.n_features_ = self.support_.sum()
 
-    def _left(self, steps: "Eliminated", k: int, X: Any, y: Any) -> None:
+    def _left(self, steps: Eliminated, k: int, sums: Sums, X: Any, y: Any) -> None:
         """Set what `RFE` fits, from step k of an elimination, whose first part is all rows."""
         self.support_, self.ranking_ = steps.support[k, 0], steps.ranking[k, 0]
         self.n_features_ = self.support_.sum()
-        self.estimator_ = clone(self.estimator)
-        self.estimator_.fit(columns(X, np.flatnonzero(self.support_)), y)
+        self.estimator_ = sums.refit(self.estimator, X, y, np.flatnonzero(self.support_))
 
 
 class RFE(_Eliminating, sk.RFE):
@@ -230,7 +189,7 @@ class RFE(_Eliminating, sk.RFE):
             n_left, step = self._n_left(X.shape[1]), _step(self.step, X.shape[1])
             with threads_for_order(X.shape[1]):
                 steps = eliminate(swept, n_left, step, self.verbose)
-            self._left(steps, -1, X, y)
+            self._left(steps, -1, sums, X, y)
             self.plan_ = sums.plan(len(steps.sizes))
         return self
 
@@ -370,7 +329,7 @@ class RFECV(_Eliminating, sk.RFECV):
             alone = cross_validated(self.estimator, X, y, used, split, scoring=scorer)
             scores[k, s] = alone[0]
         best = self._set_results(steps.sizes, scores, support, ranking)
-        self._left(steps, steps.sizes.index(best), X, y)
+        self._left(steps, steps.sizes.index(best), sums, X, y)
         n_models = scores.size - len(lost) + sum(size >= best for size in steps.sizes)
         self.plan_ = sums.plan(n_models, len(lost))
 

@@ -63,6 +63,12 @@ class Moments:
         gram, shift, noise = (move(a, place) for a in (self.gram, self.shift, self.noise))
         return replace(self, gram=gram, shift=shift, noise=noise)
 
+    def of_features(self, features: np.ndarray) -> "Moments":
+        """Those of some features (k,) and all targets, of moments in CPU memory without noise."""
+        kept = np.concatenate([features, np.arange(self.n_features, self.gram.shape[-1])])
+        gram = self.gram[..., kept[:, None], kept]
+        return Moments(gram, self.shift[..., kept[:-1]], len(features))
+
     def combine(self, counts: np.ndarray) -> "Moments":
         """Sums of atoms: (S, A) counts and gram (A, q, q) give gram (S, q, q).
 

@@ -93,6 +93,23 @@ class Swept:
         self.used[:] = True
         return bool((self.pivots >= LEAST_PIVOT).all())
 
+    def narrowed(self, features: np.ndarray) -> "Swept":
+        """The same models where only some features (S, m) of each part are known.
+
+        Those that models use have to be among them. The others cannot be taken in any more, and
+        sweeps need not follow what they would add.
+        """
+        each = np.arange(len(features))[:, None]
+        targets = np.arange(self.used.shape[1], self.matrix.shape[1])
+        columns = np.concatenate([features, np.tile(targets, (len(features), 1))], axis=1)
+        return Swept(
+            self.matrix[each[:, None], columns[:, :, None], columns[:, None, :]],
+            self.scale[each, features],
+            self.used[each, features],
+            self.x_mean[each, features],
+            self.y_mean,
+        )
+
     def models(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (S, t, p) and intercepts (S, t)."""
         p = self.used.shape[1]

@@ -166,6 +166,23 @@ def test_plans_say_why_models_were_fitted_one_by_one(selector, words, rng):
     assert words in " ".join(selector.plan_.reasons)
 
 
+@pytest.mark.parametrize("spread", [1.0, 1e-7])
+@pytest.mark.parametrize("selector", [RFE(None, n_features_to_select=4), RFECV(None, cv=3)])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_model_of_what_is_left_is_that_of_a_fit(selector, model, spread, rng):
+    X = rng.normal(size=(90, 8)) + 10.0
+    # Sums over the rows lose the digits of what is nearly another feature, but it is eliminated.
+    X[:, 7] = X[:, 0] + spread * X[:, 7]
+    y = X[:, :4] @ [3.0, 2.0, -4.0, 1.0] + rng.normal(size=90)
+    found = clone(selector).set_params(estimator=model).fit(X, y)
+    expected = clone(model).fit(X[:, found.support_], y)
+    assert vars(found.estimator_).keys() == vars(expected).keys()
+    assert found.estimator_.n_features_in_ == found.n_features_
+    for name in ("coef_", "intercept_"):
+        own, other = getattr(found.estimator_, name), getattr(expected, name)
+        np.testing.assert_allclose(own, other, rtol=1e-8, atol=1e-10)
+
+
 def test_sparse_rows_are_fitted_one_by_one(rng):
     X, y = regression(rng, 60, 5)
     for selector in (RFE(Ridge()), SequentialFeatureSelector(Ridge(), cv=3)):

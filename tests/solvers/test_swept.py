@@ -71,3 +71,20 @@ def test_pivots_are_shares_that_other_features_leave(rows):
     np.testing.assert_allclose(models.pivots[0, 0], share, rtol=1e-4)
     X[:, 6] = X[:, 0]
     assert not swept(X, y, 0.0, fit_intercept=True).use_all()
+
+
+def test_models_do_not_need_what_is_never_taken_in_again(rows):
+    X, y = rows
+    wide = Swept.joined([swept(X, y, 1.0, True), swept(X[::2], y[::2], 1.0, True)])
+    for j in ([2, 4], [5, 0], [1, 1], [3, 6]):
+        wide.flip(np.asarray(j))
+    kept = np.asarray([[1, 2, 3, 5], [0, 1, 4, 6]])
+    narrow, out = wide.narrowed(kept), np.asarray([1, 2])  # the second and the third of them
+    wide.flip(kept[[0, 1], out])
+    narrow.flip(out)
+    coef, intercept = narrow.models()
+    expected, level = wide.models()
+    every = np.take_along_axis(expected, kept[:, None, :], axis=-1)
+    np.testing.assert_allclose(coef, every, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(intercept, level, rtol=1e-10, atol=1e-12)
+    assert np.count_nonzero(coef) == np.count_nonzero(expected)
