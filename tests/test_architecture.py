@@ -103,6 +103,7 @@ RULES = {
         *("gpuml.solvers.neighbours", "gpuml.solvers.pair_kernels", "gpuml.solvers.resampled"),
         "narwhals",
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.frozen"),
+        "sklearn.config_context",
         "sklearn.get_config",
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),

@@ -6,6 +6,7 @@ namespace `xp` from their caller.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Any
@@ -244,17 +245,59 @@ def _solve_shifted_lapack(M, shifts, B, enough):
                 continue
             own, side = A[j - start], scales[i, j][:, None] * B[i]
             will_do = j > 0 and condition[0, i] <= enough
-            norm = None if will_do else np.abs(own).sum(axis=0).max(initial=0.0)
-            factor, info = lapack.dpotrf(own.T, lower=0, clean=0, overwrite_a=1)
-            if info == 0:
-                condition[j, i] = condition[0, i] if will_do else _condition(factor, norm)
+            factor, found = _cholesky(own, with_condition=not will_do)
+            if factor is not None:
+                condition[j, i] = condition[0, i] if will_do else found
                 X[j, i] = scales[i, j][:, None] * lapack.dpotrs(factor, side)[0]
     return X, condition
 
 
-def _condition(factor, norm):
+def _cholesky(own, *, with_condition):
+    """A factor in the place of a matrix, or None; and the condition number if it is asked for."""
+    norm = np.abs(own).sum(axis=0).max(initial=0.0) if with_condition else None
+    factor, info = lapack.dpotrf(own.T, lower=0, clean=0, overwrite_a=1)
+    if info != 0 or not with_condition:
+        return (factor if info == 0 else None), np.inf
     reciprocal, _ = lapack.dpocon(factor, norm, uplo="U")
-    return 1.0 / reciprocal if reciprocal > 0 else np.inf
+    return factor, 1.0 / reciprocal if reciprocal > 0 else np.inf
+
+
+@dataclass(frozen=True)
+class SpdFactors:
+    """Factors of symmetric positive definite matrices in CPU memory: `solve_spd` side after side.
+
+    Attributes
+    ----------
+    factors : list of K ndarrays (p, p), or None
+        Of the matrices, scaled to a unit diagonal; None where a factorisation broke down.
+    scales : ndarray (K, p)
+    condition : ndarray (K,)
+        As of `solve_spd`.
+    """
+
+    factors: list[np.ndarray | None]
+    scales: np.ndarray
+    condition: np.ndarray
+
+    @classmethod
+    def of(cls, A: np.ndarray) -> "SpdFactors":
+        """Of matrices (K, p, p)."""
+        diagonal = np.diagonal(A, axis1=1, axis2=2)
+        positive = diagonal > 0
+        scales = 1.0 / np.sqrt(np.where(positive, diagonal, 1.0))
+        scaled = A * scales[:, :, None] * scales[:, None, :]
+        np.einsum("kjj->kj", scaled)[:] = 1.0
+        with threads_for_order(A.shape[-1]):
+            found = [
+                _cholesky(own, with_condition=True) if some.all() else (None, np.inf)
+                for own, some in zip(scaled, positive, strict=True)
+            ]
+        return cls([factor for factor, _ in found], scales, np.asarray([c for _, c in found]))
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """Solutions (K, p) of sides (K, p), one for each matrix; all of these have factors."""
+        sides = zip(self.factors, self.scales * B, strict=True)
+        return self.scales * np.stack([lapack.dpotrs(*each)[0] for each in sides])
 
 
 def _solve_scaled(A, B, xp):

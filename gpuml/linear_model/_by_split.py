@@ -22,7 +22,7 @@ from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._models import Models, RegressionModels
 from gpuml.solvers.loss_rows import own_threads
 from gpuml.solvers.numbered_rows import NumberedBatch
-from gpuml.solvers.pinball import block_numbers
+from gpuml.solvers.weighted_sums import block_numbers
 
 # Copies of the rows of a split while models are fitted to them.
 COPIES = 6

@@ -17,7 +17,7 @@ from scipy import linalg, optimize
 from gpuml._arrays import Array, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
 from gpuml.data.rows import cut
-from gpuml.solvers.pinball import block_numbers, weighted_grams
+from gpuml.solvers.weighted_sums import block_numbers, weighted_grams
 
 # The least scale, of the largest target; and of the scale, what a step leaves at least.
 LEAST_SCALE, LEAST_SHARE = 10 * EPS, 0.1

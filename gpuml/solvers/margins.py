@@ -146,12 +146,13 @@ def _solve(A, kinks, pull=None, constant=0.0):
     y, lower, upper = (xp.reshape(a, (1, -1)) for a in (kinks.y, kinks.lower, kinks.upper))
     pull = xp.zeros_like(A[0, :]) if pull is None else pull
     program = Programs(
-        A if times == 1 else xp.concat([A] * times),
+        A,
         *(y, lower, upper),
         penalised=xp.zeros_like(A[:0, :]),
         n_rows=np.asarray([y.shape[1]]),
         pull=pull[None, :],
         constant=xp.zeros_like(pull[:1]) + constant,
+        repeats=times,
     )
     (found,) = solve_programs(program, enough=GAP)
     return Found(found.coef, found.n_steps, found.converged)

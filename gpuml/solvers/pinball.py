@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import EPS, add_gram, full_symmetric, solve_spd
-from gpuml.data import cut
+from gpuml._arrays.ops import EPS, SpdFactors, solve_spd
 from gpuml.solvers._vertices import largest_rows, vertex
+from gpuml.solvers.weighted_sums import weighted_grams
 
 # Of the objective, the gap at which steps end; and steps that are taken at most.
 GAP, MOST_STEPS = 1e-11, 300
@@ -43,11 +43,7 @@ SHARE = 0.9995
 MARGIN = 0.5
 # Of the objective, by which the vertex may be above the last step.
 ROUNDING = 1e-10
-# Numbers of all that is worked on at once, and of a block of rows that is multiplied by weights: in
-# a cache, or to keep a GPU busy.
-BLOCK_NUMBERS, DEVICE_NUMBERS, CACHED_NUMBERS = 2**18, 2**26, 2**17
-# Numbers of weighted rows on a device.
-WEIGHTED_NUMBERS = 2**27
+NO_FACTOR = "A matrix of second moments has no factor: it is not finite."
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class Programs:
     X : array (m, q) or (K, m, q)
         Float64.
     y : array (K, m + r)
-        0 for the penalised coefficients.
+        0 for the penalised coefficients. With `repeats`, for m read ``m repeats`` from here on.
     lower, upper : arrays (K, m + r)
         Bounds of the rows' weights and, after them, of the r penalised coefficients; above 0.
     penalised : array (r, q)
@@ -80,6 +76,8 @@ class Programs:
         With ``|b|^2 / 2 - pull'b`` beside the losses; None without.
     constant : array (K,), optional
         More of the objective, of both of which the gap is a share.
+    repeats : int
+        How often the rows are there, one time after the other, with y and bounds of each time.
     """
 
     X: Array
@@ -90,6 +88,7 @@ class Programs:
     n_rows: np.ndarray
     pull: Array | None = None
     constant: Array | None = None
+    repeats: int = 1
 
     @classmethod
     def of(
@@ -117,9 +116,17 @@ class Programs:
     def take(self, keep: np.ndarray) -> "Programs":
         """Some of them."""
         y, lower, upper = (_some(a, keep) for a in (self.y, self.lower, self.upper))
-        X = self.X if self.X.ndim == 2 else _some(self.X, keep)
-        more = (None if a is None else _some(a, keep) for a in (self.pull, self.constant))
-        return Programs(X, y, lower, upper, self.penalised, self.n_rows[keep], *more)
+        pull, constant = (None if a is None else _some(a, keep) for a in (self.pull, self.constant))
+        return replace(
+            self,
+            X=self.X if self.X.ndim == 2 else _some(self.X, keep),
+            y=y,
+            lower=lower,
+            upper=upper,
+            n_rows=self.n_rows[keep],
+            pull=pull,
+            constant=constant,
+        )
 
     @classmethod
     def beside(cls, each: Sequence["Programs"]) -> "Programs":
@@ -165,23 +172,33 @@ class Programs:
             rows = coef @ xp.matrix_transpose(self.X)
         else:
             rows = (self.X @ coef[:, :, None])[:, :, 0]
-        return xp.concat([rows, coef @ xp.matrix_transpose(self.penalised)], axis=1)
+        return xp.concat(
+            [*[rows] * self.repeats, coef @ xp.matrix_transpose(self.penalised)], axis=1
+        )
 
     def turned(self, values: Array) -> Array:
         """``A' values`` (K, q)."""
-        m = self.X.shape[-2]
-        rows = values[:, :m]
+        rows, others = self._apart(values)
         found = rows @ self.X if self.X.ndim == 2 else (rows[:, None, :] @ self.X)[:, 0, :]
-        return found + values[:, m:] @ self.penalised
+        return found + others @ self.penalised
 
     def gram(self, weight: Array) -> Array:
         """``A' diag(weight) A`` (K, q, q)."""
-        xp, m = namespace(weight), self.X.shape[-2]
-        of_penalties = weight[:, m:] @ self.penalised
+        xp, (rows, others) = namespace(weight), self._apart(weight)
+        of_penalties = others @ self.penalised
         eye = xp.eye(self.X.shape[-1], dtype=xp.float64, device=place_of(weight).device)
         if self.pull is not None:
             of_penalties = of_penalties + 1.0
-        return weighted_grams(self.X, weight[:, :m]) + of_penalties[:, :, None] * eye
+        return weighted_grams(self.X, rows) + of_penalties[:, :, None] * eye
+
+    def _apart(self, values):
+        """Sums over the times that rows are there (K, m), and the rest (K, r)."""
+        m = self.X.shape[-2]
+        rows, others = values[:, : m * self.repeats], values[:, m * self.repeats :]
+        if self.repeats > 1:
+            rows = namespace(rows).reshape(rows, (rows.shape[0], self.repeats, m))
+            rows = namespace(rows).sum(rows, axis=1)
+        return rows, others
 
     def residuals(self, coef: Array) -> Array:
         return self.y - self.times(coef)
@@ -243,12 +260,9 @@ class _Point:
     def product(self) -> Array:
         return namespace(self.room).sum(self.room * self.parts, axis=(0, 2))
 
-    def gap(self, programs: Programs, product: Array) -> Array:
-        """Between the objectives of both programs, (K,)."""
-        if programs.pull is None:
-            return product
-        left = programs.left(self.coef, self.room[0, ...] - programs.lower)
-        return product + namespace(left).sum(left * left, axis=1) / 2
+    def left(self, programs: Programs) -> Array:
+        """What its weights lack to be those of its coefficients, (K, q)."""
+        return programs.left(self.coef, self.room[0, ...] - programs.lower)
 
     @property
     def ratio(self) -> Array:
@@ -283,9 +297,10 @@ def _solve(programs, start, enough):
     found: list[Any] = [None] * len(open_)
     scale = None if programs.constant is None else abs(to_host(programs.constant))
     for n_steps in range(MOST_STEPS + 1):
-        product = point.product
-        best = programs.objective(point.coef)
-        looked_at = xp.stack([best, point.gap(programs, product), product])
+        product, left = point.product, point.left(programs)
+        # Between the objectives of both programs.
+        gap = product if programs.pull is None else product + xp.sum(left * left, axis=1) / 2
+        looked_at = xp.stack([programs.objective(point.coef), gap, product])
         values, gaps, products = to_host(looked_at)
         size = values if scale is None else abs(values) + scale[open_]
         done = (gaps <= enough * size) | (values == 0.0)
@@ -302,19 +317,18 @@ def _solve(programs, start, enough):
             if not len(keep):
                 break
             open_, point, programs = open_[keep], point.take(keep), programs.take(keep)
-            product = _some(product, keep)
-        point = _step(programs, point, product)
+            product, left = _some(product, keep), _some(left, keep)
+        point = _step(programs, point, product, left)
     return found
 
 
-def _step(programs, point, product):
+def _step(programs, point, product, left):
     """Towards the optimum and, where the border is near, towards the centre and to second order."""
     xp, room, parts, ratio = namespace(point.room), point.room, point.parts, point.ratio
     share, tied = _share(ratio), programs.pull is not None
-    left = programs.left(point.coef, room[0, ...] - programs.lower)
-    # What inverses round away, squares would never be rid of.
     gram = programs.gram(share)
-    solved = partial(_solved, gram) if tied else _solver(gram)
+    # What inverses round away, squares would never be rid of.
+    solved = _solver_here(gram) if tied else _solver(gram)
 
     def direction(pulled):
         """The step after which ``room parts`` has grown by ``room pulled`` (2, K, m + r)."""
@@ -380,33 +394,40 @@ def _solver(matrices: Array) -> Callable[[Array], Array]:
     """What makes solutions (K, q) of sides (K, q), several times, from inverses."""
     xp: Any = namespace(matrices)
     eye = xp.eye(matrices.shape[-1], dtype=xp.float64, device=place_of(matrices).device)
-    return partial(_refined, *_with_factors(matrices, xp.broadcast_to(eye, matrices.shape)))
+    eye = xp.broadcast_to(eye, matrices.shape)
+    for some in _firmer(matrices):
+        inverse, condition = solve_spd(some, eye, xp)
+        if _are_known(condition):
+            return partial(_refined, some, inverse)
+    raise np.linalg.LinAlgError(NO_FACTOR)
 
 
-def _solved(matrices: Array, sides: Array) -> Array:
-    """As what `_solver` gives, by factors in CPU memory: devices have inverses where small."""
-    here = (np.asarray(to_host(a)) for a in (matrices, sides[:, :, None]))
-    return move(_with_factors(*here)[1][:, :, 0], place_of(sides))
+def _solver_here(matrices: Array) -> Callable[[Array], Array]:
+    """The same by factors in CPU memory: devices have inverses where small."""
+    for some in _firmer(np.asarray(to_host(matrices))):
+        factors = SpdFactors.of(some)
+        if _are_known(factors.condition):
+            return lambda sides: move(factors.solve(np.asarray(to_host(sides))), place_of(sides))
+    raise np.linalg.LinAlgError(NO_FACTOR)
 
 
-def _with_factors(matrices, sides):
-    """Matrices, and solutions (K, q, t) of sides.
-
-    A matrix takes something more on the diagonal where it has no factor without.
-    """
+def _firmer(matrices):
+    """Matrices, and with more and more on their diagonals: for those without a factor."""
+    yield matrices
     xp: Any = namespace(matrices)
-    q, more, some = matrices.shape[-1], 0.0, matrices
+    q = matrices.shape[-1]
+    size = xp.linalg.diagonal(matrices)
+    size = xp.where(size > 0, size, 1.0)
+    eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
+    more = EPS * q
     while more <= 1.0:
-        found, condition = solve_spd(some, sides, xp)
-        # Of what is not finite the condition is no number.
-        if bool(xp.all(condition < 1.0 / EPS)):
-            return some, found
-        more = max(10.0 * more, EPS * q)
-        size = xp.linalg.diagonal(matrices)
-        size = xp.where(size > 0, size, 1.0)
-        eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
-        some = matrices + (more * size)[:, :, None] * eye
-    raise np.linalg.LinAlgError("A matrix of second moments has no factor: it is not finite.")
+        yield matrices + (more * size)[:, :, None] * eye
+        more *= 10.0
+
+
+def _are_known(condition):
+    """Whether matrices have factors; of what is not finite the condition is no number."""
+    return bool(namespace(condition).all(condition < 1.0 / EPS))
 
 
 def _refined(matrices, inverse, sides):
@@ -414,34 +435,3 @@ def _refined(matrices, inverse, sides):
     sides = sides[:, :, None]
     found = inverse @ sides
     return (found + inverse @ (sides - matrices @ found))[:, :, 0]
-
-
-def block_numbers(X: Array) -> int:
-    """Numbers of a block of X with which several things are done, one after the other."""
-    return CACHED_NUMBERS if is_numpy(X) else DEVICE_NUMBERS
-
-
-def weighted_grams(X: Array, weight: Array) -> Array:
-    """``X' diag(weight) X`` (K, q, q) of rows (m, q) or (K, m, q), and weights (K, m)."""
-    xp: Any = namespace(X)
-    (m, q), total = X.shape[-2:], None
-    if is_numpy(X):
-        return _grams_here(X, np.sqrt(weight))
-    size = max(1, WEIGHTED_NUMBERS // (q * weight.shape[0]))
-    for first in range(0, m, size):
-        some = slice(first, min(first + size, m))
-        block = X[..., some, :]
-        found = (xp.matrix_transpose(block) * weight[:, None, some]) @ block
-        total = found if total is None else total + found
-    return total
-
-
-def _grams_here(X, root):
-    """Half of the products, of blocks that a cache holds."""
-    (m, q), n_models = X.shape[-2:], len(root)
-    total = np.zeros((n_models, q, q))
-    for k in range(n_models):
-        rows = X if X.ndim == 2 else X[k]
-        for some in cut(slice(0, m), max(1, CACHED_NUMBERS // q)):
-            add_gram(total[k], rows[some] * root[k, some, None])
-    return full_symmetric(total, np)

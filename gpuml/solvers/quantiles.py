@@ -21,14 +21,8 @@ import numpy as np
 
 from gpuml._arrays import Array, free_bytes, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
-from gpuml.solvers.pinball import (
-    BLOCK_NUMBERS,
-    DEVICE_NUMBERS,
-    GAP,
-    Fitted,
-    Programs,
-    solve_programs,
-)
+from gpuml.solvers.pinball import GAP, Fitted, Programs, solve_programs
+from gpuml.solvers.weighted_sums import BLOCK_NUMBERS, DEVICE_NUMBERS
 
 # One of so many rows is in the sample; the gap at which a model of a sample is good enough.
 FEWER, NEARLY = 4, 1e-5
