@@ -1,0 +1,284 @@
+"""Gaussian processes of labels, of all candidates on all splits, from the distances of all rows."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
+from gpuml._arrays.threads import one_blas_thread, ordered_map
+from gpuml._sklearn import _ovr_decision_function
+from gpuml.data import Folds, take
+from gpuml.extending import ClassStack
+from gpuml.gaussian_process._binary import (
+    BinaryFit,
+    BinaryGaussianProcess,
+    binary_kernel,
+    fit_binary,
+)
+from gpuml.gaussian_process._kernels import kernel_of
+from gpuml.gaussian_process._models import find_bases, shared_pairs
+from gpuml.gaussian_process._pairs import Own, Pairs
+from gpuml.gaussian_process._theta import is_optimised
+from gpuml.kernel_ridge._models import doubles
+from gpuml.linear_model._class_models import class_counts
+from gpuml.solvers.loss_rows import own_threads
+from gpuml.solvers.posteriors import Factor, latent_variance, mean_logistic
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Label 1 is a class `second`, label 0 a class `first`, or all others if that is None."""
+
+    second: int
+    first: int | None
+
+    def rows(self, codes: np.ndarray) -> np.ndarray | None:
+        """Which of the rows it is of; None for all."""
+        if self.first is None:
+            return None
+        return np.flatnonzero((codes == self.first) | (codes == self.second))
+
+
+@dataclass(frozen=True)
+class Job:
+    """One problem of one candidate on some rows."""
+
+    model: BinaryGaussianProcess
+    pairs: Pairs
+    y: Array
+    known: Array | None
+
+
+def _jobs(model: Any, n_classes: int, pairs: Pairs, codes: Array) -> Iterator[Job]:
+    """The problems of a classifier, of pairs of rows with codes of classes."""
+    xp, here = namespace(codes), to_host(codes)
+    kernel, problem = binary_kernel(model.kernel), model._problem()
+    fixed = not is_optimised(problem, kernel)
+    K = kernel_of(kernel, pairs) if fixed else None
+    for each in model._problems(n_classes):
+        rows = each.rows(here)
+        y = xp.astype(codes == each.second, xp.float64)
+        if rows is None:
+            yield Job(clone(problem), pairs, y, K)
+        else:
+            yield Job(clone(problem), pairs.part(rows), take(y, rows, xp), None)
+
+
+def _side_by_side(function: Callable[[Job], Any], jobs: Iterable[Job], place: Place) -> Iterator:
+    """A function of each job, in threads on a CPU, with only a few of them at a time."""
+    threads = own_threads(place)
+    if threads == 1:
+        yield from map(function, jobs)
+        return
+    with one_blas_thread():
+        yield from ordered_map(function, jobs, threads)
+
+
+def _fit(job: Job) -> BinaryFit:
+    return fit_binary(job.model, job.pairs, job.y, job.known)
+
+
+def fitted_problems(
+    model: Any,
+    pairs: Pairs,
+    codes: Array,
+    X: Array,
+    classes: Array,
+    chosen: Sequence[Any] | None = None,
+) -> list[BinaryGaussianProcess]:
+    """Fitted models of the problems of a classifier, of rows X (n, p) at home.
+
+    Their kernels are `chosen`, or are found.
+    """
+    n_classes, here = classes.shape[0], to_host(codes)
+    jobs = list(_jobs(model, n_classes, pairs, codes))
+    if chosen is not None:
+        jobs = [_of_kernel(job, kernel) for job, kernel in zip(jobs, chosen, strict=True)]
+    rows = [each.rows(here) for each in model._problems(n_classes)]
+    # A user's function may not know of threads.
+    alone = len(jobs) == 1 or callable(model.optimizer)
+    found = map(_fit, jobs) if alone else _side_by_side(_fit, jobs, place_of(pairs.X))
+    labels = classes if n_classes == 2 else np.asarray([0, 1])
+    xp = namespace(X)
+    return [
+        job.model.adopt(fit, job.y, X if some is None else take(X, some, xp), labels)
+        for job, fit, some in zip(jobs, found, rows, strict=True)
+    ]
+
+
+def _of_kernel(job, kernel):
+    return replace(job, model=clone(job.model).set_params(kernel=kernel, optimizer=None))
+
+
+# ---------------------------------------------------------------- searches
+
+
+@dataclass(frozen=True)
+class LabelFit:
+    """Of a problem on a split: its kernel, and at its rows y less probabilities, and roots."""
+
+    kernel: Any
+    residual: Array
+    root: Array
+
+
+@dataclass(frozen=True)
+class LabelStack(ClassStack):
+    """Classifiers of candidates on splits.
+
+    Attributes
+    ----------
+    folds : Folds
+    models : list of C estimators
+        With the parameters of the candidates.
+    fits : list of C lists of S lists of problems
+    words : str
+        How they were fitted.
+    """
+
+    folds: Folds
+    models: Sequence[Any]
+    fits: Sequence[Sequence[Sequence[LabelFit]]]
+    words: str
+
+    # What `decision` gives is no decision function.
+    has_decisions = False
+
+    @property
+    def n_candidates(self) -> int:
+        """Candidates that it has models of."""
+        return len(self.models)
+
+    @property
+    def n_passes(self) -> int:
+        """Readings of the rows: one, for what kernels are functions of."""
+        return 1
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        batch, model = self.folds.batch, self.models[candidate]
+        pairs, X, codes, chosen = shared_pairs(self.folds), batch.X, batch.codes, None
+        if split is not None:
+            train, xp = self.folds.splits[split].train, namespace(X)
+            pairs, X, codes = pairs.part(train), take(X, train, xp), _codes_of(batch, train)
+            chosen = [fit.kernel for fit in self.fits[candidate][split]]
+        X = move(X, batch.home)
+        found = fitted_problems(model, pairs, codes, X, batch.classes, chosen)
+        return model._attributes(found, batch.classes)
+
+    def decision(self, X: Array, split: int, candidates: slice) -> Array:
+        """What labels and probabilities (C, m, k) for rows X (m, p) follow from.
+
+        Of two classes f and the probability of the second are the difference and the sum of both
+        columns; of more, columns are probabilities against the rest.
+        """
+        train, xp = self.folds.splits[split].train, namespace(X)
+        X, own = doubles(X), shared_pairs(self.folds).part(train)
+        pairs, n_classes = Pairs(own.X, X), self.folds.batch.n_classes
+        codes, found = to_host(_codes_of(self.folds.batch, train)), []
+        for model, fits in zip(self.models[candidates], self.fits[candidates], strict=True):
+            rows = [problem.rows(codes) for problem in model._problems(n_classes)]
+            answers = [
+                _answer(fit, own, pairs, some) for fit, some in zip(fits[split], rows, strict=True)
+            ]
+            found.append(_columns(answers, model, n_classes))
+        return xp.stack(found)
+
+    def probability(self, decision: Array) -> Array | None:
+        """Probabilities (C, m, k)."""
+        if self.folds.batch.n_classes > 2:
+            voted = any(model.multi_class == "one_vs_one" for model in self.models)
+            return None if voted else summing_to_one(decision)
+        second = decision[..., 0] + decision[..., 1]
+        return namespace(decision).stack([1.0 - second, second], axis=-1)
+
+
+def _codes_of(batch, rows):
+    return take(batch.codes, rows, namespace(batch.codes))
+
+
+def _answer(fit, own, pairs, rows):
+    """Mean of f and probability of label 1 (m,), each."""
+    if rows is not None:
+        own, pairs = own.part(rows), pairs.part(rows, slice(0, pairs.shape[1]))
+    inner = fit.root[:, None] * kernel_of(fit.kernel, own) * fit.root
+    factor = Factor.of(inner, 1.0)
+    if factor is None:
+        raise np.linalg.LinAlgError("The kernel is not positive semidefinite, or not finite.")
+    K, prior = kernel_of(fit.kernel, pairs), kernel_of(fit.kernel, Own(pairs.Y))
+    mean = fit.residual @ K
+    return mean, mean_logistic(mean, latent_variance(factor, fit.root, K, prior))
+
+
+def _columns(answers, model, n_classes):
+    """What a candidate says of rows (m, k), as `LabelStack.decision` has it."""
+    means, shares = zip(*answers, strict=True)
+    xp = namespace(means[0])
+    if n_classes == 2:
+        return 0.5 * xp.stack([shares[0] - means[0], shares[0] + means[0]], axis=-1)
+    shares = xp.stack(shares, axis=-1)
+    if model.multi_class == "one_vs_rest":
+        return shares
+    return votes_of(xp.stack(means, axis=-1), shares, n_classes)
+
+
+def votes_of(means: Array, shares: Array, n_classes: int) -> Array:
+    """Votes (m, k) from what the problem of each pair of classes says of rows (m, pairs)."""
+    found = _ovr_decision_function(to_host(means > 0).astype(int), to_host(shares), n_classes)
+    return move(found, place_of(means))
+
+
+def likeliest(shares: Array) -> Array:
+    """Codes of the largest of shares (..., k); of equal ones the last, as scikit-learn takes it."""
+    xp, k = namespace(shares), shares.shape[-1]
+    return k - 1 - xp.argmax(xp.flip(shares, axis=-1), axis=-1)
+
+
+def summing_to_one(shares: Array) -> Array:
+    """Shares (..., k) by their sums, or as they are where that is 0."""
+    xp = namespace(shares)
+    total = xp.sum(shares, axis=-1, keepdims=True)
+    return shares / xp.where(total != 0, total, xp.ones_like(total))
+
+
+def fitted_labels(
+    folds: Folds, models: Sequence[Any], advance: Callable[[int], None] | None
+) -> LabelStack:
+    """Classifiers on the training parts of splits.
+
+    Raises
+    ------
+    UnfittableSplits
+        If a training part lacks a class.
+    """
+    batch, n_classes = folds.batch, folds.batch.n_classes
+    models[0]._check_classes(batch.labels)
+    class_counts(folds, fewest=2)
+    pairs = shared_pairs(folds)
+    find_bases(pairs, [binary_kernel(model.kernel) for model in models])
+    sizes = [len(model._problems(n_classes)) for model in models]
+
+    def jobs():
+        for split in folds.splits:
+            part, codes = pairs.part(split.train), _codes_of(batch, split.train)
+            for model in models:
+                yield from _jobs(model, n_classes, part, codes)
+
+    def fit(job):
+        found = _fit(job)
+        return LabelFit(found.kernel, job.y - found.mode.share, found.mode.root)
+
+    serial = any(callable(model.optimizer) for model in models)
+    done = map(fit, jobs()) if serial else _side_by_side(fit, jobs(), batch.work)
+    fits: list[list[list[LabelFit]]] = [[] for _ in models]
+    for split in folds.splits:
+        for of_model, size in zip(fits, sizes, strict=True):
+            of_model.append([next(done) for _ in range(size)])
+        if advance is not None:
+            advance(split.n_train)
+    words = f"{sum(sizes) * folds.n_splits} fits from the distances of all rows"
+    return LabelStack(folds, models, fits, words)
+
