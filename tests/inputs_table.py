@@ -148,6 +148,8 @@ def estimators() -> list[tuple[str, Any]]:
         if name == "FunctionTransformer":  # gives what its function gives
             continue
         known = {k: v for k, v in cheap.items() if k in estimator.get_params()}
+        if name == "GaussianProcessRegressor":  # of rows that are there several times
+            known["alpha"] = 1.0
         if name in ("LinearDiscriminantAnalysis", "RidgeCV", "RidgeClassifierCV"):
             known = {}
         if name in ("CCA", "PLSCanonical", "PLSSVD"):

@@ -1,7 +1,7 @@
 """Gaussian processes of two labels, by Laplace's approximation."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -32,11 +32,11 @@ class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
     Attributes are those of scikit-learn's class of its parts, where the rows are.
     """
 
-    def adopt(self, found: "BinaryFit", y: Array, X: Array, classes: Any) -> "BinaryGaussianProcess":
-        """Take what was found for rows X (n, p), where they are, with labels y (n,) of 0.0 and 1.0."""
+    def adopt(self, found: "BinaryFit", y: Array, X: Array, classes: Any) -> Self:
+        """Take what was found for rows X (n, p) and labels y (n,) of 0.0 and 1.0, where X is."""
         home, xp, mode = place_of(X), namespace(y), found.mode
         self.kernel_, self.rng, self.classes_ = found.kernel, found.random, classes
-        self.log_marginal_likelihood_value_ = found.value
+        self.log_marginal_likelihood_value_ = np.float64(found.value)
         self.X_train_, self.y_train_ = X, move(xp.astype(y, xp.int64), home)
         self.pi_, self.W_sr_ = move(mode.share, home), move(mode.root, home)
         self.L_, self.f_cached = move(mode.factor.L, home), move(mode.f, home)

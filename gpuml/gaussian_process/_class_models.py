@@ -281,4 +281,3 @@ def fitted_labels(
             advance(split.n_train)
     words = f"{sum(sizes) * folds.n_splits} fits from the distances of all rows"
     return LabelStack(folds, models, fits, words)
-

@@ -224,7 +224,7 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
             around.pairwise_indices_ = None
         if n_classes > 2:
             around.n_features_in_ = int(models[0].X_train_.shape[1])
-        value = float(np.mean([model.log_marginal_likelihood_value_ for model in models]))
+        value = np.mean([model.log_marginal_likelihood_value_ for model in models])
         return {
             "base_estimator_": around,
             "classes_": classes,
@@ -371,9 +371,12 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
     def _checked(self, X, method):
         X = as_array(X)
         if is_array(X):
-            model = self._models()[0]
-            check_same_namespace(X, model, attribute="pi_", method=method)
+            check_same_namespace(X, self, attribute="_located_by", method=method)
         return check_predict(self, X)
+
+    @property
+    def _located_by(self):
+        return self._models()[0].pi_
 
     def _models(self) -> Sequence[BinaryGaussianProcess]:
         base = self.base_estimator_
@@ -398,7 +401,9 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
 
     def _shares(self, X):
         """Probabilities (n, problems) of the labels 1 of the problems."""
-        return namespace(X).stack([mean_logistic(*each) for each in self._asked(X, "latent")], axis=1)
+        return namespace(X).stack(
+            [mean_logistic(*each) for each in self._asked(X, "latent")], axis=1
+        )
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
         """The logarithm of the approximate marginal likelihood of hyperparameters.
@@ -450,7 +455,6 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
         tags = super().__sklearn_tags__()
         tags.array_api_support = self._takes_vectors
         return tags
-
 
 
 def _said(models, X, method, home):

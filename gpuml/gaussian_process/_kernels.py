@@ -1,10 +1,10 @@
-r"""Kernels of scikit-learn as functions of arrays, with their gradients.
+"""Kernels of scikit-learn as functions of arrays, with their gradients.
 
 A kernel is a tree: constants, noise and functions of distances or inner products, summed,
-multiplied and raised to powers. Each rule below gives its values k of pairs and, of a function F of
-these, a `pull`: from :math:`\partial F / \partial k` the derivatives of F by the kernel's theta, the
-logarithms of its hyperparameters that are not fixed, in scikit-learn's order. So a gradient takes no
-array for each hyperparameter.
+multiplied and raised to powers. Each rule below gives its values k of pairs and, of a function F
+of these, a `pull`: from dF/dk the derivatives of F by the kernel's theta, the logarithms of its
+hyperparameters that are not fixed, in scikit-learn's order. So a gradient takes no array for each
+hyperparameter.
 """
 
 import math

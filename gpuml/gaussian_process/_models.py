@@ -236,4 +236,3 @@ def _at_rows(dual, rows, n_rows):
     found = np.zeros((n_rows, dual.shape[1]))
     np.add.at(found, row_indices(rows), to_host(dual))
     return move(found, place_of(dual))
-

@@ -166,9 +166,8 @@ def process_attributes(process: Process, X: Array, home: Any, y_is_flat: bool) -
         "y_train_": flat["y"],
         "alpha_": flat["dual"],
         "L_": move(process.factor.L, home),
-        "log_marginal_likelihood_value_": process.value,
+        "log_marginal_likelihood_value_": np.float64(process.value),
         "_y_train_mean": kept["mean"],
         "_y_train_std": kept["scale"],
         "_rng": process.random,
     }
-

@@ -15,7 +15,6 @@ from gpuml._arrays import (
     as_array,
     compute_place,
     is_array,
-    is_foreign,
     move,
     namespace,
     place_of,
@@ -34,8 +33,8 @@ from gpuml.gaussian_process._models import ProcessStack, fitted_processes, share
 from gpuml.gaussian_process._pairs import Own, Pairs
 from gpuml.gaussian_process._process import (
     Answer,
-    fit_process,
     first_kernel,
+    fit_process,
     noise_of,
     process_answer,
     process_attributes,

@@ -60,7 +60,7 @@ def choose_theta(
     lost = [value for _, value in optima]
     kernel.theta = optima[int(np.argmin(lost))][0]
     kernel._check_bounds_params()
-    return -float(np.min(lost))
+    return -np.min(lost)
 
 
 def at_theta(
@@ -74,4 +74,5 @@ def at_theta(
     kernel = clone(estimator.kernel_) if clone_kernel else estimator.kernel_
     kernel.theta = theta
     value, slope = likelihood(kernel, eval_gradient)
+    value = np.float64(value)  # as scikit-learn's, whose arithmetic is another than a float's
     return (value, slope) if eval_gradient else value

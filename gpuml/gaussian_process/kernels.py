@@ -1,4 +1,4 @@
-"""scikit-learn's kernels, which say what a covariance is: `gpuml.gaussian_process` evaluates them."""
+"""scikit-learn's kernels: descriptions of covariances that gpuml's processes evaluate."""
 
 from gpuml._settings.first_use import at_first_use
 

@@ -44,7 +44,7 @@ class Factor:
 
     @classmethod
     def of(cls, A: Array, shift: Any) -> "Factor | None":
-        """Of ``A + shift``, with numbers or an array (n,) on the diagonal; None if there is none."""
+        """Of A with a number, or an array (n,), added to its diagonal; None if there is none."""
         with quiet():
             L = _cholesky(_shifted(A, shift))
         if L is None or not bool(namespace(L).all(namespace(L).linalg.diagonal(L) > 0)):
