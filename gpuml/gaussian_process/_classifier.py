@@ -136,7 +136,6 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
     array([[0.84, 0.03, 0.13]])
     """
 
-    multifit_params = PARAMS
     multifit_score = "accuracy"
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -233,6 +232,11 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
         }
 
     # ------------------------------------------------------------ searches
+
+    @property
+    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the kernel too, as the estimator has it."""
+        return PARAMS + tuple(name for name in self.get_params() if name.startswith("kernel__"))
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why candidates are fitted one by one."""

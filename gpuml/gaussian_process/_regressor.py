@@ -141,7 +141,6 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
     array([1.])
     """
 
-    multifit_params = PARAMS
     multifit_score = "r2"
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -199,6 +198,11 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
             )
 
     # ------------------------------------------------------------ searches
+
+    @property
+    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the kernel too, as the estimator has it."""
+        return PARAMS + tuple(name for name in self.get_params() if name.startswith("kernel__"))
 
     def multifit_obstacle(self, X: Any) -> str | None:
         """Why candidates are fitted one by one."""

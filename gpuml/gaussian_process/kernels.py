@@ -1,7 +1,43 @@
 """scikit-learn's kernels: descriptions of covariances that gpuml's processes evaluate."""
 
-from gpuml._settings.first_use import at_first_use
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    GenericKernelMixin,
+    Hyperparameter,
+    Kernel,
+    KernelOperator,
+    Matern,
+    NormalizedKernelMixin,
+    PairwiseKernel,
+    Product,
+    RationalQuadratic,
+    StationaryKernelMixin,
+    Sum,
+    WhiteKernel,
+)
 
-__all__: list[str] = []
-
-__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.gaussian_process.kernels")
+__all__ = [
+    "RBF",
+    "CompoundKernel",
+    "ConstantKernel",
+    "DotProduct",
+    "ExpSineSquared",
+    "Exponentiation",
+    "GenericKernelMixin",
+    "Hyperparameter",
+    "Kernel",
+    "KernelOperator",
+    "Matern",
+    "NormalizedKernelMixin",
+    "PairwiseKernel",
+    "Product",
+    "RationalQuadratic",
+    "StationaryKernelMixin",
+    "Sum",
+    "WhiteKernel",
+]
