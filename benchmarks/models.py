@@ -274,19 +274,12 @@ SCENARIOS = {
             getattr(sk_gp, kind.__name__)(**params),
             {"kernel": kernels},
             target,
-            n,
-            20,
+            n=500,
+            p=20,
         )
-        for name, kind, params, kernels, target, n in (
-            ("optimized", GaussianProcessRegressor, {}, SHAPES, noisy, 500),
-            (
-                "classes",
-                GaussianProcessClassifier,
-                {"optimizer": None},
-                [1.0 * RBF(length) for length in LENGTHS],
-                three_classes,
-                500,
-            ),
+        for name, kind, params, kernels, target in (
+            ("optimized", GaussianProcessRegressor, {}, SHAPES, noisy),
+            ("classes", GaussianProcessClassifier, {"optimizer": None}, SCALES, three_classes),
         )
     },
     **{

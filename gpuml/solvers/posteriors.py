@@ -24,7 +24,7 @@ from scipy import special
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import constant
+from gpuml._arrays.ops import constant, full_symmetric
 from gpuml.solvers._blocks import quiet
 
 # Newton's steps end when the likelihood rises by less, as scikit-learn's do.
@@ -70,8 +70,7 @@ class Factor:
     def inverse(self) -> Array:
         """``(L L')^{-1}``."""
         if is_numpy(self.L):
-            found = lapack.dpotri(self.L, lower=1)[0].T  # its upper triangle
-            return np.triu(found) + np.triu(found, 1).T
+            return full_symmetric(lapack.dpotri(self.L, lower=1)[0], np).T
         xp = namespace(self.L)
         eye = xp.eye(self.L.shape[0], dtype=xp.float64, device=device_of(self.L))
         root = self.half(eye)
