@@ -1,14 +1,18 @@
 """Gaussian processes of labels, of all candidates on all splits, from the distances of all rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn import multiclass
 from sklearn.base import clone
+from sklearn.preprocessing import LabelBinarizer
 
 from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
-from gpuml._arrays.threads import one_blas_thread, ordered_map
+from gpuml._arrays.threads import one_blas_thread, ordered_map, threads_for_order
 from gpuml._sklearn import _ovr_decision_function
 from gpuml.data import Folds, take
 from gpuml.extending import ClassStack
@@ -25,7 +29,7 @@ from gpuml.gaussian_process._theta import is_optimised
 from gpuml.kernel_ridge._models import doubles
 from gpuml.linear_model._class_models import class_counts
 from gpuml.solvers.loss_rows import own_threads
-from gpuml.solvers.posteriors import Factor, latent_variance, mean_logistic
+from gpuml.solvers.posteriors import latent_variance, mean_logistic, positive_factor
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,46 @@ class Problem:
         return np.flatnonzero((codes == self.first) | (codes == self.second))
 
 
+def problem_of(model: Any) -> BinaryGaussianProcess:
+    """The unfitted process of two labels with the parameters of a classifier."""
+    params, found = model.get_params(deep=False), BinaryGaussianProcess()
+    return found.set_params(**{name: params[name] for name in found.get_params(deep=False)})
+
+
+def problems_of(model: Any, n_classes: int) -> list[Problem]:
+    """What a classifier fits: each class against the rest, or one other."""
+    if n_classes == 2:
+        return [Problem(1, None)]
+    if model.multi_class == "one_vs_rest":
+        return [Problem(c, None) for c in range(n_classes)]
+    return [Problem(second, first) for first, second in combinations(range(n_classes), 2)]
+
+
+def class_attributes(
+    model: Any, found: Sequence[BinaryGaussianProcess], classes: Any
+) -> dict[str, Any]:
+    """Fitted attributes of a classifier, of the fitted models of its problems."""
+    n_classes, labels = classes.shape[0], to_host(classes)
+    around: Any = found[0]
+    if n_classes > 2 and model.multi_class == "one_vs_rest":
+        around = multiclass.OneVsRestClassifier(problem_of(model), n_jobs=model.n_jobs)
+        around.estimators_ = list(found)
+        around.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(labels)
+    elif n_classes > 2:
+        around = multiclass.OneVsOneClassifier(problem_of(model), n_jobs=model.n_jobs)
+        around.estimators_, around.classes_ = tuple(found), labels
+        around.pairwise_indices_ = None
+    if n_classes > 2:
+        around.n_features_in_ = int(found[0].X_train_.shape[1])
+    value = np.mean([each.log_marginal_likelihood_value_ for each in found])
+    return {
+        "base_estimator_": around,
+        "classes_": classes,
+        "n_classes_": n_classes,
+        "log_marginal_likelihood_value_": value,
+    }
+
+
 @dataclass(frozen=True)
 class Job:
     """One problem of one candidate on some rows."""
@@ -55,10 +99,10 @@ class Job:
 def _jobs(model: Any, n_classes: int, pairs: Pairs, codes: Array) -> Iterator[Job]:
     """The problems of a classifier, of pairs of rows with codes of classes."""
     xp, here = namespace(codes), to_host(codes)
-    kernel, problem = binary_kernel(model.kernel), model._problem()
+    kernel, problem = binary_kernel(model.kernel), problem_of(model)
     fixed = not is_optimised(problem, kernel)
     K = kernel_of(kernel, pairs) if fixed else None
-    for each in model._problems(n_classes):
+    for each in problems_of(model, n_classes):
         rows = each.rows(here)
         y = xp.astype(codes == each.second, xp.float64)
         if rows is None:
@@ -97,16 +141,17 @@ def fitted_problems(
     jobs = list(_jobs(model, n_classes, pairs, codes))
     if chosen is not None:
         jobs = [_of_kernel(job, kernel) for job, kernel in zip(jobs, chosen, strict=True)]
-    rows = [each.rows(here) for each in model._problems(n_classes)]
+    rows = [each.rows(here) for each in problems_of(model, n_classes)]
     # A user's function may not know of threads.
     alone = len(jobs) == 1 or callable(model.optimizer)
-    found = map(_fit, jobs) if alone else _side_by_side(_fit, jobs, place_of(pairs.X))
     labels = classes if n_classes == 2 else np.asarray([0, 1])
     xp = namespace(X)
-    return [
-        job.model.adopt(fit, job.y, X if some is None else take(X, some, xp), labels)
-        for job, fit, some in zip(jobs, found, rows, strict=True)
-    ]
+    with threads_for_order(pairs.shape[0]) if alone else nullcontext():
+        found = map(_fit, jobs) if alone else _side_by_side(_fit, jobs, place_of(pairs.X))
+        return [
+            job.model.adopt(fit, job.y, X if some is None else take(X, some, xp), labels)
+            for job, fit, some in zip(jobs, found, rows, strict=True)
+        ]
 
 
 def _of_kernel(job, kernel):
@@ -167,7 +212,7 @@ class LabelStack(ClassStack):
             chosen = [fit.kernel for fit in self.fits[candidate][split]]
         X = move(X, batch.home)
         found = fitted_problems(model, pairs, codes, X, batch.classes, chosen)
-        return model._attributes(found, batch.classes)
+        return class_attributes(model, found, batch.classes)
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """What labels and probabilities (C, m, k) for rows X (m, p) follow from.
@@ -179,12 +224,14 @@ class LabelStack(ClassStack):
         X, own = doubles(X), shared_pairs(self.folds).part(train)
         pairs, n_classes = Pairs(own.X, X), self.folds.batch.n_classes
         codes, found = to_host(_codes_of(self.folds.batch, train)), []
-        for model, fits in zip(self.models[candidates], self.fits[candidates], strict=True):
-            rows = [problem.rows(codes) for problem in model._problems(n_classes)]
-            answers = [
-                _answer(fit, own, pairs, some) for fit, some in zip(fits[split], rows, strict=True)
-            ]
-            found.append(_columns(answers, model, n_classes))
+        with threads_for_order(own.shape[0]):
+            for model, fits in zip(self.models[candidates], self.fits[candidates], strict=True):
+                rows = [problem.rows(codes) for problem in problems_of(model, n_classes)]
+                answers = [
+                    _answer(fit, own, pairs, some)
+                    for fit, some in zip(fits[split], rows, strict=True)
+                ]
+                found.append(_columns(answers, model, n_classes))
         return xp.stack(found)
 
     def probability(self, decision: Array) -> Array | None:
@@ -205,9 +252,7 @@ def _answer(fit, own, pairs, rows):
     if rows is not None:
         own, pairs = own.part(rows), pairs.part(rows, slice(0, pairs.shape[1]))
     inner = fit.root[:, None] * kernel_of(fit.kernel, own) * fit.root
-    factor = Factor.of(inner, 1.0)
-    if factor is None:
-        raise np.linalg.LinAlgError("The kernel is not positive semidefinite, or not finite.")
+    factor = positive_factor(inner)
     K, prior = kernel_of(fit.kernel, pairs), kernel_of(fit.kernel, Own(pairs.Y))
     mean = fit.residual @ K
     return mean, mean_logistic(mean, latent_variance(factor, fit.root, K, prior))
@@ -259,7 +304,7 @@ def fitted_labels(
     class_counts(folds, fewest=2)
     pairs = shared_pairs(folds)
     find_bases(pairs, [binary_kernel(model.kernel) for model in models])
-    sizes = [len(model._problems(n_classes)) for model in models]
+    sizes = [len(problems_of(model, n_classes)) for model in models]
 
     def jobs():
         for split in folds.splits:

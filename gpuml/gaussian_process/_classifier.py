@@ -1,15 +1,11 @@
 """Gaussian process classification on the device of its data."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 from typing import Any, Self
 
-import numpy as np
 from sklearn import gaussian_process as sk
-from sklearn import multiclass
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import CompoundKernel
-from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import (
@@ -20,9 +16,9 @@ from gpuml._arrays import (
     move,
     namespace,
     place_of,
-    to_host,
 )
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import check_classify, check_predict, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
@@ -32,7 +28,7 @@ from gpuml.extending import MultifitEstimator
 from gpuml.gaussian_process._binary import BinaryGaussianProcess, binary_kernel
 from gpuml.gaussian_process._class_models import (
     LabelStack,
-    Problem,
+    class_attributes,
     fitted_labels,
     fitted_problems,
     likeliest,
@@ -177,7 +173,7 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
                 X = place_of(X).xp.asarray(X, copy=True)
             pairs = shared_pairs(whole(batch))
             models = fitted_problems(self, pairs, batch.codes, X, batch.classes)
-            vars(self).update(self._attributes(models, batch.classes))
+            self.__dict__.update(class_attributes(self, models, batch.classes))
         return self
 
     @property
@@ -194,42 +190,6 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
                 "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class (only "
                 f"class {classes[0]} is present)"
             )
-
-    def _problem(self) -> BinaryGaussianProcess:
-        """The unfitted process of two labels with these parameters."""
-        params = self.get_params(deep=False)
-        ours = BinaryGaussianProcess()
-        return ours.set_params(**{name: params[name] for name in ours.get_params(deep=False)})
-
-    def _problems(self, n_classes: int) -> list[Problem]:
-        """What is fitted: a class against the rest or one other."""
-        if n_classes == 2:
-            return [Problem(1, None)]
-        if self.multi_class == "one_vs_rest":
-            return [Problem(c, None) for c in range(n_classes)]
-        return [Problem(second, first) for first, second in combinations(range(n_classes), 2)]
-
-    def _attributes(self, models: Sequence[BinaryGaussianProcess], classes: Any) -> dict[str, Any]:
-        """Fitted attributes, of the problems' models."""
-        n_classes, labels = classes.shape[0], to_host(classes)
-        around: Any = models[0]
-        if n_classes > 2 and self.multi_class == "one_vs_rest":
-            around = multiclass.OneVsRestClassifier(self._problem(), n_jobs=self.n_jobs)
-            around.estimators_ = list(models)
-            around.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(labels)
-        elif n_classes > 2:
-            around = multiclass.OneVsOneClassifier(self._problem(), n_jobs=self.n_jobs)
-            around.estimators_, around.classes_ = tuple(models), labels
-            around.pairwise_indices_ = None
-        if n_classes > 2:
-            around.n_features_in_ = int(models[0].X_train_.shape[1])
-        value = np.mean([model.log_marginal_likelihood_value_ for model in models])
-        return {
-            "base_estimator_": around,
-            "classes_": classes,
-            "n_classes_": n_classes,
-            "log_marginal_likelihood_value_": value,
-        }
 
     # ------------------------------------------------------------ searches
 
@@ -394,10 +354,11 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
         setting = "cpu" if by_itself else current_settings().device
         work = compute_place(X, 8 * X.shape[0] * widest, setting)
         step = max(1, BLOCK_BYTES // (8 * widest))
-        blocks = [
-            _said(models, doubles(move(X[some, :], work)), method, home)
-            for some in cut(slice(0, X.shape[0]), step)
-        ]
+        with threads_for_order(widest):
+            blocks = [
+                _said(models, doubles(move(X[some, :], work)), method, home)
+                for some in cut(slice(0, X.shape[0]), step)
+            ]
         return [
             tuple(home.xp.concat(parts) for parts in zip(*said, strict=True))
             for said in zip(*blocks, strict=True)

@@ -274,8 +274,8 @@ def _inner(kernel, pairs):
 
 def _pairwise(kernel, pairs):
     given = {**DEFAULTS, **(kernel.pairwise_kernels_kwargs or {})}
-    gamma = float(kernel.gamma)
-    own = PairKernel.of(kernel.metric, gamma, given["coef0"], given["degree"])
+    gamma, shift, degree = float(kernel.gamma), given["coef0"], given["degree"]
+    own = PairKernel.of(kernel.metric, gamma, shift, degree)
     base = pairs.base(own.base)
     flat = base[:, None] if base.ndim == 1 else base  # of the diagonal
     xp, values = namespace(base), own.of_base(flat, pairs.X.shape[1])
@@ -287,8 +287,7 @@ def _pairwise(kernel, pairs):
         if own.name == "sigmoid":
             return gamma * base * (1.0 - values**2)
         if own.name in ("poly", "polynomial"):
-            inside = gamma * base + own.coef0
-            return own.degree * gamma * base * inside ** (own.degree - 1.0)
+            return degree * gamma * base * (gamma * base + shift) ** (degree - 1.0)
         return xp.zeros_like(base)
 
     return Evaluated(values, lambda M: _free(kernel, gamma=lambda: xp.sum(M * by_gamma())))

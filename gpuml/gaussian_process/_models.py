@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
-from gpuml._arrays.threads import one_blas_thread, ordered_map
+from gpuml._arrays.threads import one_blas_thread, ordered_map, threads_for_order
 from gpuml.data import Folds, row_indices, split_weights, take
 from gpuml.extending import RegressionStack
 from gpuml.gaussian_process._kernels import bases_of, kernel_of
@@ -84,7 +84,8 @@ class ProcessStack(RegressionStack):
             # Its hyperparameters are chosen.
             kernel = self.fits[candidate][split].kernel
             model = clone(model).set_params(kernel=kernel, optimizer=None)
-        found = fit_process(model, pairs, y, flat=batch.y_is_flat)
+        with threads_for_order(pairs.shape[0]):
+            found = fit_process(model, pairs, y, flat=batch.y_is_flat)
         return process_attributes(found, X, batch.home, batch.y_is_flat)
 
 
@@ -108,7 +109,8 @@ def fitted_processes(
         If a kernel with its noise is not positive definite on a training part.
     """
     fits: list[Any] = [None] * len(models)
-    together, alone = [], []
+    together: list[int] = []
+    alone: list[int] = []
     for kernel, some in _same_kernels(models):
         noise = _common_noise(kernel, shared_pairs(folds).X)
         for c in some:

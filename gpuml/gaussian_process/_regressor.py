@@ -21,6 +21,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import check_fit, check_predict, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
@@ -178,11 +179,12 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
             batch = self.multifit_batch(X, y)
             self._check_targets(batch)
             y = doubles(move(batch.y, batch.work))
-            found = fit_process(self, shared_pairs(whole(batch)), y, flat=batch.y_is_flat)
+            with threads_for_order(batch.n_rows):
+                found = fit_process(self, shared_pairs(whole(batch)), y, flat=batch.y_is_flat)
             X = batch.X
             if self.copy_X_train and batch.work == batch.home:
                 X = place_of(X).xp.asarray(X, copy=True)
-            vars(self).update(process_attributes(found, X, batch.home, batch.y_is_flat))
+            self.__dict__.update(process_attributes(found, X, batch.home, batch.y_is_flat))
         return self
 
     @property
@@ -300,10 +302,11 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
         dual = dual[:, None] if dual.ndim == 1 else dual
         L = None if want == "mean" else doubles(move(as_array(self.L_), work))
         step = X.shape[0] if want == "covariance" else max(1, BLOCK_BYTES // (8 * n))
-        answers = [
-            process_answer(self.kernel_, doubles(move(X[some, :], work)), rows, dual, L, want)
-            for some in cut(slice(0, X.shape[0]), step)
-        ]
+        with threads_for_order(n):
+            answers = [
+                process_answer(self.kernel_, doubles(move(X[some, :], work)), rows, dual, L, want)
+                for some in cut(slice(0, X.shape[0]), step)
+            ]
         mean = work.xp.concat([each.mean for each in answers]) * scale + centre
         spread = _spread(answers, scale, want)
         found = [None if a is None else move(_flat(a), home) for a in (mean, spread)]
@@ -385,7 +388,9 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
         work = compute_place(X, 8 * X.shape[0] ** 2, setting)
         X, y = (doubles(move(a, work)) for a in (X, y))
         y = y[:, None] if y.ndim == 1 else y
-        return process_likelihood(kernel, Pairs(X), noise_of(self.alpha, y), y, eval_gradient)
+        alpha = noise_of(self.alpha, y)
+        with threads_for_order(X.shape[0]):
+            return process_likelihood(kernel, Pairs(X), alpha, y, eval_gradient)
 
     def score(self, X, y, sample_weight=None):
         """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.

@@ -43,10 +43,13 @@ class Factor:
     L: Array
 
     @classmethod
-    def of(cls, A: Array, shift: Any) -> "Factor | None":
-        """Of A with a number, or an array (n,), added to its diagonal; None if there is none."""
+    def of(cls, A: Array, shift: Any, *, owned: bool = False) -> "Factor | None":
+        """Of A with a number, or an array (n,), added to its diagonal; None if there is none.
+
+        `owned` says that nobody needs A any more.
+        """
         with quiet():
-            L = _cholesky(_shifted(A, shift))
+            L = _cholesky(_shifted(A, shift, owned))
         if L is None or not bool(namespace(L).all(namespace(L).linalg.diagonal(L) > 0)):
             return None
         return cls(L)
@@ -77,11 +80,11 @@ class Factor:
         return xp.matrix_transpose(root) @ root
 
 
-def _shifted(A, shift):
-    """A copy of A with more on its diagonal."""
+def _shifted(A, shift, owned):
+    """A copy of A, or A itself, with more on its diagonal."""
     xp, n = namespace(A), A.shape[0]
     if is_numpy(A):
-        found = A.copy()
+        found = A if owned else A.copy()
         found.flat[:: n + 1] += shift
         return found
     return A + shift * xp.eye(n, dtype=xp.float64, device=device_of(A))
@@ -178,9 +181,7 @@ def posterior_mode(K: Array, y: Array, f: Array | None, most: int) -> Mode:
         curved = share * (1.0 - share)
         root = xp.sqrt(curved)
         inner = root[:, None] * K
-        factor = Factor.of(inner * root, 1.0)
-        if factor is None:
-            raise np.linalg.LinAlgError("The kernel is not positive semidefinite, or not finite.")
+        factor = positive_factor(inner * root)
         slope = curved * f + (y - share)
         dual = slope - root * factor.solve((inner @ slope)[:, None])[:, 0]
         f = K @ dual
@@ -191,6 +192,20 @@ def posterior_mode(K: Array, y: Array, f: Array | None, most: int) -> Mode:
             break
         best = value
     return Mode(best, share, root, factor, dual, f)
+
+
+def positive_factor(A: Array) -> Factor:
+    """The factor of ``I + A``; nobody needs A any more.
+
+    Raises
+    ------
+    LinAlgError
+        If there is none.
+    """
+    factor = Factor.of(A, 1.0, owned=True)
+    if factor is None:
+        raise np.linalg.LinAlgError("The kernel is not positive semidefinite, or not finite.")
+    return factor
 
 
 def mode_slope(K: Array, y: Array, mode: Mode) -> Array:
