@@ -1,6 +1,6 @@
 """Gaussian processes of labels, of all candidates on all splits, from the distances of all rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -11,8 +11,8 @@ from sklearn import multiclass
 from sklearn.base import clone
 from sklearn.preprocessing import LabelBinarizer
 
-from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
-from gpuml._arrays.threads import one_blas_thread, ordered_map, threads_for_order
+from gpuml._arrays import Array, move, namespace, place_of, to_host
+from gpuml._arrays.threads import threads_for_order
 from gpuml._sklearn import _ovr_decision_function
 from gpuml.data import Folds, take
 from gpuml.extending import ClassStack
@@ -23,12 +23,11 @@ from gpuml.gaussian_process._binary import (
     fit_binary,
 )
 from gpuml.gaussian_process._kernels import kernel_of
-from gpuml.gaussian_process._models import find_bases, shared_pairs
+from gpuml.gaussian_process._models import find_bases, shared_pairs, side_by_side
 from gpuml.gaussian_process._pairs import Own, Pairs
 from gpuml.gaussian_process._theta import is_optimised
 from gpuml.kernel_ridge._models import doubles
 from gpuml.linear_model._class_models import class_counts
-from gpuml.solvers.loss_rows import own_threads
 from gpuml.solvers.posteriors import latent_variance, mean_logistic, positive_factor
 
 
@@ -111,16 +110,6 @@ def _jobs(model: Any, n_classes: int, pairs: Pairs, codes: Array) -> Iterator[Jo
             yield Job(clone(problem), pairs.part(rows), take(y, rows, xp), None)
 
 
-def _side_by_side(function: Callable[[Job], Any], jobs: Iterable[Job], place: Place) -> Iterator:
-    """A function of each job, in threads on a CPU, with only a few of them at a time."""
-    threads = own_threads(place)
-    if threads == 1:
-        yield from map(function, jobs)
-        return
-    with one_blas_thread():
-        yield from ordered_map(function, jobs, threads)
-
-
 def _fit(job: Job) -> BinaryFit:
     return fit_binary(job.model, job.pairs, job.y, job.known)
 
@@ -147,7 +136,7 @@ def fitted_problems(
     labels = classes if n_classes == 2 else np.asarray([0, 1])
     xp = namespace(X)
     with threads_for_order(pairs.shape[0]) if alone else nullcontext():
-        found = map(_fit, jobs) if alone else _side_by_side(_fit, jobs, place_of(pairs.X))
+        found = side_by_side(_fit, jobs, place_of(pairs.X), serial=alone)
         return [
             job.model.adopt(fit, job.y, X if some is None else take(X, some, xp), labels)
             for job, fit, some in zip(jobs, found, rows, strict=True)
@@ -317,7 +306,7 @@ def fitted_labels(
         return LabelFit(found.kernel, job.y - found.mode.share, found.mode.root)
 
     serial = any(callable(model.optimizer) for model in models)
-    done = map(fit, jobs()) if serial else _side_by_side(fit, jobs(), batch.work)
+    done = side_by_side(fit, jobs(), batch.work, serial=serial)
     fits: list[list[list[LabelFit]]] = [[] for _ in models]
     for split in folds.splits:
         for of_model, size in zip(fits, sizes, strict=True):

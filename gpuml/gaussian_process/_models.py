@@ -1,7 +1,6 @@
 """Gaussian processes of all candidates on all splits, from one matrix of distances of the rows."""
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
-from gpuml._arrays import Array, move, namespace, place_of, to_host
+from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
 from gpuml._arrays.threads import one_blas_thread, ordered_map, threads_for_order
 from gpuml.data import Folds, row_indices, split_weights, take
 from gpuml.extending import RegressionStack
@@ -122,10 +121,8 @@ def fitted_processes(
             fits = [found[own.index(c)] if c in own else fit for c, fit in enumerate(fits)]
             if advance is not None:
                 advance(folds.batch.n_rows)
-    for c, found in zip(alone, _one_after_another(folds, [models[c] for c in alone]), strict=True):
-        fits[c] = found
-        if advance is not None:
-            advance(folds.batch.n_rows)
+    found = _one_after_another(folds, [models[c] for c in alone], advance)
+    fits = [found[alone.index(c)] if c in alone else fit for c, fit in enumerate(fits)]
     return ProcessStack(folds, models, fits, _words(folds, models, together, alone))
 
 
@@ -176,6 +173,7 @@ def _solved(folds, kernel, noise, models):
     """
     batch, pairs = folds.batch, shared_pairs(folds)
     xp, y = namespace(pairs.X), doubles(move(batch.y, batch.work))
+    check_memory(batch.n_rows, batch.work, len(models) * folds.n_splits * (y.shape[1] + 1))
     K = kernel_of(kernel, Pairs(pairs.X, pairs.X, pairs.known))
     counts = split_weights(folds)
     ones = xp.ones_like(y[:, :1])
@@ -200,31 +198,50 @@ def _solved(folds, kernel, noise, models):
     return found
 
 
-def _one_after_another(folds, models):
-    """Fits (S,) of each estimator, each by itself, from the distances of all rows."""
+def _one_after_another(folds, models, advance):
+    """Fits of estimators, each by itself on each split, from the distances of all rows."""
+    found: list[list[Fit]] = [[] for _ in models]
     if not models:
-        return
+        return found
     batch, pairs = folds.batch, shared_pairs(folds)
     y = doubles(move(batch.y, batch.work))
-    xp = namespace(y)
     find_bases(pairs, [first_kernel(model) for model in models])
-    rows = [split.train for split in folds.splits]
-    parts = [(pairs.part(train), take(y, train, xp)) for train in rows]
-    serial = any(callable(model.optimizer) for model in models)
-    threads = 1 if serial else own_threads(batch.work)
+
+    def jobs():
+        for split in folds.splits:
+            part = pairs.part(split.train), take(y, split.train, namespace(y))
+            yield from ((model, split.train, *part) for model in models)
 
     def fit(job):
-        model, s = job
-        found = fit_process(clone(model), *parts[s], flat=batch.y_is_flat)
+        model, rows, part, own = job
+        process = fit_process(clone(model), part, own, flat=batch.y_is_flat)
         # What a scale is taken out of comes back by it, for sums of kernels as for their means.
-        dual = _at_rows(found.dual * found.scale, rows[s], batch.n_rows)
-        return Fit(found.kernel, dual, found.mean)
+        dual = _at_rows(process.dual * process.scale, rows, batch.n_rows)
+        return Fit(process.kernel, dual, process.mean)
 
-    jobs = [(model, s) for model in models for s in range(folds.n_splits)]
-    with one_blas_thread() if threads > 1 else nullcontext():
-        done = ordered_map(fit, jobs, threads) if threads > 1 else map(fit, jobs)
-        for _ in models:
-            yield [next(done) for _ in range(folds.n_splits)]
+    serial = any(callable(model.optimizer) for model in models)
+    done = side_by_side(fit, jobs(), batch.work, serial=serial)
+    for split in folds.splits:
+        for fits in found:
+            fits.append(next(done))
+        if advance is not None:
+            advance(split.n_train)
+    return found
+
+
+def side_by_side(
+    function: Callable[[Any], Any], jobs: Iterable[Any], place: Place, *, serial: bool = False
+) -> Iterator:
+    """A function of each job, in threads on a CPU, with only a few of them at a time.
+
+    `serial` asks for one after the other: a user's function may not know of threads.
+    """
+    threads = 1 if serial else own_threads(place)
+    if threads == 1:
+        yield from map(function, jobs)
+        return
+    with one_blas_thread():
+        yield from ordered_map(function, jobs, threads)
 
 
 def find_bases(pairs: Pairs, kernels: Sequence[sk.Kernel]) -> None:

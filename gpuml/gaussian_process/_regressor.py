@@ -134,12 +134,12 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
     --------
     >>> import numpy as np
     >>> from gpuml.gaussian_process import GaussianProcessRegressor
-    >>> from gpuml.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from gpuml.gaussian_process.kernels import RBF
     >>> X = np.linspace(0, 6, 40)[:, None]
-    >>> model = GaussianProcessRegressor(RBF() + WhiteKernel(1e-3)).fit(X, np.sin(X[:, 0]))
+    >>> model = GaussianProcessRegressor(RBF(), alpha=1e-3).fit(X, np.sin(X[:, 0]))
     >>> mean, deviation = model.predict([[1.5]], return_std=True)
-    >>> mean.round(2)
-    array([1.])
+    >>> mean.round(3), deviation.round(2)
+    (array([0.997]), array([0.01]))
     """
 
     multifit_score = "r2"

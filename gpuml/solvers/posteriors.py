@@ -16,6 +16,7 @@ algorithms 2.1, 3.1, 3.2 and 5.1.
 """
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,11 +96,21 @@ def _cholesky(A):
         L, info = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
         return L if info == 0 else None
     try:
-        return namespace(A).linalg.cholesky(A)
+        with _errors_of(A):
+            return namespace(A).linalg.cholesky(A)
     except Exception as error:  # each library has its own name for it
         if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
             raise
         return None
+
+
+def _errors_of(A: Array) -> AbstractContextManager:
+    """A context in which CuPy too raises errors of factorisations, for which it has to wait."""
+    if not type(A).__module__.startswith("cupy"):
+        return nullcontext()
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")
 
 
 def _triangular(L, B, *, transposed):
