@@ -16,6 +16,7 @@ from gpuml import as_sklearn, config_context
 from gpuml._arrays import device_of
 from gpuml.exceptions import FallbackError, FallbackWarning
 from gpuml.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from gpuml.gaussian_process import _models as models
 from gpuml.gaussian_process._kernels import own_functions
 from gpuml.model_selection import GridSearchCV, cross_validate
 from gpuml.solvers.pair_kernels import pair_base
@@ -326,6 +327,23 @@ def test_models_of_splits_are_those_of_their_rows(classify, optimizer, rng):
             else:
                 OPTIMISED(own.predict(X[test]), alone.predict(X[test]))
                 assert own.X_train_.shape == (len(train), 3)
+
+
+@pytest.mark.parametrize("classify", [False, True])
+def test_fits_side_by_side_are_those_one_after_the_other(classify, rng, monkeypatch):
+    X, y = data(rng)
+    y = labels(y, 3) if classify else y
+    kind = GaussianProcessClassifier if classify else GaussianProcessRegressor
+    model = kind(optimizer=None, **({} if classify else {"alpha": np.full(30, 0.1)}))
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setattr(models, "THREADED_ORDER", 0)
+        monkeypatch.setattr(models, "own_threads", lambda place, threads=threads: threads)
+        grid = {"kernel": [k.RBF(1.0), k.RBF(2.0), k.RBF(3.0)]}
+        search = GridSearchCV(model, grid, cv=4, refit=False).fit(X, y)
+        assert "fits from the distances of all rows" in str(search.plan_)
+        found.append(scores_of(search))
+    assert len({str(each) for each in found}) == 1
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")

@@ -1,9 +1,8 @@
 """Gaussian processes of labels, of all candidates on all splits, from the distances of all rows."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -135,12 +134,11 @@ def fitted_problems(
     alone = len(jobs) == 1 or callable(model.optimizer)
     labels = classes if n_classes == 2 else np.asarray([0, 1])
     xp = namespace(X)
-    with threads_for_order(pairs.shape[0]) if alone else nullcontext():
-        found = side_by_side(_fit, jobs, place_of(pairs.X), serial=alone)
-        return [
-            job.model.adopt(fit, job.y, X if some is None else take(X, some, xp), labels)
-            for job, fit, some in zip(jobs, found, rows, strict=True)
-        ]
+    found = side_by_side(_fit, jobs, pairs.shape[0], place_of(pairs.X), serial=alone)
+    return [
+        job.model.adopt(fit, job.y, X if some is None else take(X, some, xp), labels)
+        for job, fit, some in zip(jobs, found, rows, strict=True)
+    ]
 
 
 def _of_kernel(job, kernel):
@@ -306,12 +304,9 @@ def fitted_labels(
         return LabelFit(found.kernel, job.y - found.mode.share, found.mode.root)
 
     serial = any(callable(model.optimizer) for model in models)
-    done = side_by_side(fit, jobs(), batch.work, serial=serial)
-    fits: list[list[list[LabelFit]]] = [[] for _ in models]
-    for split in folds.splits:
-        for of_model, size in zip(fits, sizes, strict=True):
-            of_model.append([next(done) for _ in range(size)])
-        if advance is not None:
-            advance(split.n_train)
+    done = side_by_side(fit, jobs(), batch.n_rows, batch.work, serial=serial, advance=advance)
+    ends = np.cumsum([0, *sizes * folds.n_splits])  # of each model on each split
+    runs = [done[first:last] for first, last in pairwise(ends)]
+    fits = [runs[c :: len(models)] for c in range(len(models))]
     words = f"{sum(sizes) * folds.n_splits} fits from the distances of all rows"
     return LabelStack(folds, models, fits, words)

@@ -1,6 +1,6 @@
 """Gaussian processes of all candidates on all splits, from one matrix of distances of the rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ from gpuml.solvers.loss_rows import own_threads
 
 # Noise of rows that differs by no more than this share of it is the same for all.
 SAME_NOISE = 1e-12
+# Threads would wait for Python more than for matrices of a smaller order.
+THREADED_ORDER = 200
 
 
 @dataclass(frozen=True)
@@ -200,9 +202,8 @@ def _solved(folds, kernel, noise, models):
 
 def _one_after_another(folds, models, advance):
     """Fits of estimators, each by itself on each split, from the distances of all rows."""
-    found: list[list[Fit]] = [[] for _ in models]
     if not models:
-        return found
+        return []
     batch, pairs = folds.batch, shared_pairs(folds)
     y = doubles(move(batch.y, batch.work))
     find_bases(pairs, [first_kernel(model) for model in models])
@@ -220,28 +221,33 @@ def _one_after_another(folds, models, advance):
         return Fit(process.kernel, dual, process.mean)
 
     serial = any(callable(model.optimizer) for model in models)
-    done = side_by_side(fit, jobs(), batch.work, serial=serial)
-    for split in folds.splits:
-        for fits in found:
-            fits.append(next(done))
-        if advance is not None:
-            advance(split.n_train)
-    return found
+    done = side_by_side(fit, jobs(), batch.n_rows, batch.work, serial=serial, advance=advance)
+    return [done[c :: len(models)] for c in range(len(models))]
 
 
 def side_by_side(
-    function: Callable[[Any], Any], jobs: Iterable[Any], place: Place, *, serial: bool = False
-) -> Iterator:
-    """A function of each job, in threads on a CPU, with only a few of them at a time.
+    function: Callable[[Any], Any],
+    jobs: Iterable[Any],
+    order: int,
+    place: Place,
+    *,
+    serial: bool = False,
+    advance: Callable[[int], None] | None = None,
+) -> list[Any]:
+    """A function of each job, with matrices of an order, in threads on a CPU.
 
-    `serial` asks for one after the other: a user's function may not know of threads.
+    Only a few jobs are there at a time. `serial` asks for one after the other: a user's function
+    may not know of threads.
     """
-    threads = 1 if serial else own_threads(place)
-    if threads == 1:
-        yield from map(function, jobs)
-        return
-    with one_blas_thread():
-        yield from ordered_map(function, jobs, threads)
+    threads = 1 if serial or order < THREADED_ORDER else own_threads(place)
+    found = []
+    with threads_for_order(order) if threads == 1 else one_blas_thread():
+        done = map(function, jobs) if threads == 1 else ordered_map(function, jobs, threads)
+        for each in done:
+            found.append(each)
+            if advance is not None:
+                advance(order)
+    return found
 
 
 def find_bases(pairs: Pairs, kernels: Sequence[sk.Kernel]) -> None:
