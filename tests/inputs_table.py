@@ -142,6 +142,7 @@ def estimators() -> list[tuple[str, Any]]:
         "sparse_output": False,
         "encode": "onehot-dense",
         "features": "all",
+        "optimizer": None,
     }
     found = []
     for name, estimator in estimators():
