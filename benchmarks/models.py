@@ -17,6 +17,7 @@ import sklearn.covariance as sk_covariance
 import sklearn.cross_decomposition as sk_cross
 import sklearn.decomposition as sk_decomposition
 import sklearn.discriminant_analysis as sk_da
+import sklearn.gaussian_process as sk_gp
 import sklearn.kernel_approximation as sk_approximation
 import sklearn.kernel_ridge as sk_kernel
 import sklearn.linear_model as sk_linear
@@ -33,6 +34,8 @@ from gpuml.covariance import ShrunkCovariance
 from gpuml.cross_decomposition import CCA, PLSRegression
 from gpuml.decomposition import FactorAnalysis
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from gpuml.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from gpuml.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from gpuml.kernel_approximation import Nystroem, RBFSampler
 from gpuml.kernel_ridge import KernelRidge
 from gpuml.linear_model import (
@@ -63,6 +66,8 @@ ALPHAS = np.geomspace(1e-4, 1e2, 10).tolist()
 PATH = np.geomspace(1e-3, 0.3, 10).tolist()
 SHRINKAGE = np.linspace(0.0, 0.9, 10).tolist()
 MACHINES = {"C": [0.1, 1.0, 10.0, 30.0, 100.0], "gamma": [0.001, 0.003, 0.01, 0.03, 0.1]}
+SCALES = [1.0 * RBF(length) for length in np.geomspace(1.0, 30.0, 5)]
+SHAPES = [1.0 * RBF(3.0) + WhiteKernel(0.5), 1.0 * Matern(3.0) + WhiteKernel(0.5)]
 NEIGHBOURS = {"n_neighbors": [1, 5, 9, 15, 25, 50], "weights": ["uniform", "distance"]}
 INTEL = {"sklearnex": "sklearnex.neighbors"}
 INTEL_SVM = {"sklearnex": "sklearnex.svm"}
@@ -252,6 +257,31 @@ SCENARIOS = {
         n=1_500,
         p=20,
     ),
+    "gaussian_process": Scenario(
+        GaussianProcessRegressor(optimizer=None),
+        sk_gp.GaussianProcessRegressor(optimizer=None),
+        {
+            "kernel": SCALES,
+            "alpha": np.geomspace(1e-2, 1e1, 10).tolist(),
+        },
+        noisy,
+        n=1_000,
+        p=20,
+    ),
+    **{
+        f"gaussian_process_{name}": Scenario(
+            kind(**params),
+            getattr(sk_gp, kind.__name__)(**params),
+            {"kernel": kernels},
+            target,
+            n=500,
+            p=20,
+        )
+        for name, kind, params, kernels, target in (
+            ("optimized", GaussianProcessRegressor, {}, SHAPES, noisy),
+            ("classes", GaussianProcessClassifier, {"optimizer": None}, SCALES, three_classes),
+        )
+    },
     **{
         name: Scenario(
             kind(), getattr(sk_svm, kind.__name__)(), MACHINES, target, n, p, others=INTEL_SVM
@@ -310,6 +340,10 @@ SCENARIOS |= {
     for name, each in SCENARIOS.items()
     if name not in ("svc", "svc_few", "svr")  # cuML fits each of them by itself
 }
+for name, n in (("", 8_000), ("_optimized", 4_000), ("_classes", 4_000)):
+    SCENARIOS[f"device_gaussian_process{name}"] = replace(
+        SCENARIOS[f"device_gaussian_process{name}"], n=n
+    )
 SCENARIOS["device_quantile"] = replace(
     SCENARIOS["device_quantile"],
     grid={"quantile": np.linspace(0.1, 0.9, 9).tolist(), "alpha": ALPHAS},

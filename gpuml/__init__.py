@@ -35,7 +35,8 @@ __all__ = [
 _PACKAGES = (
     *("calibration", "cluster", "compose", "covariance", "cross_decomposition", "datasets"),
     *("decomposition", "discriminant_analysis"),
-    *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection", "impute"),
+    *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection"),
+    *("gaussian_process", "impute"),
     *("inspection", "kernel_approximation", "kernel_ridge", "linalg", "linear_model", "losses"),
     *("manifold", "metrics", "mixture"),
     *("model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors", "optuna"),

@@ -106,6 +106,7 @@ SEARCHES = {
 # Parts of single estimators: compiled loops, a dtype of what is fitted, and checks whose messages
 # are the same in ours.
 MODELS = {
+    "_BinaryGaussianProcessClassifierLaplace": "sklearn.gaussian_process._gpc",
     "HIERARCHY_dtype": "sklearn.cluster._hdbscan._tree",
     "Tree": "sklearn.tree._tree",
     "_AvailableIfDescriptor": "sklearn.utils._available_if",
@@ -120,6 +121,7 @@ MODELS = {
     "_get_feature_importances": "sklearn.feature_selection._base",
     "_infer_dimension": "sklearn.decomposition._pca",
     "_openmp_effective_n_threads": "sklearn.utils._openmp_helpers",
+    "_ovr_decision_function": "sklearn.utils.multiclass",
 }
 
 

@@ -42,7 +42,7 @@ _RECORDS = (
     ),
     *("gpuml.model_selection.candidates.Plan", "gpuml.model_selection.candidates.Step"),
     *("gpuml.metrics.scorer._DeviceScorer", "gpuml.metrics.scorer._HostScorer"),
-    "numpy.dtype",
+    *("gpuml.gaussian_process._binary.BinaryGaussianProcess", "numpy.dtype"),
 )
 
 
@@ -237,6 +237,7 @@ def trusted_types() -> list[str]:
         *_splitters(),
         *_losses(),
         *_splines(),
+        *_kernels(),
         *scorers,
         *(type(asked), type(asked.fit)),
     )
@@ -249,6 +250,15 @@ def _estimators() -> Iterator[type]:
         for obj in (getattr(module, name) for name in getattr(module, "__all__", ())):
             if isinstance(obj, type) and issubclass(obj, Travels):
                 yield obj
+
+
+def _kernels() -> Iterator[type]:
+    """The kernels of Gaussian processes."""
+    from sklearn.gaussian_process import kernels
+
+    for obj in vars(kernels).values():
+        if isinstance(obj, type) and issubclass(obj, kernels.Kernel):
+            yield obj
 
 
 def _metrics() -> Iterator[Callable]:

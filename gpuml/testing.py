@@ -216,6 +216,7 @@ def estimators() -> list[tuple[str, Any]]:
         cross_decomposition,
         decomposition,
         discriminant_analysis,
+        gaussian_process,
         kernel_ridge,
         linear_model,
         mixture,
@@ -225,7 +226,7 @@ def estimators() -> list[tuple[str, Any]]:
 
     modules = (
         *(decomposition, linear_model, preprocessing, discriminant_analysis),
-        *(cross_decomposition, kernel_ridge, mixture),
+        *(cross_decomposition, gaussian_process, kernel_ridge, mixture),
     )
     names = {module: module.__all__ for module in modules}
     # What is fitted to labels alone takes no rows.

@@ -237,7 +237,8 @@ HOLES = {
 DENSE_ONLY = dict.fromkeys(
     [
         *("EmpiricalCovariance", "FactorAnalysis", "LedoitWolf", "OAS", "ShrunkCovariance"),
-        *("GaussianMixture", "CCA", "PLSCanonical", "PLSRegression", "PLSSVD"),
+        *("GaussianMixture", "GaussianProcessClassifier", "GaussianProcessRegressor"),
+        *("CCA", "PLSCanonical", "PLSRegression", "PLSSVD"),
     ],
     "TypeError",
 )
@@ -267,6 +268,7 @@ SPARSE_ON_GPU = {
     **DENSE_ONLY,
     **dict.fromkeys(["CCA", "PLSCanonical", "PLSRegression"], "ValueError"),
     **dict.fromkeys(["GaussianMixture", "KernelRidge"], "ValueError"),
+    **dict.fromkeys(["GaussianProcessClassifier", "GaussianProcessRegressor"], "ValueError"),
     **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
     **dict.fromkeys(["LinearRegression", "LogisticRegressionCV", "RidgeClassifier"], "ValueError"),
     **dict.fromkeys(["Normalizer", "PolynomialFeatures", *ENCODERS], "ValueError"),

@@ -33,6 +33,7 @@ GROUPS = {
     "classifiers": (
         *("LinearDiscriminantAnalysis", "LinearSVC", "LogisticRegression", "LogisticRegressionCV"),
         *("QuadraticDiscriminantAnalysis", "RidgeClassifier", "RidgeClassifierCV"),
+        "GaussianProcessClassifier",
     ),
     "covariances": ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"),
     "decompositions": ("PCA", "FactorAnalysis", "IncrementalPCA", "PLSSVD", "TruncatedSVD"),

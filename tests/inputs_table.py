@@ -142,12 +142,15 @@ def estimators() -> list[tuple[str, Any]]:
         "sparse_output": False,
         "encode": "onehot-dense",
         "features": "all",
+        "optimizer": None,
     }
     found = []
     for name, estimator in estimators():
         if name == "FunctionTransformer":  # gives what its function gives
             continue
         known = {k: v for k, v in cheap.items() if k in estimator.get_params()}
+        if name == "GaussianProcessRegressor":  # of rows that are there several times
+            known["alpha"] = 1.0
         if name in ("LinearDiscriminantAnalysis", "RidgeCV", "RidgeClassifierCV"):
             known = {}
         if name in ("CCA", "PLSCanonical", "PLSSVD"):

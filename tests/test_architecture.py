@@ -148,6 +148,10 @@ RULES = {
     "gpuml.multioutput": AROUND,
     "gpuml.kernel_approximation": (*MODELS, "gpuml.exceptions", "gpuml.preprocessing"),
     "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
+    "gpuml.gaussian_process": (
+        *(*MODELS, "gpuml.exceptions", "gpuml.kernel_ridge", "gpuml.linear_model"),
+        *("gpuml.naive_bayes", "gpuml.resampling"),
+    ),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.mixture": (
         *(*MODELS, "gpuml.cluster", "gpuml.decomposition", "gpuml.exceptions", "gpuml.resampling"),
@@ -161,8 +165,14 @@ RULES = {
     # The table of estimators: tests import it, the library does not.
     "gpuml.testing": (
         *("gpuml._arrays", "gpuml.covariance", "gpuml.cross_decomposition"),
-        *("gpuml.decomposition", "gpuml.discriminant_analysis", "gpuml.kernel_ridge"),
-        *("gpuml.linear_model", "gpuml.mixture", "gpuml.preprocessing", "gpuml.svm"),
+        *("gpuml.decomposition", "gpuml.discriminant_analysis", "gpuml.gaussian_process"),
+        *(
+            "gpuml.kernel_ridge",
+            "gpuml.linear_model",
+            "gpuml.mixture",
+            "gpuml.preprocessing",
+            "gpuml.svm",
+        ),
     ),
     "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),
 }

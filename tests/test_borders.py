@@ -83,6 +83,10 @@ OF_SCIKIT_LEARN = {
     "sklearn.feature_extraction.text.CountVectorizer": (
         "_check_vocabulary _validate_ngram_range _validate_vocabulary _warn_for_unused_params"
     ),
+    "sklearn.gaussian_process.GaussianProcessRegressor": (
+        "_constrained_optimization _y_train_mean _y_train_std"
+    ),
+    "sklearn.gaussian_process.kernels.Kernel": "_check_bounds_params",
     "sklearn.impute.SimpleImputer": "_fit_indicator",
     "sklearn.linear_model.PoissonRegressor": "_get_loss",
     "sklearn.linear_model.RidgeClassifier": "_label_binarizer",

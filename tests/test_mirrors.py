@@ -32,6 +32,15 @@ def test_every_public_name_of_scikit_learn_is_there(name):
         _ = ours.nothing
 
 
+def test_kernels_are_those_of_scikit_learn():
+    ours, theirs = (
+        importlib.import_module(f"{root}.gaussian_process.kernels") for root in ("gpuml", "sklearn")
+    )
+    own = [n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == theirs.__name__]
+    assert set(ours.__all__) == {name for name in own if not name.startswith("_")}
+    assert all(getattr(ours, name) is getattr(theirs, name) for name in ours.__all__)
+
+
 def test_the_most_common_line_there_is():
     from gpuml.model_selection import GridSearchCV, KFold, train_test_split
 

@@ -24,6 +24,7 @@ PACKAGES = {
     "svm": 20,
     "calibration": 110,
     "cluster": 20,
+    "gaussian_process": 440,
     "kernel_approximation": 30,
     "kernel_ridge": 9,
     "mixture": 150,

@@ -60,6 +60,9 @@ OF_ROWS = dict.fromkeys(
 )
 OF_ROWS["BisectingKMeans"] = "gpuml.cluster"
 OF_ROWS |= {"GaussianMixture": "gpuml.mixture", "KernelRidge": "gpuml.kernel_ridge"}
+OF_ROWS |= dict.fromkeys(
+    ("GaussianProcessClassifier", "GaussianProcessRegressor"), "gpuml.gaussian_process"
+)
 STEPS = {
     **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "StandardScaler"), "gpuml.preprocessing"),
     **dict.fromkeys(("PCA", "TruncatedSVD"), "gpuml.decomposition"),

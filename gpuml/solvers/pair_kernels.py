@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist, pdist, squareform
 
 from gpuml._arrays import Array, is_numpy, namespace
 from gpuml._arrays.threads import blas_threads, ordered_map
@@ -112,7 +113,8 @@ def _by_entry(function: Callable[[Array, Any], Array], base: Array, in_place: bo
 def pair_base(kind: str, X: Array, Y: Array | None = None) -> Array:
     """The base (n, m) of pairs of rows of X (n, p) and Y (m, p), which are X again if None.
 
-    It may be X itself, where that is "given".
+    It may be X itself, where that is "given". "apart" are squared distances from differences, which
+    keep all digits of rows that are close to each other; "squares" are made of inner products.
 
     Raises
     ------
@@ -127,6 +129,9 @@ def pair_base(kind: str, X: Array, Y: Array | None = None) -> Array:
         return X @ Y.T
     if kind == "squares":
         return _squares(X, Y, same, xp)
+    if kind == "apart" and is_numpy(X):
+        metric = "sqeuclidean"
+        return squareform(pdist(X, metric)) if same else cdist(X, Y, metric)
     if kind == "cosine":
         X = _normed(X, xp)
         return X @ (X if same else _normed(Y, xp)).T
@@ -174,8 +179,8 @@ def _by_feature(kind, X, Y, xp):
         for j in range(X.shape[1]):
             one, other = some[:, j : j + 1], Y[None, :, j]
             apart = one - other
-            if kind == "absolute":
-                total += xp.abs(apart)
+            if kind != "relative":
+                total += xp.abs(apart) if kind == "absolute" else apart * apart
                 continue
             both = one + other
             total += apart * apart / xp.where(both > 0, both, xp.ones_like(both))

@@ -1,0 +1,434 @@
+"""Gaussian process classification on the device of its data."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+from sklearn import gaussian_process as sk
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.utils.validation import check_is_fitted
+
+from gpuml._arrays import (
+    Array,
+    as_array,
+    compute_place,
+    is_array,
+    move,
+    namespace,
+    place_of,
+)
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import threads_for_order
+from gpuml._inputs.validation import check_classify, check_predict, unchanged_on_error
+from gpuml._persistence.travel import Travels
+from gpuml._settings.config import current_settings
+from gpuml._sklearn import _fit_context, check_same_namespace
+from gpuml.data import Batch, Folds, cut, resident_classes, whole
+from gpuml.extending import MultifitEstimator
+from gpuml.gaussian_process._binary import BinaryGaussianProcess, binary_kernel
+from gpuml.gaussian_process._class_models import (
+    LabelStack,
+    class_attributes,
+    fitted_labels,
+    fitted_problems,
+    likeliest,
+    summing_to_one,
+    votes_of,
+)
+from gpuml.gaussian_process._kernels import own_functions
+from gpuml.gaussian_process._models import shared_pairs
+from gpuml.gaussian_process._pairs import Pairs
+from gpuml.kernel_ridge._models import BLOCK_BYTES, doubles
+from gpuml.metrics.classification import accuracy_score
+from gpuml.naive_bayes._input import labels_at, result_dtype
+from gpuml.solvers.posteriors import mean_logistic
+
+PARAMS = (
+    *("copy_X_train", "kernel", "max_iter_predict", "multi_class", "n_jobs"),
+    *("n_restarts_optimizer", "optimizer", "random_state", "warm_start"),
+)
+
+
+class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessClassifier):
+    r"""Gaussian process classification, by Laplace's approximation.
+
+    Label 1 of two has the probability :math:`1 / (1 + e^{-f(x)})`, with a normal f of mean 0 and
+    covariance k(x, x'). At the rows, f is where its posterior is largest,
+
+    .. math:: \max_f \; \sum_i \log p(y_i \mid f_i) - \tfrac{1}{2} f' K^{-1} f ,
+
+    found by Newton's steps, and its posterior is taken to be normal there. The hyperparameters of
+    the kernel are those of largest approximate marginal likelihood. More classes are as many
+    problems of one class against the rest, or one for each pair.
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. All is computed in float64. Kernels are
+    scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
+    squared distances and one of inner products of all rows. These serve all classes and all steps
+    of the optimiser, and in a `gpuml.model_selection` search all candidates and splits.
+
+    Parameters
+    ----------
+    kernel : kernel of `gpuml.gaussian_process.kernels`, default=None
+        None is ``ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")``. Kernels of your own, and a
+        `PairwiseKernel` with a function, are called by themselves, with rows in CPU memory.
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        Of the hyperparameters that are not fixed: SciPy's L-BFGS-B; a function of
+        (objective, theta, bounds) that gives theta and the objective there; or none.
+    n_restarts_optimizer : int, default=0
+        Further starts of the optimiser, drawn with `random_state`.
+    max_iter_predict : int, default=100
+        Bound on Newton's steps.
+    warm_start : bool, default=False
+        Whether Newton's steps at one theta begin where those at the last one ended.
+    copy_X_train : bool, default=True
+        Whether `X_train_` of the problems is a copy. Ours never write to it.
+    random_state : int, RandomState instance or None, default=None
+        Draws the starts, as scikit-learn draws them.
+    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+        Of more than two classes. There are no probabilities with "one_vs_one".
+    n_jobs : int or None, default=None
+        Has no effect: the problems of all classes share what they are computed from.
+
+    Attributes
+    ----------
+    base_estimator_ : estimator
+        Of two classes the fitted process: `X_train_`, `y_train_` (codes), `pi_` (probabilities of
+        the second class), `W_sr_`, `L_`, `kernel_`. Of more, scikit-learn's
+        `OneVsRestClassifier` or `OneVsOneClassifier` of such.
+    kernel_ : kernel
+        With the chosen hyperparameters; of more than two classes a `CompoundKernel`.
+    log_marginal_likelihood_value_ : float
+        Mean over the problems.
+    classes_ : array of shape (n_classes,)
+        Sorted labels, of the kind of y.
+    n_classes_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    GaussianProcessRegressor : Of targets that are numbers.
+
+    Notes
+    -----
+    Matrices of n_samples^2 numbers have to fit into memory, one for each problem. Rows that are no
+    vectors of numbers, for kernels of such, are scikit-learn's work.
+
+    References
+    ----------
+    C. E. Rasmussen, C. K. I. Williams, "Gaussian processes for machine learning", MIT Press (2006),
+    algorithms 3.1, 3.2 and 5.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuml.gaussian_process import GaussianProcessClassifier
+    >>> from gpuml.gaussian_process.kernels import RBF
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaussianProcessClassifier(1.0 * RBF(1.0)).fit(X, y)
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[0.84, 0.03, 0.13]])
+    """
+
+    multifit_score = "accuracy"
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y) -> Self:
+        """Choose the hyperparameters and find the posteriors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or a list of what the kernel takes.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
+            was.
+        MemoryError
+            If matrices of the order of the rows do not fit.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the optimiser stopped early, or at a bound of a hyperparameter.
+        """
+        with unchanged_on_error(self), small_arrays():
+            self._check_kernel()
+            if not self._takes_vectors:
+                return sk.GaussianProcessClassifier.fit(self, as_array(X), as_array(y))
+            batch = self.multifit_batch(X, y)
+            self._check_classes(batch.labels)
+            X = batch.X
+            if self.copy_X_train and batch.work == batch.home:
+                X = place_of(X).xp.asarray(X, copy=True)
+            pairs = shared_pairs(whole(batch))
+            models = fitted_problems(self, pairs, batch.codes, X, batch.classes)
+            self.__dict__.update(class_attributes(self, models, batch.classes))
+        return self
+
+    @property
+    def _takes_vectors(self):
+        return self.kernel is None or self.kernel.requires_vector_input
+
+    def _check_kernel(self):
+        if isinstance(self.kernel, CompoundKernel):
+            raise ValueError("kernel cannot be a CompoundKernel")
+
+    def _check_classes(self, classes: Any) -> None:
+        if len(classes) == 1:
+            raise ValueError(
+                "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class (only "
+                f"class {classes[0]} is present)"
+            )
+
+    # ------------------------------------------------------------ searches
+
+    @property
+    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the kernel too, as the estimator has it."""
+        return PARAMS + tuple(name for name in self.get_params() if name.startswith("kernel__"))
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why candidates are fitted one by one."""
+        if not self._takes_vectors:
+            return "a kernel of other things than vectors"
+        names = own_functions(binary_kernel(self.kernel))
+        return f"the kernel {names[0]}, of which gpuml has no function," if names else None
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        X, labels, _ = check_classify(self, X, y)
+        by_itself = own_functions(binary_kernel(self.kernel))
+        work = compute_place(
+            X, 8 * X.shape[0] ** 2, "cpu" if by_itself else current_settings().device
+        )
+        return resident_classes(X, labels, None, "cpu" if work == place_of(X) else "cuda")
+
+    def multifit_rows(self, folds: Folds) -> int | None:
+        """None: how many kernels there are is up to the candidates and the optimiser."""
+        return None
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> LabelStack:
+        """Fit every candidate on the training part of every split; see `MultifitEstimator`."""
+        models = [clone(self).set_params(**each) for each in candidates]
+        for model in models:
+            model._validate_params()
+            model._check_kernel()
+        return fitted_labels(folds, models, advance)
+
+    # ------------------------------------------------------------ what is said of rows
+
+    def predict(self, X):
+        """The likeliest class of each row; with "one_vs_one" that of most votes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : array of shape (n_samples,)
+            In the library and on the device of X; strings are in NumPy arrays.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+        """
+        check_is_fitted(self)
+        if not self._takes_vectors:
+            return sk.GaussianProcessClassifier.predict(self, X)
+        X = self._checked(X, "predict")
+        if self.n_classes_ == 2:
+            [(mean,)] = self._asked(X, "latent_mean")
+            codes = namespace(mean).astype(mean > 0, namespace(mean).int64)
+        elif self.multi_class == "one_vs_rest":
+            codes = likeliest(self._shares(X))
+        else:
+            codes = self._voted(X)
+        return labels_at(self.classes_, codes)
+
+    def _voted(self, X):
+        answers = self._asked(X, "latent")
+        xp = namespace(X)
+        means = xp.stack([mean for mean, _ in answers], axis=1)
+        shares = xp.stack([mean_logistic(*each) for each in answers], axis=1)
+        return xp.argmax(votes_of(means, shares, self.n_classes_), axis=1)
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X, float32 for float32 X, else float64; rows sum
+            to 1.
+
+        Raises
+        ------
+        ValueError
+            With ``multi_class="one_vs_one"`` and more than two classes.
+        """
+        check_is_fitted(self)
+        if self.n_classes_ > 2 and self.multi_class == "one_vs_one":
+            raise ValueError(
+                "one_vs_one multi-class mode does not support predicting probability estimates. "
+                "Use one_vs_rest mode instead."
+            )
+        if not self._takes_vectors:
+            return sk.GaussianProcessClassifier.predict_proba(self, X)
+        X = self._checked(X, "predict_proba")
+        shares, xp = self._shares(X), namespace(X)
+        if self.n_classes_ == 2:
+            shares = xp.concat([1.0 - shares, shares], axis=1)
+        else:
+            shares = summing_to_one(shares)
+        return xp.astype(shares, result_dtype(X), copy=False)
+
+    def latent_mean_and_variance(self, X):
+        """Means and variances of f at rows, of two classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        latent_mean : array of shape (n_samples,)
+            This and the other are in the library and on the device of X.
+        latent_var : array of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            Of more than two classes.
+        """
+        check_is_fitted(self)
+        if self.n_classes_ > 2 or not self._takes_vectors:
+            return sk.GaussianProcessClassifier.latent_mean_and_variance(self, X)
+        X = self._checked(X, "latent_mean_and_variance")
+        [answer] = self._asked(X, "latent")
+        xp = namespace(X)
+        return tuple(xp.astype(a, result_dtype(X), copy=False) for a in answer)
+
+    def _checked(self, X, method):
+        X = as_array(X)
+        if is_array(X):
+            check_same_namespace(X, self, attribute="_located_by", method=method)
+        return check_predict(self, X)
+
+    @property
+    def _located_by(self):
+        return self._models()[0].pi_
+
+    def _models(self) -> Sequence[BinaryGaussianProcess]:
+        base = self.base_estimator_
+        return [base] if self.n_classes_ == 2 else base.estimators_
+
+    def _asked(self, X: Array, method: str) -> list[tuple[Array, ...]]:
+        """What a method of each problem's model says of rows, where these are."""
+        home, models = place_of(X), self._models()
+        widest = max(model.X_train_.shape[0] for model in models)
+        by_itself = any(own_functions(model.kernel_) for model in models)
+        setting = "cpu" if by_itself else current_settings().device
+        work = compute_place(X, 8 * X.shape[0] * widest, setting)
+        step = max(1, BLOCK_BYTES // (8 * widest))
+        with threads_for_order(widest):
+            blocks = [
+                _said(models, doubles(move(X[some, :], work)), method, home)
+                for some in cut(slice(0, X.shape[0]), step)
+            ]
+        return [
+            tuple(home.xp.concat(parts) for parts in zip(*said, strict=True))
+            for said in zip(*blocks, strict=True)
+        ]
+
+    def _shares(self, X):
+        """Probabilities (n, problems) of the labels 1 of the problems."""
+        return namespace(X).stack(
+            [mean_logistic(*each) for each in self._asked(X, "latent")], axis=1
+        )
+
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+        """The logarithm of the approximate marginal likelihood of hyperparameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_kernel_params,), default=None
+            Logarithms of those that are not fixed, of one kernel for all problems or of the
+            `CompoundKernel`; None for those of `kernel_`.
+        eval_gradient : bool, default=False
+            Whether the gradient by theta is asked for, of two classes.
+        clone_kernel : bool, default=True
+            Whether `kernel_` stays as it is.
+
+        Returns
+        -------
+        log_likelihood : float
+            Mean over the problems.
+        log_likelihood_gradient : ndarray of shape (n_kernel_params,)
+            With `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If the gradient is asked for without a theta, or theta has another length.
+        NotImplementedError
+            If the gradient is asked for, of more than two classes.
+        """
+        return sk.GaussianProcessClassifier.log_marginal_likelihood(
+            self, theta, eval_gradient, clone_kernel
+        )
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows, by weight, whose predicted label is right.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = self._takes_vectors
+        return tags
+
+
+def _said(models, X, method, home):
+    """What a method of each model says of rows, from pairs of these with those of the fits."""
+    known: dict[int, Pairs] = {}
+    found = []
+    for model in models:
+        key = id(model.X_train_)
+        if key not in known:
+            known[key] = Pairs(doubles(move(as_array(model.X_train_), place_of(X))), X)
+        found.append(tuple(move(a, home) for a in getattr(model, method)(known[key])))
+    return found

@@ -1,0 +1,263 @@
+"""Gaussian processes of all candidates on all splits, from one matrix of distances of the rows."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as sk
+
+from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
+from gpuml._arrays.threads import one_blas_thread, ordered_map, threads_for_order
+from gpuml.data import Folds, row_indices, split_weights, take
+from gpuml.extending import RegressionStack
+from gpuml.gaussian_process._kernels import bases_of, kernel_of
+from gpuml.gaussian_process._pairs import Own, Pairs
+from gpuml.gaussian_process._process import first_kernel, fit_process, process_attributes
+from gpuml.gaussian_process._theta import is_optimised
+from gpuml.kernel_ridge._models import check_memory, doubles
+from gpuml.solvers.kernel_systems import Systems, solve_penalties
+from gpuml.solvers.loss_rows import own_threads
+
+# Noise of rows that differs by no more than this share of it is the same for all.
+SAME_NOISE = 1e-12
+# Threads would wait for Python more than for matrices of a smaller order.
+THREADED_ORDER = 200
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What predictions of a candidate on a split take: a kernel, dual (n, t) and means (t,)."""
+
+    kernel: sk.Kernel
+    dual: Array
+    mean: Array
+
+
+@dataclass(frozen=True)
+class ProcessStack(RegressionStack):
+    """Processes of candidates on splits.
+
+    Attributes
+    ----------
+    folds : Folds
+    models : list of C estimators
+        With the parameters of the candidates.
+    fits : list of C lists of S
+    words : str
+        How they were fitted.
+    """
+
+    folds: Folds
+    models: Sequence[Any]
+    fits: Sequence[Sequence[Fit]]
+    words: str
+
+    @property
+    def n_candidates(self) -> int:
+        """Candidates that it has models of."""
+        return len(self.models)
+
+    @property
+    def n_passes(self) -> int:
+        """Readings of the rows: one, for what kernels are functions of."""
+        return 1
+
+    def predict(self, X: Array, split: int, candidates: slice) -> Array:
+        """Predictions (C, m, t) of some candidates of one split for rows X (m, p)."""
+        pairs = Pairs(doubles(X), shared_pairs(self.folds).X)
+        found, last, K = [], None, None
+        for fits in self.fits[candidates]:
+            fit = fits[split]
+            if fit.kernel is not last:
+                last, K = fit.kernel, kernel_of(fit.kernel, pairs)
+            found.append(K @ fit.dual + fit.mean)
+        return namespace(X).stack(found)
+
+    def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
+        """Fitted attributes of one model; split None means the model of all rows."""
+        batch, model = self.folds.batch, self.models[candidate]
+        pairs, X, y = shared_pairs(self.folds), batch.X, doubles(move(batch.y, batch.work))
+        if split is not None:
+            train, xp = self.folds.splits[split].train, namespace(X)
+            pairs, X, y = pairs.part(train), take(X, train, xp), take(y, train, xp)
+            # Its hyperparameters are chosen.
+            kernel = self.fits[candidate][split].kernel
+            model = clone(model).set_params(kernel=kernel, optimizer=None)
+        with threads_for_order(pairs.shape[0]):
+            found = fit_process(model, pairs, y, flat=batch.y_is_flat)
+        return process_attributes(found, X, batch.home, batch.y_is_flat)
+
+
+def shared_pairs(folds: Folds) -> Pairs:
+    """All rows as pairs: what is found of them serves all candidates and splits."""
+    if "pairs" not in folds.known:
+        batch = folds.batch
+        check_memory(batch.n_rows, batch.work)
+        folds.known["pairs"] = Pairs(doubles(move(batch.X, batch.work)))
+    return folds.known["pairs"]
+
+
+def fitted_processes(
+    folds: Folds, models: Sequence[Any], advance: Callable[[int], None] | None
+) -> ProcessStack:
+    """Processes of estimators on the training parts of splits.
+
+    Raises
+    ------
+    LinAlgError
+        If a kernel with its noise is not positive definite on a training part.
+    """
+    fits: list[Any] = [None] * len(models)
+    together: list[int] = []
+    alone: list[int] = []
+    for kernel, some in _same_kernels(models):
+        noise = _common_noise(kernel, shared_pairs(folds).X)
+        for c in some:
+            plain = np.size(models[c].alpha) == 1 and not is_optimised(models[c], kernel)
+            (together if plain and noise is not None else alone).append(c)
+        own = [c for c in some if c in together]
+        if own:
+            found = _solved(folds, kernel, noise, [models[c] for c in own])
+            fits = [found[own.index(c)] if c in own else fit for c, fit in enumerate(fits)]
+            if advance is not None:
+                advance(folds.batch.n_rows)
+    found = _one_after_another(folds, [models[c] for c in alone], advance)
+    fits = [found[alone.index(c)] if c in alone else fit for c, fit in enumerate(fits)]
+    return ProcessStack(folds, models, fits, _words(folds, models, together, alone))
+
+
+def _words(folds, models, together, alone):
+    n_kernels = sum(1 for _ in _same_kernels([models[c] for c in together]))
+    words = []
+    if together:
+        words.append(f"{n_kernels} kernel matri{'x' if n_kernels == 1 else 'ces'} of all rows")
+    if alone:
+        words.append(f"{len(alone) * folds.n_splits} fits from the distances of all rows")
+    return " and ".join(words)
+
+
+def _same_kernels(models):
+    """Kernels of estimators, and the numbers of those that have each."""
+    found: list[tuple[Any, list[int]]] = []
+    for c, model in enumerate(models):
+        kernel = first_kernel(model)
+        same = next((own for each, own in found if _are_equal(each, kernel)), None)
+        if same is None:
+            found.append((kernel, [c]))
+        else:
+            same.append(c)
+    return found
+
+
+def _are_equal(one, other):
+    # scikit-learn's own comparison fails on arrays of different lengths.
+    if type(one) is not type(other):
+        return False
+    if not isinstance(one, sk.Kernel):
+        return np.array_equal(np.asarray(one), np.asarray(other))
+    params, others = (kernel.get_params(deep=False) for kernel in (one, other))
+    return all(_are_equal(value, others[name]) for name, value in params.items())
+
+
+def _common_noise(kernel: sk.Kernel, X: Array) -> float | None:
+    """What the noise in a kernel adds to the diagonal for a row itself; None if rows differ."""
+    added = to_host(kernel_of(kernel, Own(X)) - kernel_of(kernel, Own(X, noise=0.0)))
+    least, most = float(added.min()), float(added.max())
+    return most if most - least <= SAME_NOISE * abs(most) else None
+
+
+def _solved(folds, kernel, noise, models):
+    """Fits of estimators of one kernel that nobody optimises, on all splits together.
+
+    With targets y and 1, those with any mean taken out follow.
+    """
+    batch, pairs = folds.batch, shared_pairs(folds)
+    xp, y = namespace(pairs.X), doubles(move(batch.y, batch.work))
+    check_memory(batch.n_rows, batch.work, len(models) * folds.n_splits * (y.shape[1] + 1))
+    K = kernel_of(kernel, Pairs(pairs.X, pairs.X, pairs.known))
+    counts = split_weights(folds)
+    ones = xp.ones_like(y[:, :1])
+    weight = ones.T if counts is None else doubles(counts)
+    sides = y
+    if any(model.normalize_y for model in models):
+        sides = xp.concat([y, ones], axis=1)
+    alphas = np.asarray([[np.ravel(model.alpha)[0] + noise] for model in models], dtype=float)
+    solved = solve_penalties(Systems(K, xp.sqrt(weight), sides), alphas)
+    if not np.isfinite(solved.conditions).all():
+        raise np.linalg.LinAlgError(
+            f"The kernel, {kernel}, is not returning a positive definite matrix. Try gradually "
+            "increasing the 'alpha' parameter of your GaussianProcessRegressor estimator."
+        )
+    means = weight @ y / xp.sum(weight, axis=1)[:, None]  # (S, t)
+    t, found = y.shape[1], []
+    for c, model in enumerate(models):
+        dual, mean = solved.dual[c, :, :, :t], 0.0 * means
+        if model.normalize_y:
+            dual, mean = dual - solved.dual[c, :, :, t:] * means[:, None, :], means
+        found.append([Fit(kernel, dual[s, ...], mean[s, ...]) for s in range(folds.n_splits)])
+    return found
+
+
+def _one_after_another(folds, models, advance):
+    """Fits of estimators, each by itself on each split, from the distances of all rows."""
+    if not models:
+        return []
+    batch, pairs = folds.batch, shared_pairs(folds)
+    y = doubles(move(batch.y, batch.work))
+    find_bases(pairs, [first_kernel(model) for model in models])
+
+    def jobs():
+        for split in folds.splits:
+            part = pairs.part(split.train), take(y, split.train, namespace(y))
+            yield from ((model, split.train, *part) for model in models)
+
+    def fit(job):
+        model, rows, part, own = job
+        process = fit_process(clone(model), part, own, flat=batch.y_is_flat)
+        # What a scale is taken out of comes back by it, for sums of kernels as for their means.
+        dual = _at_rows(process.dual * process.scale, rows, batch.n_rows)
+        return Fit(process.kernel, dual, process.mean)
+
+    serial = any(callable(model.optimizer) for model in models)
+    done = side_by_side(fit, jobs(), batch.n_rows, batch.work, serial=serial, advance=advance)
+    return [done[c :: len(models)] for c in range(len(models))]
+
+
+def side_by_side(
+    function: Callable[[Any], Any],
+    jobs: Iterable[Any],
+    order: int,
+    place: Place,
+    *,
+    serial: bool = False,
+    advance: Callable[[int], None] | None = None,
+) -> list[Any]:
+    """A function of each job, with matrices of an order, in threads on a CPU.
+
+    Only a few jobs are there at a time. `serial` asks for one after the other: a user's function
+    may not know of threads.
+    """
+    threads = 1 if serial or order < THREADED_ORDER else own_threads(place)
+    found = []
+    with threads_for_order(order) if threads == 1 else one_blas_thread():
+        done = map(function, jobs) if threads == 1 else ordered_map(function, jobs, threads)
+        for each in done:
+            found.append(each)
+            if advance is not None:
+                advance(order)
+    return found
+
+
+def find_bases(pairs: Pairs, kernels: Sequence[sk.Kernel]) -> None:
+    """Find what kernels are functions of, before parts of it are taken."""
+    for kind in sorted({kind for kernel in kernels for kind in bases_of(kernel)}):
+        pairs.base(kind)
+
+
+def _at_rows(dual, rows, n_rows):
+    """Coefficients (m, t) at some of n rows (n, t): sums, where a row is there several times."""
+    found = np.zeros((n_rows, dual.shape[1]))
+    np.add.at(found, row_indices(rows), to_host(dual))
+    return move(found, place_of(dual))

@@ -1,0 +1,436 @@
+"""Gaussian process regression on the device of its data."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn import gaussian_process as sk
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.utils import check_random_state
+
+from gpuml._arrays import (
+    Array,
+    as_array,
+    compute_place,
+    is_array,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
+from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import threads_for_order
+from gpuml._inputs.validation import check_fit, check_predict, unchanged_on_error
+from gpuml._persistence.travel import Travels
+from gpuml._settings.config import current_settings
+from gpuml._sklearn import _fit_context, check_same_namespace
+from gpuml.data import Batch, Folds, cut, resident, whole
+from gpuml.exceptions import level_of_user
+from gpuml.extending import MultifitEstimator
+from gpuml.gaussian_process._kernels import kernel_of, own_functions
+from gpuml.gaussian_process._models import ProcessStack, fitted_processes, shared_pairs
+from gpuml.gaussian_process._pairs import Own, Pairs
+from gpuml.gaussian_process._process import (
+    Answer,
+    first_kernel,
+    fit_process,
+    noise_of,
+    process_answer,
+    process_attributes,
+    process_likelihood,
+)
+from gpuml.gaussian_process._theta import at_theta
+from gpuml.kernel_ridge._models import BLOCK_BYTES, doubles
+from gpuml.metrics.regression import r2_score
+from gpuml.naive_bayes._input import result_dtype
+
+PARAMS = (
+    *("alpha", "copy_X_train", "kernel", "n_restarts_optimizer", "n_targets", "normalize_y"),
+    *("optimizer", "random_state"),
+)
+
+
+class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessRegressor):
+    r"""Gaussian process regression.
+
+    Targets are :math:`y_i = f(x_i) + \varepsilon_i`, with a normal f of mean 0 and covariance
+    k(x, x') and noise of variance :math:`\alpha`. With the matrix K of kernels of the rows,
+    :math:`K' = K + \alpha I`, a new row has the mean and the variance
+
+    .. math:: k(x, X) K'^{-1} y , \qquad k(x, x) - k(x, X) K'^{-1} k(X, x) .
+
+    The hyperparameters of the kernel are those of largest marginal likelihood
+
+    .. math:: -\tfrac{1}{2} y' K'^{-1} y - \tfrac{1}{2} \log |K'| - \tfrac{n}{2} \log 2 \pi .
+
+    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
+    CuPy, torch and other device arrays where they are. All is computed in float64. Kernels are
+    scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
+    squared distances and one of inner products, which all steps of the optimiser share; the
+    gradient takes no matrix for each hyperparameter.
+
+    In a `gpuml.model_selection` search, these matrices are computed once, of all rows, for all
+    candidates and splits. Candidates without an optimiser and with a number for `alpha` are fitted
+    together: each kernel is one matrix, from which all values of `alpha` and `normalize_y` on all
+    splits are solved as `gpuml.kernel_ridge.KernelRidge` does. Those with an optimiser are fitted
+    one after the other, from the shared matrices.
+
+    Parameters
+    ----------
+    kernel : kernel of `gpuml.gaussian_process.kernels`, default=None
+        None is ``ConstantKernel() * RBF()``. Kernels of your own, and a `PairwiseKernel` with a
+        function, are called by themselves, with rows in CPU memory.
+    alpha : float or ndarray of shape (n_samples,), default=1e-10
+        Variance of the noise; is added to the diagonal of K.
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        Of the hyperparameters that are not fixed: SciPy's L-BFGS-B; a function of
+        (objective, theta, bounds) that gives theta and the objective there; or none.
+    n_restarts_optimizer : int, default=0
+        Further starts of the optimiser, drawn between the bounds with `random_state`.
+    normalize_y : bool, default=False
+        Whether mean and standard deviation are taken out of the targets for the fit.
+    copy_X_train : bool, default=True
+        Whether `X_train_` is a copy. Ours never write to it.
+    n_targets : int, default=None
+        Number of targets before there is a fit; that of `fit` is compared with it.
+    random_state : int, RandomState instance or None, default=None
+        Draws the starts, as scikit-learn draws them.
+
+    Attributes
+    ----------
+    X_train_ : array of shape (n_samples, n_features)
+        This and the arrays below are in the library and on the device of X.
+    y_train_ : array of shape (n_samples,) or (n_samples, n_targets)
+        Normalised with `normalize_y`.
+    kernel_ : kernel
+        With the chosen hyperparameters.
+    L_ : array of shape (n_samples, n_samples)
+        The lower Cholesky factor of K'.
+    alpha_ : array of shape (n_samples,) or (n_samples, n_targets)
+        Coefficients of the kernels with the rows: ``K'^{-1} y``.
+    log_marginal_likelihood_value_ : float
+        That of the chosen hyperparameters.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only where the columns of X have string names.
+
+    See Also
+    --------
+    gpuml.kernel_ridge.KernelRidge : The same means, with penalties that a search chooses.
+
+    Notes
+    -----
+    Matrices of n_samples^2 numbers have to fit into memory. Rows that are no vectors of numbers,
+    for kernels of such, are scikit-learn's work.
+
+    References
+    ----------
+    C. E. Rasmussen, C. K. I. Williams, "Gaussian processes for machine learning", MIT Press (2006),
+    algorithm 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuml.gaussian_process import GaussianProcessRegressor
+    >>> from gpuml.gaussian_process.kernels import RBF
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> model = GaussianProcessRegressor(RBF(), alpha=1e-3).fit(X, np.sin(X[:, 0]))
+    >>> mean, deviation = model.predict([[1.5]], return_std=True)
+    >>> mean.round(3), deviation.round(2)
+    (array([0.997]), array([0.01]))
+    """
+
+    multifit_score = "r2"
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y) -> Self:
+        """Choose the hyperparameters and factor the kernel matrix.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Or a list of what the kernel takes.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
+            was.
+        numpy.linalg.LinAlgError
+            If the kernel matrix is not positive definite; a larger `alpha` makes it so.
+        MemoryError
+            If matrices of the order of the rows do not fit.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the optimiser stopped early, or at a bound of a hyperparameter.
+        """
+        with unchanged_on_error(self), small_arrays():
+            if not self._takes_vectors:
+                return sk.GaussianProcessRegressor.fit(self, as_array(X), as_array(y))
+            batch = self.multifit_batch(X, y)
+            self._check_targets(batch)
+            y = doubles(move(batch.y, batch.work))
+            with threads_for_order(batch.n_rows):
+                found = fit_process(self, shared_pairs(whole(batch)), y, flat=batch.y_is_flat)
+            X = batch.X
+            if self.copy_X_train and batch.work == batch.home:
+                X = place_of(X).xp.asarray(X, copy=True)
+            self.__dict__.update(process_attributes(found, X, batch.home, batch.y_is_flat))
+        return self
+
+    @property
+    def _takes_vectors(self):
+        return self.kernel is None or self.kernel.requires_vector_input
+
+    def _check_targets(self, batch):
+        n_targets = batch.y.shape[1]
+        if self.n_targets is not None and n_targets != self.n_targets:
+            raise ValueError(
+                "The number of targets seen in `y` is different from the parameter `n_targets`. "
+                f"Got {n_targets} != {self.n_targets}."
+            )
+
+    # ------------------------------------------------------------ searches
+
+    @property
+    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the kernel too, as the estimator has it."""
+        return PARAMS + tuple(name for name in self.get_params() if name.startswith("kernel__"))
+
+    def multifit_obstacle(self, X: Any) -> str | None:
+        """Why candidates are fitted one by one."""
+        if not self._takes_vectors:
+            return "a kernel of other things than vectors"
+        names = own_functions(first_kernel(self))
+        return f"the kernel {names[0]}, of which gpuml has no function," if names else None
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        X, y, _ = check_fit(self, X, y)
+        by_itself = own_functions(first_kernel(self))
+        setting = "cpu" if by_itself else current_settings().device
+        return resident(X, y, None, setting, 8 * X.shape[0] ** 2)
+
+    def multifit_rows(self, folds: Folds) -> int | None:
+        """None: how many kernels there are is up to the candidates and the optimiser."""
+        return None
+
+    def multifit(
+        self,
+        folds: Folds,
+        candidates: Sequence[Mapping[str, Any]],
+        advance: Callable[[int], None] | None = None,
+    ) -> ProcessStack:
+        """Fit every candidate on the training part of every split; see `MultifitEstimator`."""
+        models = [clone(self).set_params(**each) for each in candidates]
+        for model in models:
+            model._validate_params()
+            model._check_targets(folds.batch)
+        return fitted_processes(folds, models, advance)
+
+    # ------------------------------------------------------------ what is said of rows
+
+    def predict(self, X, return_std=False, return_cov=False):
+        """Means of the targets, and their deviations or covariances if asked for.
+
+        Before `fit`, those of the prior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        return_std : bool, default=False
+        return_cov : bool, default=False
+            At most one of the two.
+
+        Returns
+        -------
+        y_mean : array of shape (n_samples,) or (n_samples, n_targets)
+            This and the others are in the library and on the device of X, float32 for float32 X,
+            else float64.
+        y_std : array of the same shape
+            With `return_std`.
+        y_cov : array of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
+            With `return_cov`.
+
+        Raises
+        ------
+        RuntimeError
+            If both are asked for.
+        ValueError
+            If X has other features than the X of `fit`, or holds nan or inf.
+
+        Warns
+        -----
+        UserWarning
+            If rounding makes variances negative, which are set to 0.
+        """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        if not self._takes_vectors:
+            return sk.GaussianProcessRegressor.predict(self, X, return_std, return_cov)
+        want = "variance" if return_std else "covariance" if return_cov else "mean"
+        X = as_array(X)
+        if is_array(X):
+            check_same_namespace(X, self, attribute="alpha_", method="predict")
+        X = check_predict(self, X)
+        mean, spread = self._answer(X, want)
+        dtype, home = result_dtype(X), place_of(X)
+        found = [move(home.xp.astype(mean, dtype, copy=False), home)]
+        if spread is not None:
+            found.append(move(home.xp.astype(spread, dtype, copy=False), home))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _answer(self, X: Array, want: str) -> tuple[Array, Array | None]:
+        """Means, and deviations or covariances, of checked rows, in float64 where they are."""
+        if not hasattr(self, "X_train_"):
+            return self._prior(doubles(X), want)
+        home, n = place_of(X), self.X_train_.shape[0]
+        by_itself = own_functions(self.kernel_)
+        setting = "cpu" if by_itself else current_settings().device
+        work = compute_place(X, 8 * X.shape[0] * n, setting)
+        attributes = (self.X_train_, self.alpha_, self._y_train_mean, self._y_train_std)
+        rows, dual, centre, scale = (doubles(move(as_array(a), work)) for a in attributes)
+        dual = dual[:, None] if dual.ndim == 1 else dual
+        L = None if want == "mean" else doubles(move(as_array(self.L_), work))
+        step = X.shape[0] if want == "covariance" else max(1, BLOCK_BYTES // (8 * n))
+        with threads_for_order(n):
+            answers = [
+                process_answer(self.kernel_, doubles(move(X[some, :], work)), rows, dual, L, want)
+                for some in cut(slice(0, X.shape[0]), step)
+            ]
+        mean = work.xp.concat([each.mean for each in answers]) * scale + centre
+        spread = _spread(answers, scale, want)
+        found = [None if a is None else move(_flat(a), home) for a in (mean, spread)]
+        return found[0], found[1]
+
+    def _prior(self, X, want):
+        kernel = self.kernel
+        if kernel is None:
+            kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+        xp, n_targets = namespace(X), self.n_targets or 1
+        mean = xp.zeros((X.shape[0], n_targets), dtype=X.dtype, device=place_of(X).device)
+        if want == "mean":
+            return _flat(mean), None
+        found = kernel_of(kernel, Pairs(X) if want == "covariance" else Own(X))
+        found = found if want == "covariance" else xp.sqrt(found)
+        return _flat(mean), _flat(xp.stack([found] * n_targets, axis=-1))
+
+    def sample_y(self, X, n_samples=1, random_state=0):
+        """Draw functions from the process, in CPU memory, and give their values at rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples_X, n_features)
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        y_samples : array of shape (n_samples_X, n_samples) or (n_samples_X, n_targets, n_samples)
+            In the library and on the device of X.
+        """
+        if not self._takes_vectors:
+            return sk.GaussianProcessRegressor.sample_y(self, X, n_samples, random_state)
+        random = check_random_state(random_state)
+        X = check_predict(self, X)
+        mean, covariance = (to_host(a) for a in self._answer(X, "covariance"))
+        if mean.ndim == 1:
+            found = random.multivariate_normal(mean, covariance, n_samples).T
+        else:
+            columns = zip(mean.T, np.moveaxis(covariance, -1, 0), strict=True)
+            drawn = [random.multivariate_normal(*each, n_samples).T for each in columns]
+            found = np.stack(drawn, axis=1)
+        home = place_of(X)
+        found = move(np.ascontiguousarray(found), home)
+        return home.xp.astype(found, result_dtype(X), copy=False)
+
+    def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
+        """The logarithm of the marginal likelihood of hyperparameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_kernel_params,), default=None
+            Logarithms of those that are not fixed; None for those of `kernel_`.
+        eval_gradient : bool, default=False
+            Whether the gradient by theta is asked for, which then must not be None.
+        clone_kernel : bool, default=True
+            Whether `kernel_` stays as it is; if not, it has this theta afterwards.
+
+        Returns
+        -------
+        log_likelihood : float
+        log_likelihood_gradient : ndarray of shape (n_kernel_params,)
+            With `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            If the gradient is asked for without a theta.
+        """
+        if not self._takes_vectors:
+            return sk.GaussianProcessRegressor.log_marginal_likelihood(
+                self, theta, eval_gradient, clone_kernel
+            )
+        return at_theta(self, theta, eval_gradient, clone_kernel, self._likelihood)
+
+    def _likelihood(self, kernel, eval_gradient):
+        X, y = as_array(self.X_train_), as_array(self.y_train_)
+        setting = "cpu" if own_functions(kernel) else current_settings().device
+        work = compute_place(X, 8 * X.shape[0] ** 2, setting)
+        X, y = (doubles(move(a, work)) for a in (X, y))
+        y = y[:, None] if y.ndim == 1 else y
+        alpha = noise_of(self.alpha, y)
+        with threads_for_order(X.shape[0]):
+            return process_likelihood(kernel, Pairs(X), alpha, y, eval_gradient)
+
+    def score(self, X, y, sample_weight=None):
+        """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+            At most 1; 0 for a model that always predicts the mean of y.
+        """
+        return r2_score(y, self.predict(X), sample_weight=sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = self._takes_vectors
+        return tags
+
+
+def _flat(values):
+    return values[..., 0] if values.shape[-1] == 1 and values.ndim > 1 else values
+
+
+def _spread(answers: Sequence[Answer], scale: Array, want: str) -> Array | None:
+    """Deviations (m, t) or covariances (m, m, t), of targets with their scale."""
+    if want == "mean":
+        return None
+    xp = namespace(scale)
+    if want == "covariance":
+        return answers[0].spread[..., None] * scale**2  # type: ignore[index]
+    variance = xp.concat([each.spread for each in answers])
+    negative = variance < 0
+    if bool(xp.any(negative)):
+        warnings.warn(
+            "Predicted variances smaller than 0. Setting those variances to 0.",
+            stacklevel=level_of_user(),
+        )
+        variance = xp.where(negative, xp.zeros_like(variance), variance)
+    return xp.sqrt(variance)[:, None] * scale

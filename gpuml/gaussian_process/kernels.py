@@ -1,0 +1,43 @@
+"""scikit-learn's kernels: descriptions of covariances that gpuml's processes evaluate."""
+
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    GenericKernelMixin,
+    Hyperparameter,
+    Kernel,
+    KernelOperator,
+    Matern,
+    NormalizedKernelMixin,
+    PairwiseKernel,
+    Product,
+    RationalQuadratic,
+    StationaryKernelMixin,
+    Sum,
+    WhiteKernel,
+)
+
+__all__ = [
+    "RBF",
+    "CompoundKernel",
+    "ConstantKernel",
+    "DotProduct",
+    "ExpSineSquared",
+    "Exponentiation",
+    "GenericKernelMixin",
+    "Hyperparameter",
+    "Kernel",
+    "KernelOperator",
+    "Matern",
+    "NormalizedKernelMixin",
+    "PairwiseKernel",
+    "Product",
+    "RationalQuadratic",
+    "StationaryKernelMixin",
+    "Sum",
+    "WhiteKernel",
+]
