@@ -95,7 +95,8 @@ class Columns(Design):
         coded = [(leaf, own) for leaf, own in self._leaves() if isinstance(leaf, Coded)]
         if self.place.kind != "cupy" or not coded:
             return None
-        columns, firsts = [], []
+        columns: list[list[tuple[Array, int]]] = []
+        firsts: list[int] = []
         for leaf, own in coded:
             columns += [[each] for each in zip(leaf.codes, leaf.n_levels, strict=True)]
             firsts += accumulate(leaf.n_levels[:-1], initial=own.start)
@@ -208,7 +209,7 @@ class ColumnsBlock:
     def margins(self, coef: Array) -> Array:
         """``coef X'``: the parts add up."""
         if self.slots is not None:
-            return self._with_codes(coef)
+            return self._with_codes(self.slots, coef)
         # Margins of codes and of sparse rows come row by row, and so are those of dense rows here.
         found = (
             (block.X @ coef[:, own].T).T
@@ -221,13 +222,13 @@ class ColumnsBlock:
             first = first + other
         return first
 
-    def _with_codes(self, coef):
+    def _with_codes(self, slots, coef):
         """On CuPy: all columns of codes are looked up at once, onto the margins of the others."""
         total = None
         for block, own in self._without_codes():
             found = block.margins(coef[:, own])
             total = found if total is None else total + found
-        return self.slots.gathered(coef, self.rows.start, self.rows.stop - self.rows.start, total)
+        return slots.gathered(coef, self.rows.start, self.rows.stop - self.rows.start, total)
 
     def products(self, values: Array) -> Array:
         """``values X``."""
