@@ -7,7 +7,8 @@ communicator until the client is closed, or until one of them joins another grou
 
 Two runs that got some workers each would wait for each other forever. So runs queue on the
 scheduler: each begins when no earlier one has any of its workers. Runs of clients that have left
-are dropped. Dask's `MultiLock` would keep them, and its `Lock` takes a message for each worker.
+are dropped, and those that a client has ended when it begins its next: the message that ends a run
+may be lost. Dask's `MultiLock` would keep them, and its `Lock` takes a message for each worker.
 
 A worker may die at any moment. Then the client, which looks at the workers while it waits, cancels
 the tasks of the others; each of them watches whether it was cancelled and ends its part of the
@@ -85,6 +86,8 @@ class Collective:
         self._transport = transport
         # Memberships in communicators, by the workers in the order of their ranks.
         self._members: dict[tuple[str, ...], list[Future]] = {}
+        # Runs that are over, until the scheduler has answered a later run that it was told so.
+        self._over: set[str] = set()
 
     def run(
         self,
@@ -162,16 +165,25 @@ class Collective:
         report, began, run = Report("the GPUs of the cluster"), time.monotonic(), uuid.uuid4().hex
         at_scheduler = partial(ask, self.client, self.client.run_on_scheduler, run=run)
         may_begin, leave = _turns()
+        begin = partial(at_scheduler, function=may_begin, owner=self.client.id, workers={*workers})
         try:
-            while not at_scheduler(function=may_begin, owner=self.client.id, workers={*workers}):
+            while not self._begins(begin):
                 check_client(self.client)
                 waited = time.monotonic() - began
                 report.say({"Another fit works with the rows divided over them.": waited})
                 time.sleep(TURN_SECONDS)
             yield
         finally:
-            with contextlib.suppress(Exception):  # it is dropped with the client
+            self._over.add(run)  # also after an answer: a message of its wait may be on its way
+            with contextlib.suppress(Exception):  # the client's next run drops it, or its end does
                 at_scheduler(function=leave)
+
+    def _begins(self, begin: Callable[..., bool]) -> bool:
+        """Whether a run may begin; the scheduler drops those of this client that are over."""
+        over = tuple(self._over)
+        may = begin(over=over)
+        self._over.difference_update(over)
+        return may
 
     def _in_order(self, addresses) -> list[str]:
         known = workers_there(self.client)
@@ -265,9 +277,11 @@ class Collective:
 
 def _turns() -> tuple[Callable[..., bool], Callable[..., None]]:
     # Functions of a function travel by value: schedulers need not have this package.
-    def may_begin(run, owner, workers, dask_scheduler):
+    def may_begin(run, owner, workers, over, dask_scheduler):
         """Whether no run that came earlier has any of the workers; it queues from now on."""
         runs = dask_scheduler.extensions.setdefault("gpuml runs", {})
+        for ended in over:
+            runs.pop(ended, None)
         runs.setdefault(run, (owner, workers))
         for other, (client, theirs) in list(runs.items()):
             if other == run:

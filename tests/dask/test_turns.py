@@ -6,7 +6,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import pytest
 from distributed import Client
 
 from gpuml_dask.sums.collective import Collective, _turns
+from gpuml_dask.waiting import NoAnswer, ask
 from tests.dask.test_collective import SocketTransport
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +168,36 @@ def test_a_run_that_is_interrupted_while_it_waits_leaves_the_queue(client):
     assert runs_at(client) == {}
 
 
+@pytest.mark.parametrize("lost", ["interrupted", "unanswered", "overtaken"])
+def test_the_next_run_of_a_client_drops_those_whose_end_was_lost(client, others, lost):
+    one, begins = Collective(client), []
+
+    def lossy(client, question, **settings):
+        if settings["function"].__name__ == "may_begin":
+            begins.append(partial(ask, client, question, **settings))
+            return begins[-1]()
+        if lost == "interrupted":  # a second Ctrl-C
+            raise KeyboardInterrupt
+        if lost == "unanswered":
+            raise NoAnswer
+        ask(client, question, **settings)
+        return begins[-1]()  # the last message of its wait comes after that of its end
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpuml_dask.sums.collective.ask", lossy)
+        with suppress(KeyboardInterrupt), one._turn(["a"]):
+            pass
+    (held,) = runs_at(client)
+    with Collective(others)._turn(["b"]):
+        assert held in runs_at(client)  # another client can't know that it is over
+    with one._turn(["b"]):
+        assert len(runs_at(client)) == 1
+        assert held not in runs_at(client)
+        with Collective(others)._turn(["a"]), one._turn(["c"]):
+            assert len(runs_at(client)) == 3  # none of a thread that is at work is dropped
+    assert runs_at(client) == {}
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_every_run_gets_its_turn_whoever_leaves(seed):
     """As the scheduler does it, in any order: no two share a worker, and nobody waits forever."""
@@ -186,11 +218,11 @@ def test_every_run_gets_its_turn_whoever_leaves(seed):
         if run in at_work:
             leave(run, scheduler)
             at_work.remove(run)
-        elif may_begin(run, *runs[run], scheduler):
+        elif may_begin(run, *runs[run], (), scheduler):
             assert all(runs[run][1].isdisjoint(runs[other][1]) for other in at_work)
             waiting.remove(run)
             at_work.append(run)
     assert not waiting
     assert not at_work
-    may_begin("last", "a", {*range(6)}, scheduler)
+    may_begin("last", "a", {*range(6)}, (), scheduler)
     assert list(scheduler.extensions["gpuml runs"]) == ["last"]
