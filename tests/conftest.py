@@ -5,6 +5,8 @@ import os
 # Read by scipy and scikit-learn when they are imported, so before any import that might do so:
 # without it scikit-learn's own array-API checks skip.
 os.environ["SCIPY_ARRAY_API"] = "1"
+# JAX would take three quarters of the GPU's memory, which the other processes of a run need.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import gc
 import importlib
