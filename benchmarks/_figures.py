@@ -26,6 +26,7 @@ TITLES = {
     "pca": "PCA",
     "selection": "feature selection",
     "bands": "banded ridge",
+    "clusters": "numbers of clusters",
     "tree_search": "trees",
     "validation": "curves, predictions, permutation tests",
     "models": "search",

@@ -321,6 +321,7 @@ def _adapter_search(row, on):
 READERS = {
     "run": lambda raw: (),  # how a run of all went
     "adapters": _adapters,
+    "clusters": _scenarios,
     "dask_search": _dask,
     "generic_search": _generic,
     "logistic_search": _scenarios,
