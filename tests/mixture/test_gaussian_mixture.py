@@ -237,6 +237,14 @@ def test_a_search_is_that_of_scikit_learn(start, seed, library):
     assert type(as_sklearn(ours.best_estimator_)) is Theirs
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_more_starts_are_no_worse_than_the_first(seed):
+    params = {"n_components": 4, "max_iter": 1, "random_state": seed}
+    few, many = (GaussianMixture(n_init=n, **params).fit(X).lower_bound_ for n in (1, 10))
+    assert many >= few - 1e-13 * abs(few)
+
+
 def test_starts_tolerances_and_steps_before_are_candidates_too():
     grid = {"tol": [1e-1, 1e-3], "reg_covar": [1e-6, 0.1], "means_init": [None, X[:2], X[5:7]]}
     params = {"n_components": 2, "random_state": 0}

@@ -1,5 +1,7 @@
 """Ctrl-C in the middle of a search: what is finished is kept, and a warning says what is missing."""
 
+import threading
+import time
 import warnings
 from typing import ClassVar
 
@@ -15,6 +17,8 @@ from gpuml.model_selection.evaluate import Evaluator
 
 FACTORS = [0.5, 1.0, 1.5, 2.0]
 N_SPLITS = 3
+# Fits of two threads have numbers of their own.
+COUNTING = threading.Lock()
 
 
 class Stopped(RegressorMixin, BaseEstimator):
@@ -26,9 +30,10 @@ class Stopped(RegressorMixin, BaseEstimator):
         self.factor, self.stop = factor, stop
 
     def fit(self, X, y):
-        if self.fits.setdefault("n", 0) == self.stop:
+        with COUNTING:
+            number = self.fits["n"] = self.fits.get("n", 0) + 1
+        if self.stop is not None and number == self.stop + 1:
             raise KeyboardInterrupt
-        self.fits["n"] += 1
         self.mean_ = self.factor * y.mean()
         return self
 
@@ -38,7 +43,13 @@ class Stopped(RegressorMixin, BaseEstimator):
 
 @pytest.fixture(autouse=True)
 def counted():
+    """Fits have numbers of this test: threads that a search left behind have ended before."""
+    before = threading.active_count()
     Stopped.fits.clear()
+    yield
+    ends = time.monotonic() + 30
+    while threading.active_count() > before and time.monotonic() < ends:
+        time.sleep(0.01)
 
 
 @pytest.fixture
