@@ -103,7 +103,6 @@ RULES = {
         *("gpuml.solvers.neighbours", "gpuml.solvers.pair_kernels", "gpuml.solvers.resampled"),
         "narwhals",
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.frozen"),
-        "sklearn.config_context",
         "sklearn.get_config",
         *("sklearn.metrics", "sklearn.model_selection", "sklearn.pipeline", "sklearn.utils"),
     ),

@@ -14,7 +14,6 @@ from traceback import format_exc
 from typing import Any
 
 import numpy as np
-from sklearn import config_context
 from sklearn.base import clone
 
 from gpuml._arrays.small_arrays import small_arrays
@@ -132,9 +131,7 @@ class _Inside:
         """The result of the outer split, `seconds` being its part of what all took together."""
         task, started = self.job.task, time.perf_counter()
         try:
-            # The route has checked what all of these searches have in common.
-            with config_context(skip_parameter_validation=True):
-                self.search._fit_from(share, self._prepared)
+            self.search._fit_from(share, self._prepared)
             whole = self.behind.assembled(share, self.search)
         except Exception:
             if task.error_score == "raise":

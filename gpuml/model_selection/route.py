@@ -188,7 +188,6 @@ def _search_words(estimator, params, X, task):
             return f"{type(search).__name__} is scikit-learn's; write {why}"
         if not hasattr(search, "_one_round_obstacle"):
             return f"{type(search).__name__} is no search of gpuml"
-        search._validate_params()  # once: not on each split (see `nested`)
         why = search._one_round_obstacle()
         if why is not None:
             return why
