@@ -20,11 +20,8 @@ from gpuml._arrays import (
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import check_classify, check_predict, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.data import Batch, Folds, cut, resident_classes, whole
-from gpuml.extending import MultifitEstimator
 from gpuml.gaussian_process._binary import BinaryGaussianProcess, binary_kernel
 from gpuml.gaussian_process._class_models import (
     LabelStack,
@@ -35,8 +32,8 @@ from gpuml.gaussian_process._class_models import (
     summing_to_one,
     votes_of,
 )
-from gpuml.gaussian_process._kernels import own_functions
 from gpuml.gaussian_process._models import shared_pairs
+from gpuml.gaussian_process._of_kernel import OfKernel, device_for
 from gpuml.gaussian_process._pairs import Pairs
 from gpuml.kernel_ridge._models import BLOCK_BYTES, doubles
 from gpuml.metrics.classification import accuracy_score
@@ -49,7 +46,7 @@ PARAMS = (
 )
 
 
-class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessClassifier):
+class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     r"""Gaussian process classification, by Laplace's approximation.
 
     Label 1 of two has the probability :math:`1 / (1 + e^{-f(x)})`, with a normal f of mean 0 and
@@ -133,6 +130,7 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
     """
 
     multifit_score = "accuracy"
+    own_params = PARAMS
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y) -> Self:
@@ -176,9 +174,8 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
             self.__dict__.update(class_attributes(self, models, batch.classes))
         return self
 
-    @property
-    def _takes_vectors(self):
-        return self.kernel is None or self.kernel.requires_vector_input
+    def _first_kernel(self):
+        return binary_kernel(self.kernel)
 
     def _check_kernel(self):
         if isinstance(self.kernel, CompoundKernel):
@@ -193,30 +190,11 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
 
     # ------------------------------------------------------------ searches
 
-    @property
-    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Those of the kernel too, as the estimator has it."""
-        return PARAMS + tuple(name for name in self.get_params() if name.startswith("kernel__"))
-
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why candidates are fitted one by one."""
-        if not self._takes_vectors:
-            return "a kernel of other things than vectors"
-        names = own_functions(binary_kernel(self.kernel))
-        return f"the kernel {names[0]}, of which gpuml has no function," if names else None
-
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
         X, labels, _ = check_classify(self, X, y)
-        by_itself = own_functions(binary_kernel(self.kernel))
-        work = compute_place(
-            X, 8 * X.shape[0] ** 2, "cpu" if by_itself else current_settings().device
-        )
+        work = compute_place(X, 8 * X.shape[0] ** 2, device_for(self._first_kernel()))
         return resident_classes(X, labels, None, "cpu" if work == place_of(X) else "cuda")
-
-    def multifit_rows(self, folds: Folds) -> int | None:
-        """None: how many kernels there are is up to the candidates and the optimiser."""
-        return None
 
     def multifit(
         self,
@@ -350,8 +328,7 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
         """What a method of each problem's model says of rows, where these are."""
         home, models = place_of(X), self._models()
         widest = max(model.X_train_.shape[0] for model in models)
-        by_itself = any(own_functions(model.kernel_) for model in models)
-        setting = "cpu" if by_itself else current_settings().device
+        setting = device_for(*(model.kernel_ for model in models))
         work = compute_place(X, 8 * X.shape[0] * widest, setting)
         step = max(1, BLOCK_BYTES // (8 * widest))
         with threads_for_order(widest):
@@ -415,11 +392,6 @@ class GaussianProcessClassifier(Travels, MultifitEstimator, sk.GaussianProcessCl
         score : float
         """
         return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = self._takes_vectors
-        return tags
 
 
 def _said(models, X, method, home):

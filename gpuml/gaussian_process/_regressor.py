@@ -23,14 +23,12 @@ from gpuml._arrays import (
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import check_fit, check_predict, unchanged_on_error
-from gpuml._persistence.travel import Travels
-from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.data import Batch, Folds, cut, resident, whole
 from gpuml.exceptions import level_of_user
-from gpuml.extending import MultifitEstimator
-from gpuml.gaussian_process._kernels import kernel_of, own_functions
+from gpuml.gaussian_process._kernels import kernel_of
 from gpuml.gaussian_process._models import ProcessStack, fitted_processes, shared_pairs
+from gpuml.gaussian_process._of_kernel import OfKernel, device_for
 from gpuml.gaussian_process._pairs import Own, Pairs
 from gpuml.gaussian_process._process import (
     Answer,
@@ -52,7 +50,7 @@ PARAMS = (
 )
 
 
-class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessRegressor):
+class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
     r"""Gaussian process regression.
 
     Targets are :math:`y_i = f(x_i) + \varepsilon_i`, with a normal f of mean 0 and covariance
@@ -143,6 +141,7 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
     """
 
     multifit_score = "r2"
+    own_params = PARAMS
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y) -> Self:
@@ -187,9 +186,8 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
             self.__dict__.update(process_attributes(found, X, batch.home, batch.y_is_flat))
         return self
 
-    @property
-    def _takes_vectors(self):
-        return self.kernel is None or self.kernel.requires_vector_input
+    def _first_kernel(self):
+        return first_kernel(self)
 
     def _check_targets(self, batch):
         n_targets = batch.y.shape[1]
@@ -201,28 +199,10 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
 
     # ------------------------------------------------------------ searches
 
-    @property
-    def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Those of the kernel too, as the estimator has it."""
-        return PARAMS + tuple(name for name in self.get_params() if name.startswith("kernel__"))
-
-    def multifit_obstacle(self, X: Any) -> str | None:
-        """Why candidates are fitted one by one."""
-        if not self._takes_vectors:
-            return "a kernel of other things than vectors"
-        names = own_functions(first_kernel(self))
-        return f"the kernel {names[0]}, of which gpuml has no function," if names else None
-
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and bring them to where they are worked on."""
         X, y, _ = check_fit(self, X, y)
-        by_itself = own_functions(first_kernel(self))
-        setting = "cpu" if by_itself else current_settings().device
-        return resident(X, y, None, setting, 8 * X.shape[0] ** 2)
-
-    def multifit_rows(self, folds: Folds) -> int | None:
-        """None: how many kernels there are is up to the candidates and the optimiser."""
-        return None
+        return resident(X, y, None, device_for(first_kernel(self)), 8 * X.shape[0] ** 2)
 
     def multifit(
         self,
@@ -294,9 +274,7 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
         if not hasattr(self, "X_train_"):
             return self._prior(doubles(X), want)
         home, n = place_of(X), self.X_train_.shape[0]
-        by_itself = own_functions(self.kernel_)
-        setting = "cpu" if by_itself else current_settings().device
-        work = compute_place(X, 8 * X.shape[0] * n, setting)
+        work = compute_place(X, 8 * X.shape[0] * n, device_for(self.kernel_))
         attributes = (self.X_train_, self.alpha_, self._y_train_mean, self._y_train_std)
         rows, dual, centre, scale = (doubles(move(as_array(a), work)) for a in attributes)
         dual = dual[:, None] if dual.ndim == 1 else dual
@@ -384,8 +362,7 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
 
     def _likelihood(self, kernel, eval_gradient):
         X, y = as_array(self.X_train_), as_array(self.y_train_)
-        setting = "cpu" if own_functions(kernel) else current_settings().device
-        work = compute_place(X, 8 * X.shape[0] ** 2, setting)
+        work = compute_place(X, 8 * X.shape[0] ** 2, device_for(kernel))
         X, y = (doubles(move(a, work)) for a in (X, y))
         y = y[:, None] if y.ndim == 1 else y
         alpha = noise_of(self.alpha, y)
@@ -407,11 +384,6 @@ class GaussianProcessRegressor(Travels, MultifitEstimator, sk.GaussianProcessReg
             At most 1; 0 for a model that always predicts the mean of y.
         """
         return r2_score(y, self.predict(X), sample_weight=sample_weight)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = self._takes_vectors
-        return tags
 
 
 def _flat(values):
