@@ -12,11 +12,12 @@ References
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays.places import Array, namespace
+from gpuml._arrays.places import Array, is_singular, namespace
 
 # Up to this order the inverses of all matrices, in one call, are there sooner.
 SMALL_ORDER = 128
@@ -27,6 +28,31 @@ STREAMS = 4
 CHUNK_BYTES = 2**30
 # A known solution that is further off, at norm 2, is that of no factor of the matrix.
 LARGEST_ERROR = 1e-2
+
+
+def cholesky_or_none(A: Array) -> Array | None:
+    """Lower factors (..., p, p) of matrices of any library; None if one of them has none.
+
+    A look at the device: CuPy, which else does not wait for it, says nothing of a failure.
+    """
+    xp = namespace(A)
+    try:
+        with _errors_of(A):
+            found = xp.linalg.cholesky(A)
+    except Exception as error:
+        if not is_singular(error):
+            raise
+        return None
+    return found if bool(xp.all(xp.isfinite(found))) else None
+
+
+def _errors_of(A: Array) -> AbstractContextManager:
+    """A context in which CuPy too raises errors of factorisations."""
+    if not type(A).__module__.startswith("cupy"):
+        return nullcontext()
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")
 
 
 def solve_by_cholesky(A: Array, B: Array, with_condition: bool) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from gpuml._arrays import Array, device_of, is_numpy, nbytes
+from gpuml._arrays import Array, device_of, is_numpy, is_singular, nbytes
 from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
@@ -312,8 +312,8 @@ def _solve_scaled(A, B, xp):
 def _inverse(A, xp):
     try:
         return xp.linalg.inv(A)
-    except Exception as error:  # each library has its own name for a singular matrix
-        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
+    except Exception as error:
+        if not is_singular(error):
             raise
         if A.ndim == 2:
             return xp.full_like(A, float("nan"))

@@ -249,6 +249,11 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
+def is_singular(error: BaseException) -> bool:
+    """Whether an exception of any library says that a matrix has no inverse, or no factor."""
+    return type(error).__name__ in ("LinAlgError", "_LinAlgError")
+
+
 def free_memory(place: Place) -> None:
     """Give the unused blocks of a GPU memory pool back."""
     if place.kind == "cupy":

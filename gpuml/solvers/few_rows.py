@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, device_of, move, namespace, place_of, to_host
+from gpuml._arrays import HOST, Array, device_of, is_singular, move, namespace, place_of, to_host
 from gpuml._arrays.ops import zeros
 from gpuml.designs import Divided
 from gpuml.penalties import Penalty
@@ -272,7 +272,7 @@ def _solved(H: Array, side: Array, eye: Array, xp: Any) -> Array:
     while True:
         try:
             return xp.linalg.solve(H + jitter * eye if jitter else H, side)
-        except Exception as error:  # each library has its own name for a singular matrix
-            if type(error).__name__ not in ("LinAlgError", "_LinAlgError") or jitter > 1:
+        except Exception as error:
+            if not is_singular(error) or jitter > 1:
                 raise
             jitter = max(10 * jitter, 1e-8)

@@ -9,11 +9,11 @@ Covariances are of one of four types: "full" (k, p, p), one matrix "tied" (p, p)
 """
 
 from math import log, pi
-from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, place_of
+from gpuml._arrays.cholesky import cholesky_or_none
 from gpuml._arrays.threads import threads_for_order
 
 # Workspace for differences of rows to a mean.
@@ -29,24 +29,13 @@ def roots(matrices: Array) -> tuple[Array, np.ndarray]:
     """Cholesky factors L (K, p, p), and which matrices have one (K,); of others it is 1."""
     xp = namespace(matrices)
     with threads_for_order(matrices.shape[-1]):
-        found = _cholesky(matrices, xp)
+        found = cholesky_or_none(matrices)
         if found is not None:
             return found, np.ones(matrices.shape[0], dtype=bool)
-        each = [_cholesky(matrices[k, ...], xp) for k in range(matrices.shape[0])]
+        each = [cholesky_or_none(matrices[k, ...]) for k in range(matrices.shape[0])]
     eye = xp.eye(matrices.shape[-1], dtype=matrices.dtype, device=device_of(matrices))
     good = np.asarray([factor is not None for factor in each])
     return xp.stack([eye if factor is None else factor for factor in each]), good
-
-
-def _cholesky(matrix: Array, xp: Any) -> Array | None:
-    try:
-        found = xp.linalg.cholesky(matrix)
-    except Exception as error:  # each library has its own name for a matrix without a factor
-        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
-            raise
-        return None
-    # Told not to wait for the GPU, CuPy says nothing.
-    return found if bool(xp.all(xp.isfinite(found))) else None
 
 
 def upper_factors(lower: Array) -> Array:

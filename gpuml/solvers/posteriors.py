@@ -16,7 +16,6 @@ algorithms 2.1, 3.1, 3.2 and 5.1.
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from scipy import special
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays.cholesky import cholesky_or_none
 from gpuml._arrays.ops import constant, full_symmetric
 from gpuml.solvers._blocks import quiet
 
@@ -95,22 +95,7 @@ def _cholesky(A):
     if is_numpy(A):
         L, info = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
         return L if info == 0 else None
-    try:
-        with _errors_of(A):
-            return namespace(A).linalg.cholesky(A)
-    except Exception as error:  # each library has its own name for it
-        if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
-            raise
-        return None
-
-
-def _errors_of(A: Array) -> AbstractContextManager:
-    """A context in which CuPy too raises errors of factorisations, for which it has to wait."""
-    if not type(A).__module__.startswith("cupy"):
-        return nullcontext()
-    import cupyx
-
-    return cupyx.errstate(linalg="raise")
+    return cholesky_or_none(A)
 
 
 def _triangular(L, B, *, transposed):
