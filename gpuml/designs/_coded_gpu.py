@@ -228,35 +228,32 @@ class Slots:
         return cls(known, tuple(starts))
 
     @cached_property
-    def _shared(self) -> list[int]:
-        """Where columns begin in shared memory, the smallest first; -1 for those without room."""
+    def _shared(self) -> tuple[list[int], int]:
+        """Where columns begin in shared memory, or -1 without room, and how many slots are there.
+
+        The smallest columns come first.
+        """
         found, held = [-1] * len(self.columns), 0
         for number in sorted(range(len(self.columns)), key=lambda n: _n_slots(self.columns[n])):
             size = _n_slots(self.columns[number]) + 1
             if (held + size) * SLOT_BYTES > _shared_bytes():
                 break
             found[number], held = held, held + size
-        return found
-
-    @cached_property
-    def _shared_slots(self) -> int:
-        """How many slots are in shared memory."""
-        pairs = zip(self.columns, self._shared, strict=True)
-        return sum(_n_slots(column) + 1 for column, where in pairs if where >= 0)
+        return found, held
 
     @cached_property
     def _records(self) -> Any:
         """What kernels know of the columns, on the device."""
         import cupy
 
-        found = np.zeros(len(self.columns), dtype=_COLUMN)
+        found, (shared, _) = np.zeros(len(self.columns), dtype=_COLUMN), self._shared
         for number, (record, column) in enumerate(zip(found, self.columns, strict=True)):
             for suffix, (codes, n_levels) in zip(("", "2"), column, strict=False):
                 signed = codes.dtype.kind == "i"
                 record[f"at{suffix}"] = codes.data.ptr
                 record[f"width{suffix}"] = -codes.dtype.itemsize if signed else codes.dtype.itemsize
                 record[f"levels{suffix}"] = n_levels
-            record["first"], record["shared"] = self.firsts[number], self._shared[number]
+            record["first"], record["shared"] = self.firsts[number], shared[number]
             record["slots"] = _n_slots(column)
         return cupy.asarray(found.view(np.uint8))
 
@@ -295,7 +292,7 @@ class Slots:
             (_blocks(n), -(-models // WARP)),
             (WARP * warps,),
             (values, self._records, *sizes, out),
-            shared_mem=self._shared_slots * SLOT_BYTES,
+            shared_mem=self._shared[1] * SLOT_BYTES,
         )
 
 

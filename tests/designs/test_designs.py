@@ -1,5 +1,6 @@
 """Every design is the dense array that it stands for: products, sums, samples, in any blocks."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -217,6 +218,33 @@ def test_codes_that_cannot_be_missing_and_levels_beyond_a_byte(library, rng):
         close(design.gram(w), [X.T @ (X * own[:, None]) for own in weights])
         beside = Dense(library.asarray(numbers), place)
         close(design.cross(beside, w), [X.T @ (numbers * own[:, None]) for own in weights])
+
+
+@pytest.mark.parametrize("n_models", [1, 70])
+def test_levels_of_all_parts_are_looked_up_together(library, rng, n_models):
+    """Of few levels and of many, of signed and of unsigned codes, wherever their columns stand."""
+    parts, arrays = [], []
+    for n_levels, dtype in ((7, np.int8), (900, np.uint16), (3, np.int64)):
+        codes = rng.integers(0 if np.dtype(dtype).kind == "u" else -1, n_levels, N)
+        numbers = rng.normal(size=(N, 2))
+        there = library.asarray(numbers), library.asarray(codes.astype(dtype))
+        place = place_of(there[0])
+        parts += [Dense(there[0], place), Coded((there[1],), (n_levels,), place.xp.float64)]
+        arrays += [numbers, (codes[:, None] == np.arange(n_levels)).astype(float)]
+    design, X = Columns((Columns(tuple(parts[:4])), *parts[4:])), np.concatenate(arrays, axis=1)
+    design = replace(design, block_bytes=2**18)  # more blocks than one
+    coef, values = rng.normal(size=(n_models, X.shape[1])), rng.normal(size=(N, n_models))
+    close(design.matvec(library.asarray(coef)), X @ coef.T)
+    close(design.rmatvec(library.asarray(values)), values.T @ X)
+
+
+def test_what_is_known_of_a_design_does_not_travel(rng):
+    """It may be addresses of memory, which mean nothing in another process."""
+    design = made_of_codes(rng, 6, 3)
+    vars(design)["slots"] = "addresses"
+    travelled = pickle.loads(pickle.dumps(design))
+    assert "slots" not in vars(travelled)
+    close(travelled.column_sums(), design.column_sums())
 
 
 @pytest.mark.parametrize("n_vectors", [1, 3])

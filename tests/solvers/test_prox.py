@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from gpuml.penalties import Penalty
+from gpuml.solvers import _patterns
+from gpuml.solvers._patterns import Factor, Factors
 from gpuml.solvers.prox import minimise_path, minimise_quadratic
 
 
@@ -108,6 +110,29 @@ def test_a_good_start_saves_iterations(library, rng):
     np.testing.assert_allclose(warm, cold, atol=1e-12)
     bad, _, _ = solve(library, H, g, 0.5, start=rng.normal(size=g.shape))
     np.testing.assert_allclose(bad, cold, atol=1e-9)
+
+
+def test_what_is_known_of_a_matrix_is_not_found_again(rng, monkeypatch):
+    H, g = batch(rng, p=30, mix=0.5)
+    factors, made, of = Factors(), [], Factor.of.__func__
+
+    def counted(cls, *args):
+        made.append(args)
+        return of(cls, *args)
+
+    monkeypatch.setattr(Factor, "of", classmethod(counted))
+    expected = minimise_quadratic(H, g, 0.5)[0]
+    n_alone = len(made)
+    first, second = (minimise_quadratic(H, g, 0.5, factors=factors)[0] for _ in range(2))
+    np.testing.assert_array_equal(first, expected)
+    np.testing.assert_array_equal(second, expected)
+    assert 0 < len(made) - n_alone <= n_alone
+    # Another target has other supports, of the same matrix.
+    other = minimise_quadratic(H, g[:, ::-1], 0.5, factors=factors)[0]
+    np.testing.assert_allclose(other, expected[:, ::-1], rtol=1e-9, atol=1e-12)
+    # What is kept is bounded: with no room for two, what was known is given up.
+    monkeypatch.setattr(_patterns, "FACTOR_BYTES", 0)
+    np.testing.assert_array_equal(minimise_quadratic(H, g, 0.5, factors=Factors())[0], expected)
 
 
 def test_too_few_iterations_are_told(library, rng):
