@@ -1,8 +1,9 @@
 """What runs on workers: units of a search, on an evaluator that each worker builds once.
 
-The evaluator of a search on a worker is kept by that worker's copy of its `Spec`, and by a
-`Keeper`; both are Dask keys. So rows are brought to a device once for all units, and go when Dask
-lets the keys go: when the search ends, or when its client is gone, however that came about.
+The evaluator of a search on a worker is kept by a `Keeper`, or until there is one by that worker's
+copy of its `Spec`; both are Dask keys. So rows are brought to a device once for all units, and go
+when Dask lets the keys go: when the search ends, or when its client is gone, however that came
+about.
 """
 
 import os
@@ -106,12 +107,15 @@ class Spec:
     def kept(self, rows: Mapping[str, Any]) -> "Kept":
         """The evaluator of this worker; made of the rows by the first unit that asks."""
         with _building:
-            if self._kept is None:
-                self._kept = _made.get(self.name) or self._make(rows)
-                _made[self.name] = _of_search[self.search] = self._kept
-            if (keeper := _keepers.get(self.name)) is not None:
-                keeper.kept = self._kept
-            return self._kept
+            kept = self._kept or _made.get(self.name) or self._make(rows)
+            _made[self.name] = _of_search[self.search] = kept
+            keeper = _keepers.get(self.name)
+            if keeper is not None:
+                keeper.kept = kept
+            # One owner: where a worker dies while it reads this spec from here, the error that Dask
+            # logs, and keeps, has a traceback with the spec in it for good.
+            self._kept = kept if keeper is None else None
+            return kept
 
     def _make(self, rows: Mapping[str, Any]) -> "Kept":
         """An evaluator for this worker; one thread at a time asks for it."""

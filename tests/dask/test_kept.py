@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -98,8 +99,19 @@ def test_all_goes_with_the_keeper_and_the_spec(spec):
     spec.kept({})
     moved = pickle.loads(pickle.dumps(keeper))
     assert moved.kept is None
-    del keeper, spec._kept
+    del keeper, spec
     gc.collect()
     assert not list(tasks._made.values())
     assert not list(tasks._keepers.values())
     assert not list(tasks._of_search.values())
+
+
+def test_a_spec_that_somebody_holds_keeps_nothing_beside_a_keeper(spec):
+    """As Dask's log does: of an error while a worker that dies reads the spec, with its traceback."""
+    spec.kept({})
+    keeper = tasks.keep("a spec")
+    made = ref(spec.kept({}))
+    assert keeper.kept is made()
+    del keeper
+    gc.collect()
+    assert made() is None
