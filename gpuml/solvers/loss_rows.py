@@ -317,7 +317,8 @@ def _weighted_slope(data, block, coef, offset, shape, weights, xp):
         z = z + offset
     slope = data.loss.slope(xp.reshape(z, (*shape, z.shape[-1])), target, xp)
     if weights is not None and is_numpy(slope):
-        _weigh(slope, weights)
+        if weights.dtype.itemsize > 1 or not (weights == 1).all():  # masks: a product saved
+            _weigh(slope, weights)
     elif weights is not None:
         slope = slope * xp.astype(weights, slope.dtype, copy=False)
     return xp.reshape(slope, (-1, slope.shape[-1]))
