@@ -72,3 +72,12 @@ def chunks_of(x: da.Array) -> list[Delayed]:
     name = f"delayed-{x.name}"
     graph = HighLevelGraph.from_collections(name, dict(x.dask), dependencies=())
     return [Delayed(key, graph, layer=name) for key in flatten(x.__dask_keys__())]
+
+
+def graph_of(x: Any) -> tuple[dict[Any, Any], list[Any]]:
+    """Tasks by their keys, and the keys of the chunks of a collection.
+
+    `dask.optimize` would lose futures of arrays, and the choice of columns of DataFrames.
+    """
+    x = x.optimize() if hasattr(x, "optimize") else x
+    return dict(x.__dask_graph__()), list(flatten(x.__dask_keys__()))

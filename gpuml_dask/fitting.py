@@ -145,7 +145,7 @@ class OnWorkers(_Model):
         columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
         with (
             the_client(client_of(X, y, sample_weight)) as client,
-            place(X, y, columns, client=client, numeric=find is None) as table,
+            place(X, y, columns, client=client, **_placing(find is None)) as table,
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
             _check_names(table.columns_names)
@@ -235,6 +235,11 @@ METHODS: dict[str, Callable[..., Any]] = {
         _by_block,
     ),
 }
+
+
+def _placing(numeric: bool) -> dict[str, Any]:
+    """How rows are placed: sums over numbers need not have all of them in memory."""
+    return {"numeric": numeric, "memory": "auto" if numeric else None}
 
 
 def _weighted(table: Table, weight: Any) -> Table:

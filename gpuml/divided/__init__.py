@@ -11,6 +11,7 @@ from gpuml._arrays.small_arrays import small_arrays
 from gpuml.divided.batch import SEEN, Share, divided_batch
 from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import HOST, InProcess, Place, moved, tree
+from gpuml.divided.read import Rest
 from gpuml.divided.rows import DividedRows
 from gpuml.divided.splits import Deal, DealtSplit, divided_splits, located_splits
 from gpuml.divided.stored import StoredRows
@@ -23,6 +24,7 @@ __all__ = [
     "DividedRows",
     "InProcess",
     "Place",
+    "Rest",
     "Share",
     "StoredRows",
     "divided_batch",

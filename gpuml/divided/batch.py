@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuml._arrays import HOST, as_array, is_array, move, namespace, place_of, to_host
 from gpuml._settings.config import config_context
-from gpuml.data import Absent, Batch, Holders, NeedsAllRows, whole
+from gpuml.data import Absent, Batch, Holders, NeedsAllRows, whole, without_features
 from gpuml.extending import MultifitEstimator
 
 
@@ -136,6 +136,7 @@ def _check_share(share: Share, estimator, settings, first):
     return replace(batch, first=first), seen
 
 
+@without_features
 def _facts(checked):
     batch, seen = checked
     weight = batch.weight

@@ -254,7 +254,7 @@ class Read:
         if share is not None and kept.wants:
             rest = Rest.of(found, share.X)
             # Those of the other pieces are no smaller.
-            kept.wants = rest.n_bytes <= share.X.nbytes // SMALL_PART
+            kept.wants = rest.is_small
             if kept.wants:
                 kept.offer(i, rest.alone(), rest.n_bytes)
         return found
@@ -276,6 +276,7 @@ class Rest:
     value: Any
     n_bytes: int
     has_hole: bool
+    is_small: bool
 
     @classmethod
     def of(cls, value: Any, X: np.ndarray) -> "Rest":
@@ -294,7 +295,8 @@ class Rest:
                 sizes.append(x.nbytes)
             return x.view()
 
-        return cls(mapped(value, own), sum(sizes), any(holes))
+        rest = mapped(value, own)
+        return cls(rest, sum(sizes), any(holes), sum(sizes) <= X.nbytes // SMALL_PART)
 
     def alone(self) -> "Rest":
         """The same with arrays of its own, so that no larger ones stay with them."""

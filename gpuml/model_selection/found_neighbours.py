@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import is_classifier
 from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms
@@ -21,16 +22,20 @@ POWERS = {"euclidean": 2, "l2": 2, "sqeuclidean": 1}
 BOUNDARY = 1e-9
 
 
-def _on_all_cores(model: Any) -> Any:
-    """A model whose trees are asked by as many threads as brute force takes by itself.
+def _on_all_cores(model: Any, ask: str, *args: Any) -> Any:
+    """What a model is asked, its trees by as many threads as brute force takes by itself.
 
     Left alone where products of matrices are distances, which threads would cut otherwise.
     """
     of_trees = sys.modules["sklearn.neighbors"].VALID_METRICS["ball_tree"]
     by_pair = model.effective_metric_ in of_trees
-    if model.n_jobs is not None or not by_pair:
-        return model
-    return shallow(model).set_params(n_jobs=blas_threads())
+    threads = blas_threads()
+    if model.n_jobs is None and by_pair and threads > 1:
+        model = shallow(model).set_params(n_jobs=threads)
+        # joblib's own default, processes, would refuse more than one job on Dask's workers.
+        with parallel_config(backend="threading"):
+            return getattr(model, ask)(*args)
+    return getattr(model, ask)(*args)
 
 
 class Found:
@@ -50,7 +55,7 @@ class Found:
         most = fitted.n_neighbors
         if fitted.metric != "precomputed":  # graphs may have no more
             most = min(most + 1, fitted.n_samples_fit_ - (X is None))
-        self.nearest = _on_all_cores(fitted).kneighbors(X, most)
+        self.nearest = _on_all_cores(fitted, "kneighbors", X, most)
         power = POWERS.get(fitted.effective_metric_)
         self._compared = self.nearest[0] ** (power or 1)
         self._error = 0.0 if power is None else _rounding(X_train, X_train if X is None else X)
@@ -79,7 +84,7 @@ class Within:
     """
 
     def __init__(self, fitted: Any, X: Any):
-        distances, rows = _on_all_cores(fitted).radius_neighbors(X)
+        distances, rows = _on_all_cores(fitted, "radius_neighbors", X)
         self.n_rows = len(rows)
         self._ends = np.cumsum([len(each) for each in rows])
         # Of all rows, one after the other.

@@ -1,17 +1,22 @@
 """Whether rows are divided over workers or go to each whole: decided from sizes, before a round.
 
-Nothing here knows Dask or looks at data. `docs/scaling.md` has the rule.
+Nothing here knows a cluster or looks at data. `docs/scaling.md` has the rule.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from dask.utils import parse_bytes
 
 Mode = Literal["whole", "rows"]
 
 # By data alone, so that results do not depend on how many workers there are: sums over pieces round
 # otherwise than sums over all rows.
 DIVIDED_FROM_BYTES = 2**26
+# Of the memory of all workers, this part may hold chunks of a collection.
+ROOM = 0.5
 SHARE = 0.9  # of memory that rows may take: the rest is for folds and work
 # Of a GPU that does not say.
 GPU_BYTES = 16 * 2**30
@@ -50,6 +55,7 @@ def make_plan(
     divisible: bool,
     some_whole: bool = False,
     asked: Mode | None = None,
+    unread: str | None = None,
 ) -> Plan:
     """Decide where the rows of a round are.
 
@@ -65,6 +71,8 @@ def make_plan(
         Whether other candidates need all rows in one place besides.
     asked : {"whole", "rows"}, default=None
         Takes the place of the rule. "rows" is without effect where nothing is divisible.
+    unread : str, default=None
+        Which rows are computed again in each pass, which they are where they are divided alone.
 
     Raises
     ------
@@ -79,6 +87,8 @@ def make_plan(
     >>> make_plan(10**8, [10**9] * 4, divisible=True).mode
     'rows'
     """
+    if unread is not None:
+        return Plan("rows" if divisible else "whole", unread, n_bytes)
     fit_one = n_bytes <= SHARE * max(memories)
     fit_all = n_bytes <= SHARE * sum(memories)
     large = n_bytes >= DIVIDED_FROM_BYTES
@@ -105,6 +115,46 @@ def memory_of(worker: Mapping[str, Any]) -> int:
         return worker.get("memory_limit") or 2**62
     total = (worker.get("gpu") or {}).get("memory-total", GPU_BYTES)
     return sum(total) if isinstance(total, list | tuple) else total
+
+
+def room_for_rows(
+    asked: int | str | None, workers: Iterable[Mapping[str, Any]], *, gpus: bool
+) -> float:
+    """Bytes of chunks of a collection that stay on workers; the others are computed in each pass.
+
+    Parameters
+    ----------
+    asked : int, str or None
+        What the user says. None is `ROOM` of the memory of all workers, and no bound where GPUs are
+        used, whose rows stay.
+    workers : iterable of mapping
+        What the scheduler says of each.
+    gpus : bool
+        Whether GPUs are used where there are some.
+
+    Raises
+    ------
+    ValueError
+        If rows are to be computed in each pass where GPUs would do the work.
+
+    Examples
+    --------
+    >>> from gpuml_dask.planning.plan import room_for_rows
+    >>> room_for_rows("4 GB", [], gpus=False)
+    4000000000
+    """
+    workers = list(workers)
+    on_gpus = gpus and any(worker["resources"].get("GPU") for worker in workers)
+    if asked is None:
+        limits = [worker.get("memory_limit") or math.inf for worker in workers]
+        return math.inf if on_gpus else ROOM * sum(limits)
+    if on_gpus:
+        raise ValueError(
+            f"Rows beyond a memory of {asked!r} are computed in each pass by CPUs alone, and this "
+            "cluster has GPUs. Use them for all rows, dask.config.set({'gpuml.memory': None}), or "
+            "none of them, gpuml.set_config(device='cpu')."
+        )
+    return parse_bytes(asked)
 
 
 def byte_text(n_bytes: float) -> str:

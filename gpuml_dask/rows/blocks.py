@@ -4,6 +4,7 @@ A block is an array (NumPy, CuPy), a sparse matrix, a DataFrame or a series (pan
 or whatever a user's own task returned that holds rows. The client does the same to local data.
 """
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -52,6 +53,13 @@ class Facts:
     def complete(self) -> bool:
         """Whether nothing need be asked of the workers."""
         return self.sizes is not None and self.tail is not None and self.dtype is not None
+
+    @property
+    def n_bytes(self) -> int | None:
+        """Of the rows as one array; None if that is not known."""
+        if not self.complete:
+            return None
+        return sum(self.sizes or ()) * math.prod(self.tail or ()) * self.dtype.itemsize
 
 
 def describe(block: Any) -> Facts:
@@ -282,14 +290,19 @@ def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> A
     """
     parts = []
     for block, (start, stop, size) in zip(blocks, spans, strict=True):
-        if block.shape[0] != size:
-            raise ValueError(
-                f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "
-                "that changes the number of rows has to say so: map_blocks(..., chunks=...), or "
-                "compute_chunk_sizes() afterwards."
-            )
+        check_size(block, size)
         parts.append(cut(block, start, stop))
     return join(*parts)
+
+
+def check_size(block: Any, size: int) -> None:
+    """Complain of a block that has not as many rows as was said."""
+    if block.shape[0] != size:
+        raise ValueError(
+            f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "
+            "that changes the number of rows has to say so: map_blocks(..., chunks=...), or "
+            "compute_chunk_sizes() afterwards."
+        )
 
 
 def digest(block: Any) -> str:

@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 from distributed import Client, Future
 
+from gpuml.data import NeedsAllRows
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.blocks import Facts
@@ -78,6 +79,8 @@ class Rows:
         Equal only for equal rows.
     homes : Homes or None
         Where chunks of rows of this process go.
+    unread : str or None
+        Which chunks are computed again in each pass, and why; None where all are kept.
     """
 
     def __init__(
@@ -89,14 +92,15 @@ class Rows:
         make: Callable[[list[int], str], Sequence[Future]],
         resources: Resources,
         *,
-        parent: "Rows | None" = None,
+        parent: Any = None,
         homes: Homes | None = None,
+        unread: str | None = None,
     ):
         assert facts.sizes is not None  # what workers had to tell was asked before
         assert facts.tail is not None
         self.client, self.name, self.facts, self.token = client, name, facts, token
         self.sizes, self.tail, self.dtype = facts.sizes, facts.tail, facts.dtype
-        self.columns, self.homes = facts.columns, homes
+        self.columns, self.homes, self.unread = facts.columns, homes, unread
         self._resources = resources
         self._lock = RLock()
         self._parent, self._n_users = parent, 0
@@ -147,6 +151,7 @@ class Rows:
 
     def whole(self) -> Future:
         """All rows in one: a frame of frames, an array of all else."""
+        self.check_kept()
         with self._lock:
             chunks = self.to_be_joined()
             return chunks[0] if len(chunks) == 1 else self._whole.futures()[0]
@@ -177,6 +182,7 @@ class Rows:
         """The same rows in chunks of other sizes, cut on the workers."""
         if sizes == self.sizes:
             return self
+        self.check_kept()
 
         def make(missing: list[int], word: str) -> list[Future]:
             bounds = [0, *accumulate(sizes)]
@@ -185,6 +191,14 @@ class Rows:
 
         facts = replace(self.facts, sizes=sizes)
         return Rows(self.client, self.name, facts, self.token, make, self._resources, parent=self)
+
+    def check_kept(self) -> None:
+        """Complain of rows that are not there but pass by pass."""
+        if self.unread is not None:
+            raise NeedsAllRows(
+                f"All rows are needed in memory, but {self.unread}. Set more: "
+                "dask.config.set({'gpuml.memory': '100GB'}), or persist() the collection."
+            )
 
     def _layers(self):
         return [self._blocks, self._arrays, self._whole]
@@ -285,10 +299,7 @@ class _Started:
     def __call__(self, missing: list[int], word: str) -> list[Future]:
         """The function that a `Layer` makes futures with."""
         if self._first is None and self._source.is_lost:
-            raise ClusterError(
-                f"Chunks that {self._name} is made of were lost with their worker, and this "
-                "process has no other copy. Pass data that tasks can read again, or local arrays."
-            )
+            raise lost_chunks(self._name)
         started = self._first or self._source.start(self._client, word, self._resources)
         self._first = None  # or they would stay on the workers when the layer has forgotten them
         release(started[i] for i in set(range(len(started))) - set(self._kept))
@@ -301,13 +312,21 @@ class _Started:
             word = uuid4().hex
             keys = [(f"describe-{word}", i) for i in range(len(futures))]
             asked = self._client.map(blocks.describe, futures, key=keys, pure=False)
-            facts = _merged(answers(self._client, asked, f"the chunks of {self._name}"), self._name)
+            facts = merged(answers(self._client, asked, f"the chunks of {self._name}"), self._name)
         sizes = facts.sizes or ()
         kept = [i for i, size in enumerate(sizes) if size > 0]
         return replace(facts, sizes=tuple(sizes[i] for i in kept)), kept
 
 
-def _merged(found: Sequence[Any], name: str) -> Facts:
+def lost_chunks(name: str) -> ClusterError:
+    """The error of rows that rest on lost futures of the user."""
+    return ClusterError(
+        f"Chunks that {name} is made of were lost with their worker, and this process has no other "
+        "copy. Pass data that tasks can read again, or local arrays."
+    )
+
+
+def merged(found: Sequence[Any], name: str) -> Facts:
     """The facts of rows whose blocks were described one by one."""
     kept = [block for block in found if block.n_rows > 0] or list(found[:1])
     first = kept[0]

@@ -11,14 +11,17 @@ from functools import cache, partial
 from typing import Any, Self
 from uuid import uuid4
 
+import dask
 from distributed import Client, Future
 from sklearn.utils import check_consistent_length
 
+from gpuml import get_config
 from gpuml_dask.client import HOW_TO_CONNECT, current_client, thread_lent
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.rows import blocks
+from gpuml_dask.planning.plan import DIVIDED_FROM_BYTES, room_for_rows
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
 from gpuml_dask.rows.inputs import (
+    CollectionRows,
     LocalRows,
     check_column,
     check_matrix,
@@ -28,10 +31,14 @@ from gpuml_dask.rows.inputs import (
     sizes_of,
 )
 from gpuml_dask.rows.sending import Homes, gpu_resources
+from gpuml_dask.rows.unread import digest, is_kept, unread_rows
 from gpuml_dask.tokens import token_of
-from gpuml_dask.waiting import answers, check_client, in_touch
+from gpuml_dask.waiting import answers, check_client, facts_of, in_touch
 
 __all__ = ["Placed", "Table", "place"]
+
+# Dask's setting: bytes of chunks of a collection that stay on workers.
+MEMORY = "gpuml.memory"
 
 # ---------------------------------------------------------------- tables
 
@@ -212,7 +219,7 @@ class Table:
         for name in self.names:
             rows = self._rows(name)
             keys = [(f"digest-of-{name}-{word}", i) for i in range(self.n_chunks)]
-            digests += rows.map(blocks.digest, rows.to_be_joined(), keys=keys)
+            digests += rows.map(digest, rows.to_be_joined(), keys=keys)
         digests = answers(self.client, digests, "hashes of the rows")
         return token_of([self.names, self.sizes, digests])
 
@@ -260,6 +267,7 @@ def place(
     client: Client | None = None,
     chunks: int | Sequence[int] | None = None,
     numeric: bool = True,
+    memory: int | str | None = None,
 ) -> Table:
     """Put rows on the workers of a cluster, or take those that are there.
 
@@ -281,6 +289,11 @@ def place(
         Rows per chunk, or rows of each chunk. None leaves it to X.
     numeric : bool, default=True
         Whether X must be numbers or a frame. False also takes texts and rows of any shape.
+    memory : int, str or None, default=None
+        Bytes, such as "40GB", of the chunks of a Dask collection X that stay on the workers. Fits
+        and searches compute its other chunks again in each pass; what needs all rows in memory
+        raises an error. "auto" is what searches and estimators do: as Dask's setting
+        ``gpuml.memory`` says. None keeps all chunks.
 
     Returns
     -------
@@ -326,16 +339,17 @@ def place(
     placed: dict[str, Rows] = {}
     try:
         with in_touch(client), thread_lent():
-            _place_all(client, read, placed, chunks, numeric)
+            _place_all(client, read, placed, chunks, numeric, memory)
     except BaseException:
         _release(placed.values())
         raise
     return Table(client, placed)
 
 
-def _place_all(client, read, placed, chunks, numeric):
+def _place_all(client, read, placed, chunks, numeric, memory):
     gpu = cache(partial(gpu_resources, client))  # asked once, and only where it matters
-    X = _take(placed, "X", _placed_matrix(client, read["X"], chunks, numeric, gpu))
+    X = _placed_matrix(client, read["X"], chunks, numeric, gpu, memory)
+    X = _take(placed, "X", X)
     _check_lengths([sum(X.sizes), *(_n_rows(source) for source in list(read.values())[1:])])
     for name, source in read.items():
         if name == "X":
@@ -359,14 +373,25 @@ def _take(placed, name, rows):
     return rows
 
 
-def _placed_matrix(client, source, chunks, numeric, gpu):
+def _placed_matrix(client, source, chunks, numeric, gpu, memory):
     if isinstance(source, LocalRows):
         sizes = chunk_sizes(source, chunks)
         return local_rows(client, "X", source, sizes, _homes(client, source, sizes), gpu)
-    rows = source if isinstance(source, Rows) else remote_rows(client, "X", source, gpu, numeric)
+    rows = source if isinstance(source, Rows) else None
+    if isinstance(source, CollectionRows) and memory is not None and not is_kept(source):
+        rows = unread_rows(client, "X", source, _room(client, source, memory))
+    rows = remote_rows(client, "X", source, gpu, numeric) if rows is None else rows
     if numeric:
         check_matrix(rows.facts)
     return rows if chunks is None else rows.cut(sizes_of(chunks, sum(rows.sizes)))
+
+
+def _room(client, source, memory):
+    """Bytes of chunks of a collection that stay on workers."""
+    asked = dask.config.get(MEMORY) if memory == "auto" else memory
+    if asked is None and (source.facts.n_bytes or 0) < DIVIDED_FROM_BYTES:
+        return math.inf  # small, or of a size that only reading would tell
+    return room_for_rows(asked, facts_of(client).values(), gpus=get_config()["device"] != "cpu")
 
 
 def _homes(client, source, sizes):

@@ -95,9 +95,10 @@ class ByRows:
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
         self._workers = spread.workers
-        where = number(len(self._workers), "worker")
+        where, unread = number(len(self._workers), "worker"), _unread(self.job)
+        divided = "rows divided" if unread is None else f"rows divided; {unread}"
         steps = [
-            replace(step, place=f"{where} ({step.place})", why=f"{step.why}, rows divided")
+            replace(step, place=f"{where} ({step.place})", why=f"{step.why}, {divided}")
             for step in found.steps
         ]
         return replace(found, steps=steps)
@@ -219,8 +220,14 @@ def plan_for(
         divisible=needs_all is None,
         some_whole=n_alone > 0,
         asked=dask.config.get(ASKED_PLAN),
+        unread=_unread(job),
     )
     return plan if needs_all is None else replace(plan, why=f"{plan.why}: {needs_all}")
+
+
+def _unread(job):
+    """Which rows are computed again in each pass."""
+    return job.X.rows.unread if isinstance(job.X, Placed) else None
 
 
 def _n_bytes(X):

@@ -67,11 +67,15 @@ class Session:
         if not (lives_on_workers(X) or lives_on_workers(y) or remote):
             return X, y, params
         there = y if lives_on_workers(y) else None
-        table = self._table = place(X, there, client=self.client, numeric=False)
+        options: dict[str, Any] = {} if search.in_rounds else {"memory": "auto"}
+        table = self._table = place(X, there, client=self.client, numeric=False, **options)
         if remote:
             params.update(self._params(table, remote))
             table = self._table
-        if there is not None:
+        if there is None and y is not None and table.X.rows.unread is not None:
+            y = self._sent_along(table, y)
+            table = self._table
+        elif there is not None:
             y = table["y"]
             classifier = is_classifier(search.estimator)
             counted = not search.in_rounds and params.get("groups") is None
@@ -81,6 +85,14 @@ class Session:
                 self.elsewhere.append((here, y))
                 y = here
         return table["X"], y, params
+
+    def _sent_along(self, X: Table, y: Any) -> Any:
+        """The y of this process, which workers get too: they read their rows pass by pass."""
+        columns = {name: X[name] for name in X.names if name not in ("X", "y")}
+        self._table = place(X.X, y, columns, client=self.client, numeric=False)
+        X.close()
+        self.elsewhere.append((y, self._table["y"]))
+        return y
 
     def _params(self, X: Table, remote: Mapping[str, Any]) -> dict[str, Any]:
         """Parameters with one value a row, as columns of the table; others, brought here."""

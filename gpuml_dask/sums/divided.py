@@ -24,6 +24,7 @@ from gpuml_dask.near import submit_near
 from gpuml_dask.planning.blocks import assign, cut_rows
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.placement import Table
+from gpuml_dask.rows.unread import Chunk, Unread
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
 from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied
 from gpuml_dask.waiting import (
@@ -176,6 +177,8 @@ class Spread:
         table = self.table
         row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
         chunks = _bounds_of(table.sizes)
+        if table["X"].rows.unread is not None:
+            return chunks
         size, joined = block_bytes(), None
         if on_gpus and size is None:
             size, joined = GPU_BLOCK, GPU_JOINED
@@ -294,7 +297,10 @@ def _bounds_of(sizes):
 
 
 def _share(*columns, names):
-    return Share(**dict(zip(names, columns, strict=True)))
+    given = dict(zip(names, columns, strict=True))
+    if isinstance(given["X"], Chunk):
+        return Unread.share(given.pop("X"), **given)
+    return Share(**given)
 
 
 def _same(x):

@@ -23,6 +23,7 @@ from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import neighbours
+from gpuml_dask.rows.unread import Unread
 from gpuml_dask.waiting import in_touch
 
 # Times that workers may die while they work on one sum, which is more than Dask's number for tasks.
@@ -202,10 +203,14 @@ def _made_again(make: Make, submit: Callable[..., list[Future]], lost: Sequence[
 
 
 def _result(piece, own, *, function, args):
+    if isinstance(piece, Unread):
+        return piece.then(function, *args, *own)
     return function(piece, *args, *own)
 
 
 def _host_result(piece, own, *, function, args):
+    if isinstance(piece, Unread):
+        return moved(piece.call(function, *args, *own), HOST)
     return moved(function(piece, *args, *own), HOST)
 
 
@@ -243,6 +248,11 @@ def _size_of_loss_rows(rows):
 @sizeof.register(Share)
 def _size_of_share(share):
     return _bytes_of(share)
+
+
+@sizeof.register(Unread)
+def _size_of_unread(unread):
+    return unread.n_bytes()
 
 
 @sizeof.register(Absent)

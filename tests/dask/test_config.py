@@ -8,12 +8,13 @@ import pytest
 
 import gpuml_dask._dask
 from gpuml_dask.near import submit_near
+from gpuml_dask.rows.placement import MEMORY
 from gpuml_dask.searching.by_rows import ASKED_PLAN
 from gpuml_dask.sums.divided import BLOCK_BYTES
 from gpuml_dask.waiting import PATIENCE, patience
 
 ROOT = Path(__file__).parents[2]
-USED = {PATIENCE, ASKED_PLAN, BLOCK_BYTES}
+USED = {PATIENCE, ASKED_PLAN, BLOCK_BYTES, MEMORY}
 
 
 def read(path):

@@ -23,6 +23,7 @@ def test_the_examples_of_the_page_run(client, capsys):
     out = capsys.readouterr().out
     for text in (
         "rows divided",
+        "7 of 10 chunks of X (2.24 MB)",
         "tcp://",
         "[10, 4, 2] [2222, 6666, 19998]",
         "<class 'numpy.ndarray'> 1.0",
