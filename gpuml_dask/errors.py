@@ -12,5 +12,12 @@ class ClusterError(RuntimeError):
     """
 
 
+class FitTimeoutError(TimeoutError):
+    """A fit has taken longer than `fit_timeout` allows, and ``error_score="raise"`` was asked for.
+
+    The message has its parameters.
+    """
+
+
 class NoAnswer(ClusterError, TimeoutError):
     """The scheduler, or a worker that has a result, has not answered in time."""

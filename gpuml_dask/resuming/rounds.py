@@ -19,10 +19,13 @@ class Finished:
     ----------
     checkpoint : Checkpoint or None, default=None
         None knows nothing and keeps nothing.
+    fit_timeout : float, default=None
+        Of the search. What was given up for it is finished for searches with the same one alone.
     """
 
-    def __init__(self, checkpoint: Checkpoint | None = None):
+    def __init__(self, checkpoint: Checkpoint | None = None, fit_timeout: float | None = None):
         self._checkpoint = checkpoint
+        self._late = "" if fit_timeout is None else f" within {float(fit_timeout)} s"
 
     @property
     def url(self) -> str:
@@ -31,24 +34,48 @@ class Finished:
 
     def group(self, group: Group) -> list[Results] | None:
         """Results of each candidate of a group; None if it is not finished."""
-        flat = self._get("group", [group.shared, group.varying])
+        return self._group("group", group)
+
+    def put_group(self, group: Group, results: Sequence[Results]) -> None:
+        """Add a group."""
+        self._put_group("group", group, results)
+
+    def cut_group(self, group: Group) -> list[Results] | None:
+        """As `group`, of one that took too long and was fitted one by one."""
+        return self._group(f"group{self._late}", group) if self._late else None
+
+    def put_cut_group(self, group: Group, results: Sequence[Results]) -> None:
+        """Add a group that took too long and was fitted one by one."""
+        self._put_group(f"group{self._late}", group, results)
+
+    def family(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results | None:
+        """Results on a split of candidates that belong together; None if it is not finished."""
+        found = self._get(f"split {split}", list(params))
+        if found is None and self._late:
+            found = self._get(f"split {split}{self._late}", list(params))
+        return found
+
+    def put_family(
+        self,
+        split: int,
+        params: Sequence[Mapping[str, Any]],
+        results: Results,
+        *,
+        late: bool = False,
+    ) -> None:
+        """Add candidates that belong together, on a split; `late` if one of them took too long."""
+        self._put(f"split {split}{self._late if late else ''}", list(params), results)
+
+    def _group(self, kind, group):
+        flat = self._get(kind, [group.shared, group.varying])
         if flat is None:
             return None
         n_splits = len(flat) // len(group.positions)
         return [flat[i : i + n_splits] for i in range(0, len(flat), n_splits)]
 
-    def put_group(self, group: Group, results: Sequence[Results]) -> None:
-        """Add a group."""
+    def _put_group(self, kind, group, results):
         flat = [result for each in results for result in each]
-        self._put("group", [group.shared, group.varying], flat)
-
-    def family(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results | None:
-        """Results on a split of candidates that belong together; None if it is not finished."""
-        return self._get(f"split {split}", list(params))
-
-    def put_family(self, split: int, params: Sequence[Mapping[str, Any]], results: Results) -> None:
-        """Add candidates that belong together, on a split."""
-        self._put(f"split {split}", list(params), results)
+        self._put(kind, [group.shared, group.varying], flat)
 
     def _get(self, kind, what):
         if self._checkpoint is None:
@@ -68,10 +95,13 @@ class Checkpoints:
     url : str or path
     random_state : object
         The search's.
+    fit_timeout : float, default=None
+        The search's, which may differ from the one that began.
     """
 
-    def __init__(self, url: Any, random_state: Any = None):
+    def __init__(self, url: Any, random_state: Any = None, *, fit_timeout: float | None = None):
         self.url, self._random_state = url, token_of(random_state)
+        self._fit_timeout = fit_timeout
         self._data = ""
         self._n_rounds = 0
 
@@ -100,7 +130,7 @@ class Checkpoints:
             random_state=self._random_state,
         )
         checkpoint = Checkpoint(self.url, key=f"round-{self._n_rounds}")
-        return Finished(checkpoint.open(manifest))
+        return Finished(checkpoint.open(manifest), self._fit_timeout)
 
 
 def _content(x):

@@ -21,6 +21,12 @@ from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.waiting import answers, patience
 
+# What searches can't have whose models learn call by call.
+NOT_BY_CALLS = {
+    "checkpoint": "states of models are not stored",
+    "fit_timeout": "a model is trained by many tasks, none of which is a fit",
+}
+
 
 class AdaptiveClusterSearch(ClusterSearch):
     """A search on a cluster whose rounds use other rows, or more of something else."""
@@ -53,7 +59,7 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
         As for `gpuml.model_selection.HalvingGridSearchCV`.
     random_state, n_jobs, verbose
         As for `gpuml.model_selection.HalvingGridSearchCV`.
-    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`.
 
     Attributes
@@ -97,7 +103,7 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
         As for `gpuml.model_selection.HalvingRandomSearchCV`.
     random_state, n_jobs, verbose
         As for `gpuml.model_selection.HalvingRandomSearchCV`.
-    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
         As for `gpuml_dask.model_selection.GridSearchCV`.
 
     Attributes
@@ -149,9 +155,9 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     chunk_size : int or None, default=None
         Rows of a call of `partial_fit`. None follows the chunks of X; X that is no collection of
         Dask is one.
-    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
-        As for `gpuml_dask.model_selection.GridSearchCV`; `checkpoint` must be None where models
-        learn call by call, because their states are not stored.
+    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
+        As for `gpuml_dask.model_selection.GridSearchCV`; `checkpoint` and `fit_timeout` must be
+        None where models learn call by call: their states are not stored, and no task is a fit.
 
     Attributes
     ----------
@@ -210,6 +216,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         workers=None,
         priority=None,
         resources=None,
+        fit_timeout=None,
         scheduler=None,
         cache_cv=True,
         iid="deprecated",
@@ -235,6 +242,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
             workers=workers,
             priority=priority,
             resources=resources,
+            fit_timeout=fit_timeout,
             scheduler=scheduler,
             cache_cv=cache_cv,
             iid=iid,
@@ -251,11 +259,12 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         session: Session | None = vars(self).get("_session")
         if session is None or self._resource() != hyperband.CALLS:
             return super()._make_trainer(X, y, blocks, task, seed)
-        if self.checkpoint is not None:
-            raise ValueError(
-                "checkpoint= cannot be used with resource='partial_fit': states of models are not "
-                "stored. Use resource='n_samples' or a parameter, or checkpoint=None."
-            )
+        for name, why in NOT_BY_CALLS.items():
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name}= cannot be used with resource='partial_fit': {why}. Use "
+                    f"resource='n_samples' or a parameter, or {name}=None."
+                )
         if isinstance(y, Placed):
             labels = _labels(session.client, y) if is_classifier(self.estimator) else None
         else:

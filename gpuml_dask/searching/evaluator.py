@@ -24,6 +24,7 @@ from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
 from gpuml_dask.searching.chunks import UNITS
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
+from gpuml_dask.searching.limits import check_restartable
 from gpuml_dask.searching.placer import Placer
 from gpuml_dask.searching.rounds import Round, model_words
 from gpuml_dask.searching.running import Killed
@@ -34,6 +35,12 @@ from gpuml_dask.sums.holders import WorkersDied
 from gpuml_dask.waiting import facts_of, patience, workers_there
 
 Results = list[dict[str, Any]]
+
+NO_LIMIT = (
+    "fit_timeout= does not limit fits whose rows are divided over workers: many tasks of many "
+    "workers are one fit. For a limit, keep all rows on each worker, "
+    "dask.config.set({'gpuml.plan': 'whole'}); without one, leave fit_timeout= out."
+)
 
 
 class ClusterEvaluator:
@@ -54,6 +61,8 @@ class ClusterEvaluator:
         Where finished work is kept; None keeps none.
     refits : bool, default=False
         Whether the candidate of the best mean score is going to be refitted.
+    fit_timeout : float, default=None
+        Seconds that a fit of the table may take; None is no limit.
 
     Attributes
     ----------
@@ -77,9 +86,10 @@ class ClusterEvaluator:
         elsewhere: Sequence[tuple[Any, Placed]] = (),
         checkpoints: Checkpoints | None = None,
         refits: bool = False,
+        fit_timeout: float | None = None,
     ):
         self.job, self.client, self._elsewhere = job, client, elsewhere
-        self._refits = refits
+        self._refits, self._fit_timeout = refits, fit_timeout
         self._divided: ByRows | None = None
         self._by_rows: set[int] = set()
         self._checkpoints = checkpoints
@@ -117,6 +127,8 @@ class ClusterEvaluator:
             return []
         n_units = min(UNITS, len(candidates) * n_splits)
         facts = workers_there(self.client, self.patience, n_wanted=n_units)
+        if self._fit_timeout is not None:
+            check_restartable(facts)
         finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
         placer = Placer(self.job, kinds_among(facts))
         self._round = round_ = Round(self.job, candidates, self.n_done, finished, placer)
@@ -125,6 +137,8 @@ class ClusterEvaluator:
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":
+            if self._fit_timeout is not None:
+                warnings.warn(NO_LIMIT, UserWarning, stacklevel=2)
             groups = self._fit_by_rows(round_, groups, facts)
         self._run_round(round_, groups)
         self._params.update(round_.params)
@@ -164,6 +178,7 @@ class ClusterEvaluator:
             self.client,
             elsewhere=self._elsewhere,
             checkpoints=self._checkpoints,
+            fit_timeout=self._fit_timeout,
         )
         other._search, other._shared = self._search, self._send_once()
         self._others.append(other)
@@ -221,7 +236,7 @@ class ClusterEvaluator:
 
         with (
             progress_bar(round_.n_fits, text, enabled=enabled) as bar,
-            closing(self._runner().run(units, more=more)) as results,
+            closing(self._runner(self._fit_timeout).run(units, more=more)) as results,
         ):
             for unit, done in results:
                 missing = round_.n_fits
@@ -231,12 +246,14 @@ class ClusterEvaluator:
         # Groups that could not be fitted at once, all together: what they share is fitted once.
         self._run_round(round_, [])
 
-    def _runner(self):
-        return PlacedRunner(self.client, self._sent(), patience=self.patience)
+    def _runner(self, fit_timeout):
+        return PlacedRunner(
+            self.client, self._sent(), patience=self.patience, fit_timeout=fit_timeout
+        )
 
     def _run(self, units, workers):
         self._note(units)
-        with closing(self._runner().run(units, workers=workers)) as results:
+        with closing(self._runner(None).run(units, workers=workers)) as results:
             out = list(results)
         for _, done in out:
             self._tell(done)
@@ -268,6 +285,7 @@ class ClusterEvaluator:
                 list(warnings.filters),
                 uuid.uuid4().hex,
                 self._search,
+                self._fit_timeout,
             )
             self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs

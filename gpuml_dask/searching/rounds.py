@@ -21,13 +21,13 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.fold_fits import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
-from gpuml_dask.errors import ClusterError
+from gpuml_dask.errors import ClusterError, FitTimeoutError
 from gpuml_dask.planning.worker_kinds import Kinds
 from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.chunks import cut_families
 from gpuml_dask.searching.placer import Placer, Spot
-from gpuml_dask.searching.running import Killed
+from gpuml_dask.searching.running import Killed, Late
 from gpuml_dask.searching.staged import split_unit
 from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
 
@@ -84,6 +84,8 @@ class Round:
         self._n_found = 0
         self._families: dict[tuple[int, int], list[int]] = {}
         self._killed: set[tuple[int, int]] = set()
+        self._late: set[tuple[int, int]] = set()
+        self._cut_groups: dict[int, Group] = {}
         self._held: deque[_Held] = deque()
         self.params = dict(enumerate(candidates, first))
         self.table: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in self.params}
@@ -186,7 +188,7 @@ class Round:
     def _split_unit(self, label, split, part, spot):
         title = f"fit {model_words(self.job.estimator)}"
         params = {number: self.params[number] for family in part for number in family}
-        self._families.update({(split, family[0]): family for family in part})
+        self._families.update({(split, n): family for family in part for n in family})
         return split_unit(title, label, split, params, spot.placing, spot.candidates)
 
     # ------------------------------------------------------------ what is finished already
@@ -194,9 +196,12 @@ class Round:
     def find_group(self, group: Group) -> bool:
         """Enter the results of a group that was finished before, if it was."""
         results = self._finished.group(group)
+        if results is not None:
+            self.groups.update(dict.fromkeys(group.positions, (group, None)))
+        else:
+            results = self._finished.cut_group(group)
         for candidate, each in zip(group.positions, results or (), strict=bool(results)):
             self.table[candidate] = dict(enumerate(each))
-            self.groups[candidate] = group, None
             self._n_found += len(each)
         return results is not None
 
@@ -213,23 +218,45 @@ class Round:
             rows = [[self.table[n][s] for s in range(unit.n_splits)] for n in unit.candidates]
             self._finished.put_group(unit.group, rows)
             return
-        for candidate in unit.candidates:
-            family = self._families.get((unit.split, candidate))
-            spots = {(n, unit.split) for n in family or ()}
-            done = all(unit.split in self.table[n] for n in family or ())
-            if family is not None and done and not spots & self._killed:
-                params = [self.params[n] for n in family]
-                results = [self.table[n][unit.split] for n in family]
-                self._finished.put_family(unit.split, params, results)
+        found = [self._families.get((unit.split, candidate)) for candidate in unit.candidates]
+        for family in {family[0]: family for family in found if family is not None}.values():
+            self._keep_family(unit.split, family)
+        if found == [None]:
+            self._keep_cut_group(self._cut_groups.get(unit.candidates[0]))
+
+    def _keep_family(self, split, family):
+        spots = {(n, split) for n in family}
+        if all(split in self.table[n] for n in family) and not spots & self._killed:
+            params = [self.params[n] for n in family]
+            results = [self.table[n][split] for n in family]
+            late = bool(spots & self._late)
+            self._finished.put_family(split, params, results, late=late)
+
+    def _keep_cut_group(self, group):
+        if group is None:
+            return
+        n_splits = len(self.job.splits)
+        spots = {(n, split) for n in group.positions for split in range(n_splits)}
+        if all(split in self.table[n] for n, split in spots) and not spots & self._killed:
+            rows = [[self.table[n][split] for split in range(n_splits)] for n in group.positions]
+            self._finished.put_cut_group(group, rows)
 
     # ------------------------------------------------------------ results
 
-    def take(self, unit: Any, done: Done | Killed) -> None:
+    def take(self, unit: Any, done: Done | Killed | Late) -> None:
         """Enter the results of a unit; a group that could not be fitted at once has none."""
-        if isinstance(done, Killed):
+        if isinstance(done, Late) and done.again:
+            why = f"in one task they took longer than fit_timeout={done.fit_timeout:g} s each"
+            self.refused.update(dict.fromkeys(unit.candidates, Refusal(why)))
+            if isinstance(unit, GroupUnit):
+                self._cut_groups.update(dict.fromkeys(unit.candidates, unit.group))
+            return
+        if isinstance(done, Killed | Late):
+            given_up = self._killed if isinstance(done, Killed) else self._late
             for candidate in unit.candidates:
-                self._killed.add((candidate, unit.split))
+                given_up.add((candidate, unit.split))
                 self._enter(candidate, unit.split, self._result_of(candidate, unit.split, done), {})
+            self._keep(unit)
             return
         if isinstance(done.value, Refusal):
             self.refused.update(dict.fromkeys(unit.candidates, done.value))
@@ -252,15 +279,21 @@ class Round:
         where_it_stands = Progress(split, len(self.job.splits), candidate, len(self.params))
         announce_end(self.params[candidate], where_it_stands, self.job.task, result)
 
-    def _result_of(self, candidate, split, killed):
+    def _result_of(self, candidate, split, done):
         task, params = self.job.task, dict(self.params[candidate])
-        text = (
-            f"ClusterError: the fit ends the process that runs it: {killed.reason}. "
-            f"Parameters: {params}"
-        )
+        kind: type[Exception]
+        if isinstance(done, Killed):
+            kind, more, seconds = ClusterError, " Look at the workers' logs.", 0.0
+            text = f"the fit ends the process that runs it: {done.reason}. Parameters: {params}"
+        else:
+            kind, more, seconds = FitTimeoutError, "", done.seconds
+            text = (
+                f"the fit took longer than fit_timeout={done.fit_timeout:g} s. Allow more, or "
+                f"leave such candidates out. Parameters: {params}"
+            )
         if task.error_score == "raise":
-            raise ClusterError(f"{text.removeprefix('ClusterError: ')}. Look at the workers' logs.")
-        return failed_fit(text, self.job.splits[split].n_test, task)
+            raise kind(f"{text}.{more}")
+        return failed_fit(f"{kind.__name__}: {text}", self.job.splits[split].n_test, task, seconds)
 
     def take_divided(self, groups: Sequence[Group], found: Found, workers: str) -> list[Group]:
         """Enter results of groups that were fitted with the rows divided; those that were not."""

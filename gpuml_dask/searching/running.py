@@ -9,6 +9,9 @@ Dask runs a task again when its worker dies. What is left to do here:
   is a suspect, and runs again when nothing else does. If its worker dies again, each of its single
   fits is a suspect; and a single fit that ends its worker when it runs alone is guilty. Deaths are
   counted here too, because the scheduler forgets about tasks that were cancelled.
+* A unit whose fits take longer than they may (`fit_timeout`) is cancelled, and its worker restarts;
+  its single fits run again, and one that still takes longer is given up. That worker's other units
+  run elsewhere, and no death is counted for them.
 * A task that units need, such as a user's own that makes rows, may end its workers too. Where it
   does so for a unit that runs alone, that is a `ClusterError` that names the task: nobody's score
   is at stake.
@@ -29,6 +32,7 @@ from typing import Any, Protocol
 from distributed import Client, Future, KilledWorker
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
+from gpuml_dask.searching.limits import Overrun, check_restarts, overruns
 from gpuml_dask.waiting import ANSWER_SECONDS, TICK_SECONDS, Wait, threads_of, workers_there
 
 # Deaths of workers that may be chance; the scheduler's own number is the same.
@@ -36,7 +40,7 @@ MOST_DEATHS = 3
 # So many with a unit that runs alone are not chance. The first may be due to the culprit before it:
 # a worker that ran that one when it was taken back dies a moment later, with what it got since.
 MOST_DEATHS_ALONE = 2
-# Each time a worker died that had rows, or the scheduler was started anew.
+# Each time a worker died that had rows, or the scheduler was started anew; not by our restarts.
 MOST_LOSSES = 100
 # Work for a kind of workers that has gone is given to others after the patience.
 SECONDS_FOR_OTHERS = 5.0
@@ -83,6 +87,23 @@ class Killed:
     reason: str
 
 
+@dataclass(frozen=True)
+class Late:
+    """In place of a result: the unit took longer than it may.
+
+    Attributes
+    ----------
+    seconds, fit_timeout : float
+        How long it ran, and what each of its fits may take.
+    again : bool
+        Whether its parts run again, each by itself.
+    """
+
+    seconds: float
+    fit_timeout: float
+    again: bool
+
+
 class Runner:
     """Runs units on a cluster.
 
@@ -94,6 +115,8 @@ class Runner:
     inputs : Inputs
     patience : float, default=60
         Seconds to wait for a cluster on which nobody works, or whose scheduler does not answer.
+    fit_timeout : float, default=None
+        Seconds that workers let each fit take (`limited`); None is no limit.
 
     Examples
     --------
@@ -107,8 +130,10 @@ class Runner:
         inputs: Inputs,
         *,
         patience: float = 60.0,
+        fit_timeout: float | None = None,
     ):
         self.client, self.function, self.patience = client, function, patience
+        self.fit_timeout: Any = fit_timeout
         self._inputs: Any = inputs
         self._token = uuid.uuid4().hex
         self._running: dict[Any, tuple[Any, Future]] = {}
@@ -123,6 +148,7 @@ class Runner:
         self._counted: set[str] = set()
         self._deaths: Counter = Counter()
         self._n_losses = 0
+        self._n_late = 0
         self._wait = Wait(client, "fits", patience + SECONDS_FOR_OTHERS)
         self._finished: queue.SimpleQueue = queue.SimpleQueue()
         # Raised where no frame has futures: the client has the exception, which has the frames, so
@@ -141,9 +167,10 @@ class Runner:
         ``more(number of threads, number of units that run or wait)`` is asked for others from time
         to time: workers come and go.
 
-        The result is what the function returned, or a `Killed`. The unit may be a part of one that
-        was asked for, if its workers died. What the function raised is raised here, and so is what
-        a task raised that makes its arguments. `workers` are where to rather run them.
+        The result is what the function returned, a `Killed` or a `Late`. The unit may be a part of
+        one that was asked for, if its workers died or it took too long. What the function raised is
+        raised here, and so is what a task raised that makes its arguments. `workers` are where to
+        rather run them.
         """
         try:
             self.add(units, workers=workers)
@@ -196,6 +223,7 @@ class Runner:
         if time.monotonic() - self._looked >= TICK_SECONDS:
             self._look_at_workers()
             yield from self._judge()
+            yield from self._stop_late()
         futures = self._arrived()
         if not futures:
             self._wait.look(self._running)
@@ -320,6 +348,27 @@ class Runner:
             units = (self._submitted.get(key) for key in event["processing-tasks"])
             self._deaths.update(id(unit) for unit in units if unit is not None)
 
+    # ------------------------------------------------------------ what takes too long
+
+    def _stop_late(self):
+        """Let go of units whose fits take longer than they may; their workers restart by then."""
+        late: dict[Any, Overrun] = {}
+        for each in () if self.fit_timeout is None else overruns(self.client):
+            waiting = [k for k in self._waiting_for(each.key) if not self._running[k][1].done()]
+            late.update(dict.fromkeys(waiting, each))
+        check_restarts(late.values())
+        stopped = [(*self._running.pop(key), each.seconds) for key, each in late.items()]
+        self._cancel([future for _, future, _ in stopped])
+        self._n_late += len(stopped)
+        for unit, _, seconds in stopped:
+            parts = unit.singles()
+            self.add(parts)
+            yield unit, Late(seconds, self.fit_timeout, again=bool(parts))
+
+    def _waiting_for(self, key):
+        """Keys of units that run, or wait, for a task."""
+        return [key] if key in self._running else []
+
     # ------------------------------------------------------------ what was lost
 
     def _repeat(self, futures):
@@ -332,7 +381,7 @@ class Runner:
         yield from self._judge()
         units = [self._running.pop(f.key)[0] for f in lost if f.key in self._running]
         self._n_losses += bool(units)
-        if self._n_losses > MOST_LOSSES:
+        if self._n_losses > MOST_LOSSES + self._n_late:
             raise ClusterError(
                 f"What the search needs on the workers was lost {MOST_LOSSES} times. Look at the "
                 "workers' logs: something ends them, or takes their memory."

@@ -27,6 +27,7 @@ from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.drawing import draw, graph_of
+from gpuml_dask.searching.limits import check_fit_timeout
 from gpuml_dask.searching.session import Session, computed, score_there
 
 Search = TypeVar("Search", bound=type)
@@ -47,7 +48,7 @@ STORED = (
     "dask.dataframe.read_parquet(path)."
 )
 NEEDS_CLUSTER = (
-    "checkpoint=, workers=, priority= and resources= need a cluster: start one with "
+    "checkpoint=, workers=, priority=, resources= and fit_timeout= need a cluster: start one with "
     "gpuml_dask.local_client(), or give client=."
 )
 
@@ -83,6 +84,7 @@ class ClusterSearch(OnePassSearch):
         workers=None,
         priority=None,
         resources=None,
+        fit_timeout=None,
         scheduler=None,
         cache_cv=True,
         iid="deprecated",
@@ -91,6 +93,7 @@ class ClusterSearch(OnePassSearch):
         super().__init__(*args, **kwargs)
         self.client, self.checkpoint = client, checkpoint
         self.workers, self.priority, self.resources = workers, priority, resources
+        self.fit_timeout = fit_timeout
         self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
     def fit(self, X, y=None, **params) -> Self:
@@ -116,15 +119,19 @@ class ClusterSearch(OnePassSearch):
         ClusterError
             If the client is closed, or the cluster has no workers for a minute (Dask's setting
             ``gpuml.patience``).
+            Also if `fit_timeout` is given and a worker has no nanny that could restart it.
+        FitTimeoutError
+            If a fit takes longer than `fit_timeout`, and `error_score` is "raise".
         ValueError
             As of scikit-learn's searches. A failed fit leaves the search as it was.
         """
+        check_fit_timeout(self.fit_timeout)
         if self.iid != "deprecated":
             warnings.warn(IID, FutureWarning, stacklevel=2)
         asked = asked_by(self)
         with client_for(self.client, self.scheduler) as client, dask.annotate(**asked):
             if client is None:
-                if self.checkpoint is not None or asked:
+                if self.checkpoint is not None or self.fit_timeout is not None or asked:
                     raise ValueError(NEEDS_CLUSTER)
                 rows = computed(X, self.scheduler), computed(y, self.scheduler)
                 params = {name: computed(value, self.scheduler) for name, value in params.items()}
@@ -135,7 +142,7 @@ class ClusterSearch(OnePassSearch):
                 raise TypeError(STORED)
             if self.return_predictions:
                 raise ValueError(NO_PREDICTIONS)
-            with Session(client, self._checkpoints()) as session:
+            with Session(client, self._checkpoints(), self.fit_timeout) as session:
                 X, y, params = session.take(self, X, y, params)
                 self._session = session
                 try:
@@ -187,7 +194,8 @@ class ClusterSearch(OnePassSearch):
     def _checkpoints(self):
         if self.checkpoint is None:
             return None
-        return Checkpoints(self.checkpoint, getattr(self, "random_state", None))
+        seed = getattr(self, "random_state", None)
+        return Checkpoints(self.checkpoint, seed, fit_timeout=self.fit_timeout)
 
     def _works_here(self) -> bool:
         return vars(self).get("_session") is None
@@ -357,7 +365,8 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     pre_dispatch : int or str, default="2*n_jobs"
         Of a search without a cluster.
     error_score : "raise" or number, default=nan
-        Score of a candidate that fails, or that ends the process that fits it.
+        Score of a candidate that fails, takes longer than `fit_timeout`, or ends the process that
+        fits it.
     return_train_score : bool, default=False
         Whether training parts are scored too.
     return_predictions : bool or str, default=False
@@ -376,6 +385,11 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     resources : dict of str to float, default=None
         Of Dask, that each fit asks for, such as ``{"memory": 8e9}``; only workers that declare them
         fit. These three are passed to Dask as they are (`dask.annotate`).
+    fit_timeout : float, default=None
+        Seconds that a fit may take, of one candidate on one split, with its scores. One that takes
+        longer gets `error_score`: its worker, which needs a nanny, is restarted. Fits in one task
+        may take so much each; if it takes longer, they run again one by one, each with this limit.
+        The refit has no limit, and fits over divided rows have none, with a warning.
     scheduler : Client, address or str, default=None
         As in dask-ml: what `client` is, or "threads", "sync", "processes" for a search in this
         process.
@@ -443,7 +457,7 @@ class RandomizedSearchCV(ClusterSearch, one_device.RandomizedSearchCV):
         Seed of the draws.
     return_predictions
         As for `GridSearchCV`.
-    client, checkpoint, workers, priority, resources, scheduler, cache_cv, iid
+    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
         As for `GridSearchCV`.
 
     Attributes

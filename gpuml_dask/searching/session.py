@@ -39,6 +39,8 @@ class Session:
     client : Client
     checkpoints : Checkpoints, default=None
         Where finished work is kept; None keeps none.
+    fit_timeout : float, default=None
+        Seconds that a fit of the table may take; None is no limit.
 
     Attributes
     ----------
@@ -47,8 +49,13 @@ class Session:
         Arrays that are here too, and what stands for them on workers.
     """
 
-    def __init__(self, client: Client, checkpoints: Checkpoints | None = None):
-        self.client, self.checkpoints = client, checkpoints
+    def __init__(
+        self,
+        client: Client,
+        checkpoints: Checkpoints | None = None,
+        fit_timeout: float | None = None,
+    ):
+        self.client, self.checkpoints, self.fit_timeout = client, checkpoints, fit_timeout
         self.evaluators: list[ClusterEvaluator] = []
         self._table: Table | None = None
         self.elsewhere: list[tuple[Any, Placed]] = []
@@ -141,6 +148,7 @@ class Session:
                 elsewhere=self.elsewhere,
                 checkpoints=self.checkpoints,
                 refits=refits,
+                fit_timeout=self.fit_timeout,
             )
         )
         return self.evaluators[-1]

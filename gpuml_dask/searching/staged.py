@@ -26,6 +26,7 @@ from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
 from gpuml_dask._asked import asked_resources, asked_workers
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
+from gpuml_dask.searching.limits import limited
 from gpuml_dask.searching.running import Inputs, Runner
 from gpuml_dask.searching.tasks import (
     Done,
@@ -63,7 +64,8 @@ class FirstSteps:
         if self.split is not None:
             split = job.splits[self.split]
             fold = take_fold(job.estimator, job.X, job.y, split, job.task, shared=True)
-            return prepare(job.estimator, fold, self.params, self.names, job.task)
+            with limited(spec.fit_timeout):
+                return prepare(job.estimator, fold, self.params, self.names, job.task)
         fold = Fold(job.X, job.y, None, None, job.task.fit_params, {}, {}, 0)
         raising = replace(job.task, error_score="raise")
         return prepare(job.estimator, fold, self.params, self.names, raising)
@@ -103,9 +105,10 @@ class StagedUnit(SplitUnit):
             (p, Progress(self.split, len(spec.splits), i, n)) for i, p in enumerate(self.params)
         ]
         task = replace(spec.task, verbose=0)
-        results = fit_prepared(
-            spec.estimator, prepared, work, task, spec.settings, n_sharing=self.n_sharing
-        )
+        with limited(spec.fit_timeout, n):
+            results = fit_prepared(
+                spec.estimator, prepared, work, task, spec.settings, n_sharing=self.n_sharing
+            )
         place = place_of_fits(spec.estimator, prepared, self.params[0])
         return self.made_of(results, place, task.error_score)
 
@@ -145,9 +148,17 @@ class PlacedRunner(Runner):
     go to the others.
     """
 
-    def __init__(self, client: Client, inputs: Inputs, *, patience: float = 60.0):
-        super().__init__(client, run_unit, inputs, patience=patience)
+    def __init__(
+        self,
+        client: Client,
+        inputs: Inputs,
+        *,
+        patience: float = 60.0,
+        fit_timeout: float | None = None,
+    ):
+        super().__init__(client, run_unit, inputs, patience=patience, fit_timeout=fit_timeout)
         self._demands: dict[Any, frozenset[str]] = {}
+        self._firsts: dict[Any, Any] = {}
         self._missing_since: dict[str, float] = {}
 
     def _submit(self, units, keys, workers):
@@ -212,7 +223,11 @@ class PlacedRunner(Runner):
                 )
             )
             self._demands[key] = frozenset((*of_first, *of_rest))
+            self._firsts[key] = firsts[what].key
         return futures
+
+    def _waiting_for(self, key):
+        return [k for k in self._running if key in (k, self._firsts.get(k))]
 
     def _look_at_workers(self):
         super()._look_at_workers()

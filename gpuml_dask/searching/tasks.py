@@ -28,6 +28,7 @@ from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
 from gpuml_dask.planning.needs import ANYWHERE, Placing
+from gpuml_dask.searching.limits import limited
 from gpuml_dask.searching.warned import Warned, recorded
 
 Results = list[dict[str, Any]]
@@ -88,6 +89,8 @@ class Spec:
     search : str
         The same for specs of the same rows in other splits, as rounds of a search have, and for no
         others.
+    fit_timeout : float, default=None
+        Seconds that a fit of the table may take; None is no limit.
     """
 
     estimator: Any
@@ -98,6 +101,7 @@ class Spec:
     filters: Sequence[tuple]
     name: str
     search: str
+    fit_timeout: float | None = None
     _kept: "Kept | None" = field(default=None, repr=False)
 
     def __getstate__(self):
@@ -122,21 +126,23 @@ class Spec:
         other = _of_search.get(self.search)
         if other is not None:
             splits = located_splits(self.splits, rows.get("y"))
-            return Kept(other.evaluator.with_splits(splits))
+            return Kept(other.evaluator.with_splits(splits), self.fit_timeout)
         # So that what a user's estimator computes depends less on who had the rows before.
         rows = {name: aligned(x) for name, x in rows.items()}
         y = rows.get("y")
         splits = located_splits(self.splits, y)
         # What is printed of fits is printed where the user sees it.
         task = self.task.with_values(partial(filled, rows=rows), verbose=0)
-        return Kept(Evaluator(Job(self.estimator, rows["X"], y, splits, task)))
+        job = Job(self.estimator, rows["X"], y, splits, task)
+        return Kept(Evaluator(job), self.fit_timeout)
 
 
 @dataclass
 class Kept:
-    """An evaluator, and the lock of those who fit groups on it."""
+    """An evaluator, the lock of those who fit groups on it, and seconds that a fit may take."""
 
     evaluator: Evaluator
+    fit_timeout: float | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -222,7 +228,7 @@ class GroupUnit:
     def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit and score on a worker; why not, where it can't be done at once."""
         evaluator = kept.evaluator
-        with kept.lock:
+        with kept.lock, limited(kept.fit_timeout, self.n_fits):
             n_before = len(evaluator.steps)
             found = evaluator.fit_group(self.group)
             if not found:
@@ -259,7 +265,8 @@ class SplitUnit:
     def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit and score on a worker."""
         evaluator = kept.evaluator
-        results = evaluator.fit_split(self.split, self.params)
+        with limited(kept.fit_timeout, self.n_fits):
+            results = evaluator.fit_split(self.split, self.params)
         error_score = evaluator.job.task.error_score
         return self.made_of(results, evaluator.place_for(self.params[0]), error_score)
 

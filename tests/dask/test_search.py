@@ -798,7 +798,7 @@ def test_parameters_are_those_of_one_device_and_of_a_cluster(name):
     assert [(p, ours[p].default) for p in ours if p in theirs] == [
         (p, theirs[p].default) for p in theirs
     ]
-    asked = ["workers", "priority", "resources"]
-    assert list(ours)[-8:] == ["client", "checkpoint", *asked, "scheduler", "cache_cv", "iid"]
+    asked = ["workers", "priority", "resources", "fit_timeout"]
+    assert list(ours)[-9:] == ["client", "checkpoint", *asked, "scheduler", "cache_cv", "iid"]
     for parameter in set(ours) & set(theirs):
         assert ours[parameter].kind == theirs[parameter].kind
