@@ -35,25 +35,7 @@ BINNED = "XGBoost bins computed once per fold"
 SAME = "one fit for equal candidates"
 QUERIED = "one neighbour search per fold"
 KERNELS = "one distance or kernel matrix per fold"
-
-
-@dataclass(frozen=True)
-class Group:
-    """Candidates of one call: equal but for parameters that may differ within one pass.
-
-    Attributes
-    ----------
-    shared : dict
-        Parameters that all of them have.
-    varying : list of dicts
-        The rest of the parameters of each.
-    positions : list of int
-        Where each stands among all candidates.
-    """
-
-    shared: dict[str, Any]
-    varying: list[dict[str, Any]]
-    positions: list[int]
+BY_METHOD = "fits shared by __sklearn_multifit__"
 
 
 def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
@@ -73,28 +55,6 @@ def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None
             clone(estimator).set_params(**whole)
         except ValueError as error:
             raise ValueError(f"{error}{did_you_mean(name, known)}") from None
-
-
-def group_candidates(
-    candidates: Sequence[Mapping], may_vary: Sequence[str] | Callable[[Mapping], Sequence[str]]
-) -> list[Group]:
-    """Groups of candidates whose parameters other than `may_vary` are the same.
-
-    `may_vary` are names, or a function that gives those of a candidate.
-    """
-    groups: list[Group] = []
-    for position, candidate in enumerate(candidates):
-        names = may_vary(candidate) if callable(may_vary) else may_vary
-        shared = {name: value for name, value in candidate.items() if name not in names}
-        varying = {name: value for name, value in candidate.items() if name in names}
-        for group in groups:
-            if _equal(group.shared, shared):
-                group.varying.append(varying)
-                group.positions.append(position)
-                break
-        else:
-            groups.append(Group(shared, [varying], [position]))
-    return groups
 
 
 @dataclass(frozen=True)
@@ -402,19 +362,3 @@ def measured(*, sees_moves: bool) -> Iterator[Callable[[Plan], Plan]]:
         yield with_costs
     finally:
         transfer_observers.remove(add)
-
-
-def _equal(first, second):
-    return first.keys() == second.keys() and all(same_value(first[k], second[k]) for k in first)
-
-
-def same_value(a: Any, b: Any) -> bool:
-    """Whether two values of a parameter are of one type and equal."""
-    if a is b:
-        return True
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    try:
-        return type(a) is type(b) and bool(a == b)
-    except Exception:  # arrays of other libraries, objects that do not compare
-        return False

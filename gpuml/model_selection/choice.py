@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml.model_selection.candidates import same_value
+from gpuml.protocol import same_value
 
 # Parameters of which larger values, and smaller ones, make a model simpler, behind any prefix.
 LARGER = (

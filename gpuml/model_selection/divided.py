@@ -11,10 +11,11 @@ from gpuml.data import AnySplit, NeedsAllRows
 from gpuml.divided import DividedRows
 from gpuml.divided.stored import FAULTS, StoredRows, in_memory
 from gpuml.metrics.scorer import batch_scorer
-from gpuml.model_selection.candidates import NOT_FITTED, Group, Made, steps_of
+from gpuml.model_selection.candidates import NOT_FITTED, Made, steps_of
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
 from gpuml.model_selection.route import at_once, fit_weight, kind_of, together
+from gpuml.protocol import Group
 from gpuml.resampling.stand_ins import check_sizes
 
 

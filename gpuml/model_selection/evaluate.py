@@ -15,7 +15,6 @@ from gpuml.extending import MultifitEstimator, Stack
 from gpuml.model_selection.candidates import (
     NOTHING,
     TOGETHER,
-    Group,
     Made,
     Plan,
     Refusal,
@@ -50,6 +49,7 @@ from gpuml.model_selection.route import (
 )
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import model_scores, score_stack, scored_as
+from gpuml.protocol import Group
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 

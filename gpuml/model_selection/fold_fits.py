@@ -18,12 +18,13 @@ from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
 from gpuml.model_selection.candidates import (
+    BY_METHOD,
     KERNELS,
     NOTHING,
+    ON_EACH_FOLD,
     SAME,
     Made,
     Refusal,
-    group_candidates,
 )
 from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.kernel_machines import VARYING, one_kernel_key, reads_kernels
@@ -31,13 +32,14 @@ from gpuml.model_selection.last_steps import fit_alone, fit_members
 from gpuml.model_selection.members import Stage, member_of
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
 from gpuml.model_selection.one_fits import differing, one_fit_key, one_fit_kind
-from gpuml.model_selection.prefix_keys import value_key
+from gpuml.model_selection.prefix_keys import multifit_key, value_key
 from gpuml.model_selection.prefixes import (
     fit_pipelines,
     prefix_order,
     shares_prefixes,
 )
 from gpuml.model_selection.residence import Residence, configured
+from gpuml.protocol import group_candidates, supports_multifit
 from gpuml.resampling.multifit import offers_multifit
 
 Candidates = list[tuple[Mapping[str, Any] | None, Progress]]
@@ -87,13 +89,15 @@ def fit_sharing(
 
 def shared_fits(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> str | None:
     """What `fit_sharing` shares between candidates of an estimator; None for nothing."""
-    kind = one_fit_kind(estimator)
-    by_kernels = reads_kernels(estimator)
-    if len(params) < 2 or (kind is None and not by_kernels):
+    if len(params) < 2 or not _may_share(estimator):
         return None
-    if by_kernels:
-        of_kernels = group_candidates([each or {} for each in params], VARYING)
-        return KERNELS if any(len(group.positions) > 1 for group in of_kernels) else None
+    if reads_kernels(estimator):
+        return KERNELS if _some_alike(params, VARYING) else None
+    if supports_multifit(estimator):
+        alike = _some_alike(params, estimator.__sklearn_multifit_params__)
+        return f"{ON_EACH_FOLD}, {BY_METHOD}" if alike else None
+    kind = one_fit_kind(estimator)
+    assert kind is not None  # it may share fits
     groups: dict[Hashable, list[Any]] = {}
     for each in params:
         try:
@@ -104,15 +108,25 @@ def shared_fits(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> s
         if key is not None:
             groups.setdefault(key, []).append(model)
     shared = [models for models in groups.values() if len(models) > 1]
-    if kind is None or not shared:
+    if not shared:
         return None
     names = {name for models in shared for name in differing(models, kind)}
     return ", ".join(kind.words(names)) or SAME
 
 
+def _some_alike(params, names):
+    """Whether some candidates differ in parameters of these names only."""
+    groups = group_candidates([each or {} for each in params], names)
+    return any(len(group.positions) > 1 for group in groups)
+
+
 def _may_share(estimator):
-    """Whether fits of an estimator may have work in common, beside that of pipelines' steps."""
-    return one_fit_kind(estimator) is not None or reads_kernels(estimator)
+    """Whether fits of an estimator may share work, besides the steps of pipelines."""
+    return (
+        one_fit_kind(estimator) is not None
+        or reads_kernels(estimator)
+        or supports_multifit(estimator)
+    )
 
 
 def fit_splits(
@@ -256,9 +270,9 @@ def _family(estimator, params):
     except Exception:
         return None  # its fit will tell what is wrong
     if _may_share(model):
-        return one_fit_key(model) or one_kernel_key(model)
+        return one_fit_key(model) or one_kernel_key(model) or multifit_key(model)
     steps = getattr(model, "steps", None)
-    if not steps or not offers_multifit(steps[-1][1]):
+    if not steps or not (offers_multifit(steps[-1][1]) or supports_multifit(steps[-1][1])):
         return None
     before = [(name, step) for name, step in steps[:-1] if step not in (None, "passthrough")]
     tail = len(before)

@@ -6,8 +6,8 @@ from typing import Any
 
 from gpuml.data import AnySplit, Batch, Outside, whole
 from gpuml.extending import Stack
-from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.one_by_one import Task
+from gpuml.protocol import Group
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Fits and scores of models on rows that they have in common.
 
 The models are last steps of pipelines whose other steps are the same, one or several of them, or
-estimators of their own. Those that can share a fit do: `multifit` fits all at once, and others are
-read off the largest of them (see `one_fit`).
+whole estimators. Those that can share a fit do: `multifit`, or `__sklearn_multifit__`, fits all of
+them together, and others are read off the largest of them (see `one_fit`).
 """
 
 import time
@@ -11,11 +11,13 @@ from dataclasses import replace
 from traceback import format_exc
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import is_array, namespace
 from gpuml._sklearn import (
+    _num_samples,
     _print_elapsed_time,
     _routing_enabled,
 )
@@ -23,6 +25,7 @@ from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
 from gpuml.model_selection.boosters import SharedBins, fit_threads
 from gpuml.model_selection.candidates import (
     BINNED,
+    BY_METHOD,
     NOTHING,
     ON_EACH_FOLD,
     SAME,
@@ -46,9 +49,10 @@ from gpuml.model_selection.out_of_bag import (
     answering_out_of_bag,
     check_model,
 )
-from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
+from gpuml.model_selection.prefix_keys import estimator_key, multifit_key, pipeline_key
 from gpuml.model_selection.scores import score_stack, scored_as
 from gpuml.pipeline._affine import affine_pipeline
+from gpuml.protocol import METHOD, multifit
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.multifit import offers_multifit
 
@@ -68,6 +72,7 @@ def fit_members(
         (_stack_key, work.at_once),
         (_fit_key, work.by_one_fit),
         (_kernel_key, work.by_kernels),
+        (_method_key, work.by_method),
     )
     for key_of, fit_group in ways:
         left = [i for i in range(len(members)) if i not in done]
@@ -123,6 +128,10 @@ def _fit_key(member):
 
 def _kernel_key(member):
     return kernel_key(member.model)
+
+
+def _method_key(member):
+    return multifit_key(member.model)
 
 
 def _together(model, fit_params):
@@ -296,6 +305,43 @@ class _Work:
             self.refusal = Refusal(str(error))
         except Exception as error:
             self._refuse(error)
+
+    # ------------------------------------------------------------ the estimator's method
+
+    def by_method(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results; without those that `__sklearn_multifit__` does not fit."""
+        started = time.perf_counter()
+        try:
+            found = self._found_by_method(members)
+        except Exception as error:
+            self._refuse(error)
+            return
+        for failure in (each for each in found if isinstance(each, Exception)):
+            self._refuse(failure)
+        seconds = (time.perf_counter() - started) / len(members)
+        for i, (member, fitted) in enumerate(zip(members, found, strict=False)):
+            if not isinstance(fitted, Exception):
+                announce_start(member.params, member.where, self.task)
+                made = Made(ON_EACH_FOLD, int(i == 0), shared=(BY_METHOD,))
+                yield i, {**self._scored(member, fitted, seconds), "made": made}
+
+    def _found_by_method(self, members):
+        """A model, or an error, of each member; nothing, and a reason, where the method refuses."""
+        model, X, y = clone(members[0].model), self.stage.X_train, self.stage.fold.y_train
+        if self.task.out_of_bag:
+            self.refusal = Refusal(f"cv='oob' does not use {type(model).__name__}.{METHOD}")
+            return []
+        for member in members:
+            _validate(member.model)
+        names = model.__sklearn_multifit_params__
+        varying = [{n: v for n, v in m.model.get_params().items() if n in names} for m in members]
+        whole_part = [(np.arange(_num_samples(X)), np.arange(0))]
+        found = multifit(model, X, y, whole_part, varying, **members[0].fit_params)
+        if found is NotImplemented:
+            kind = type(model).__name__
+            self.refusal = Refusal(f"{kind}.{METHOD} refused these parameters or this data")
+            return []
+        return [row[0] for row in found]
 
     # ------------------------------------------------------------ at once
 

@@ -23,19 +23,12 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._sklearn import _routing_enabled
 from gpuml.data import AnySplit, Split, UnfittableSplits, whole
-from gpuml.model_selection.candidates import (
-    ALONE,
-    TOGETHER,
-    Group,
-    Plan,
-    Refusal,
-    Step,
-    raised_words,
-)
+from gpuml.model_selection.candidates import ALONE, TOGETHER, Plan, Refusal, Step, raised_words
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job
 from gpuml.model_selection.one_by_one import Task, rows_of
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.route import AtOnce, Nested, kind_of, route
+from gpuml.protocol import Group
 from gpuml.resampling.multifit import data_obstacle, model_words
 from gpuml.resampling.split import as_rows
 

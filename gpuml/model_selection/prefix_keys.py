@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpuml._arrays import is_array, is_numpy, to_host
+from gpuml.protocol import supports_multifit
 
 _BY_IDENTITY = (*(type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc),)
 
@@ -58,6 +59,13 @@ def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
     Parameters `without` are left out.
     """
     return value_key(_parts(estimator, without))
+
+
+def multifit_key(estimator: Any) -> Hashable | None:
+    """Equal for estimators that one `__sklearn_multifit__` may fit; None for others."""
+    if not supports_multifit(estimator):
+        return None
+    return estimator_key(estimator, without=estimator.__sklearn_multifit_params__)
 
 
 def pipeline_key(pipeline: Any, without: Sequence[str] = ()) -> Hashable:

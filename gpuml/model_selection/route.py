@@ -26,9 +26,7 @@ from gpuml.model_selection.candidates import (
     ALONE,
     COMMON,
     TOGETHER,
-    Group,
     check_names,
-    group_candidates,
     groups_together,
     number,
     raised_words,
@@ -41,6 +39,7 @@ from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline, pipeline_obstacle
 from gpuml.pipeline._alone import AffineAlone, affine_alone
 from gpuml.pipeline._fronted import fronted_pipeline
+from gpuml.protocol import Group, group_candidates
 from gpuml.resampling.multifit import data_obstacle, meant, model_words
 
 # Searches of scikit-learn that gpuml has too.

@@ -14,10 +14,10 @@ from gpuml._sklearn import (
 )
 from gpuml.data import Folds
 from gpuml.extending import ClassStack, RegressionStack, Stack
-from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.jobs import Job
 from gpuml.model_selection.kept import Heard
 from gpuml.model_selection.one_by_one import Task, rows_of, score_model
+from gpuml.protocol import Group
 from gpuml.resampling.scores import ScoreModel, Tables, stack_scores
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from gpuml.extending import AffineStep, Extension, MultifitEstimator
+from gpuml.protocol import METHOD, overridden, supports_multifit
 
 # What a subclass may do in its own way; then it is not what its parent fits at once.
 FITS_AND_PREDICTIONS = (
@@ -116,15 +117,11 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
                 f"{kind.__name__} derives from gpuml.extending.{base.__name__} and defines no "
                 f"{name}. Define it ({PAGE}), or derive from scikit-learn's classes alone."
             )
-    for each in kind.__mro__:
-        if method in vars(each):
-            return None
-        own = each.__module__.partition(".")[0] == __name__.partition(".")[0]
-        redefined = [name for name in FITS_AND_PREDICTIONS if name in vars(each)]
-        if not own and redefined:
+    for each, name in overridden(kind, method, FITS_AND_PREDICTIONS):
+        if each.__module__.partition(".")[0] != __name__.partition(".")[0]:
             return (
-                f"{each.__name__} has its own {redefined[0]}, of which the {method} that it "
-                f"inherits knows nothing; define {method} too ({PAGE})"
+                f"{each.__name__} has its own {name}, of which the {method} that it inherits knows "
+                f"nothing; define {method} too ({PAGE})"
             )
     return None
 
@@ -159,6 +156,8 @@ def _not_one(estimator, base):
         return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
     if kind.__name__ in NEIGHBOURS and is_known(estimator):
         return f"{kind.__name__} searches for neighbours in each training set"
+    if supports_multifit(estimator):
+        return f"{METHOD} of {named} is called for one fold at a time"
     return f"models of {named} do not share passes over the rows, as gpuml's linear models do"
 
 

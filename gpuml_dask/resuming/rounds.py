@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml._sklearn import _PassthroughScorer
-from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.evaluate import Job
+from gpuml.protocol import Group
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 from gpuml_dask.rows.placement import Placed
 
