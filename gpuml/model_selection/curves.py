@@ -30,6 +30,7 @@ from gpuml.model_selection.validation import job_of
 # Of a training part, as scikit-learn has them.
 SHARES = np.linspace(0.1, 1.0, 5)
 
+# Joined with `|`: Sphinx can parse no `**` in a decorator, and would show no source.
 _CONSTRAINTS: dict = {
     "estimator": [HasMethods(["fit"])],
     "X": "no_validation",
@@ -46,7 +47,7 @@ _CONSTRAINTS: dict = {
 
 
 @validate_params(
-    {**_CONSTRAINTS, "param_name": [str], "param_range": ["array-like"]},
+    _CONSTRAINTS | {"param_name": [str], "param_range": ["array-like"]},
     prefer_skip_nested_validation=True,
 )
 def validation_curve(
@@ -125,8 +126,8 @@ def validation_curve(
 
 
 @validate_params(
-    {
-        **_CONSTRAINTS,
+    _CONSTRAINTS
+    | {
         "train_sizes": ["array-like"],
         "exploit_incremental_learning": ["boolean"],
         "shuffle": ["boolean"],

@@ -28,6 +28,7 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, check_workers
 from gpuml.resampling.split import check_splitter, split_rows
 
+# Joined with `|`: Sphinx can parse no `**` in a decorator, and would show no source.
 _CONSTRAINTS: dict = {
     "estimator": [HasMethods("fit")],
     "groups": ["array-like", None],
@@ -42,8 +43,8 @@ _CONSTRAINTS: dict = {
 
 
 @validate_params(
-    {
-        **_CONSTRAINTS,
+    _CONSTRAINTS
+    | {
         "return_train_score": ["boolean"],
         "return_estimator": ["boolean"],
         "return_indices": ["boolean"],
@@ -135,7 +136,7 @@ def cross_validate(
 
 
 @validate_params(
-    {**_CONSTRAINTS, "scoring": [str, callable, None]},
+    _CONSTRAINTS | {"scoring": [str, callable, None]},
     prefer_skip_nested_validation=False,
 )
 def cross_val_score(
