@@ -1,8 +1,8 @@
-"""Fits and scores of models on rows that they have in common.
+"""Fits and scores of models that share rows.
 
-The models are last steps of pipelines whose other steps are the same, one or several of them, or
-whole estimators. Those that can share a fit do: `multifit`, or `__sklearn_multifit__`, fits all of
-them together, and others are read off the largest of them (see `one_fit`).
+The models are the last steps of pipelines whose other steps are equal, or whole estimators. If they
+can share a fit, `multifit` or `__sklearn_multifit__` fits them together, or the smaller ones are
+read off the largest (see `one_fit`).
 """
 
 import time
@@ -60,11 +60,11 @@ from gpuml.resampling.multifit import offers_multifit
 def fit_members(
     members: Sequence[Member], stage: Stage, task: Task, refused: dict[int, Refusal]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Positions and results, as `fit_fold` has them, each as soon as it is known.
+    """Positions and results in the form of `fit_fold`, each as soon as it is known.
 
-    The end of a fit is not announced. Members that are several steps have none where those can't be
-    fitted at once with others. `refused` is told, by position, why several that were to be fitted
-    at once were not: fits by themselves tell whether one of them is to blame for an error.
+    The caller announces the end of each fit. Members of several steps that cannot be fitted
+    together get no result. `refused` receives, by position, why a group fit was refused; single
+    fits tell whether a candidate caused an error.
     """
     work = _Work(stage, task)
     done: set[int] = set()
@@ -92,7 +92,7 @@ def fit_members(
 
 
 def fit_alone(member: Member, fold: Fold, task: Task) -> dict[str, Any]:
-    """Fit and score one model on the rows of a split; its result, as `fit_fold` has it."""
+    """Fit and score one model on the rows of a split; the result has the form of `fit_fold`."""
     result = _Work(Stage(fold, fold.X_train), task).alone(member)
     announce_end(member.params, member.where, task, result)
     return result
@@ -102,7 +102,7 @@ def fit_alone(member: Member, fold: Fold, task: Task) -> dict[str, Any]:
 
 
 def _groups(members, key_of) -> list[list[int]]:
-    """Positions of members, more than one each time, whose models have the same key."""
+    """Positions of members whose models have the same key, in groups of two or more."""
     found: dict[Hashable, list[int]] = {}
     for position, member in enumerate(members):
         if not set(member.fit_params) <= {"sample_weight"} or isinstance(member.model, str):
@@ -114,7 +114,7 @@ def _groups(members, key_of) -> list[list[int]]:
 
 
 def _stack_key(member):
-    """Equal for members whose models one `multifit` may fit."""
+    """A key, equal for members whose models one `multifit` can fit."""
     together = _together(member.model, member.fit_params)
     if together is None:
         return None
@@ -135,14 +135,14 @@ def _method_key(member):
 
 
 def _together(model, fit_params):
-    """A model, or a pipeline as what fits several of its kind at once; None where nothing does."""
+    """The estimator that fits several of its kind together, for a model or a pipeline; or None."""
     if isinstance(model, Pipeline):
         return None if fit_params else affine_pipeline(model, {})
     return model if offers_multifit(model) else None
 
 
 def _validate(model):
-    """Raise scikit-learn's error for a parameter that a model, or one of its steps, rejects."""
+    """Raise scikit-learn's error for an invalid parameter of a model or of one of its steps."""
     for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
         if hasattr(part, "_parameter_constraints"):
             part._validate_params()
@@ -154,7 +154,7 @@ class _Work:
     def __init__(self, stage: Stage, task: Task):
         self.stage, self.task = stage, task
         self._bins = SharedBins()
-        # Of the last group that was to be fitted at once.
+        # Of the last group that should have been fitted together.
         self.refusal = NOTHING
 
     # ------------------------------------------------------------ one
@@ -181,7 +181,7 @@ class _Work:
         return {**self._scored(member, fitted, time.perf_counter() - started), **how}
 
     def _fit(self, member, model):
-        """A model, fitted, and how: what it has in common with earlier fits, and for later ones."""
+        """A fitted model, and a record of the work that it shares with other fits."""
         n_shared, rows = self._bins.n_shared, (self.stage.X_train, self.stage.fold.y_train)
 
         def fit(own, **more):
@@ -220,26 +220,26 @@ class _Work:
         if part == "test":
             X, y, params = fold.X_test, fold.y_test, fold.test_score_params
         if part in self.stage.seen:
-            # Of the pipeline without its other steps, so that it answers as the pipeline would.
+            # Without the other steps, so that scorers see a pipeline.
             return score_model(model[-member.n_last :], self.stage.seen[part], y, params, task)
         return score_model(model, X, y, params, task)
 
     def _said(self, member, fitted):
-        """What is kept of what a model says of the held-out rows."""
+        """The predictions of a model for the held-out rows, as the search keeps them."""
         model, rows = member.whole(fitted), self.stage.fold.X_test
         if "test" in self.stage.seen:
             model, rows = model[-member.n_last :], self.stage.seen["test"]
         return self.task.kept.of(model, rows)
 
     def _refuse(self, error):
-        """Note why a group is fitted one by one, which tells which of them fails, and how."""
+        """Record why a group is fitted one by one; single fits tell which model fails, and how."""
         expected = isinstance(error, UnfittableSplits | NeedsAllRows)
         self.refusal = Refusal(str(error) if expected else raised_words(error), raised=not expected)
 
     # ------------------------------------------------------------ one fit
 
     def by_one_fit(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that the largest does not answer for."""
+        """Positions and results of the members that the largest model can answer for."""
         fold, X = self.stage.fold, self.stage.X_train
         models = [member.model for member in members]
         kind = one_fit_kind(models[0])
@@ -278,7 +278,7 @@ class _Work:
             yield i, {**result, **times, **how, "made": made}
 
     def _answers(self, members, one, order):
-        """Results of members by position, whose predictions are known from one fit."""
+        """Results of members by position, whose predictions one fit provides."""
         results = {}
         for i in order:
             member = members[i]
@@ -288,7 +288,7 @@ class _Work:
         return results
 
     def _scored_as(self, member, answering, model, fit_seconds):
-        """The result of a model for which another one answers."""
+        """The result of a model whose predictions another model provides."""
         scores = _Work(self.stage, replace(self.task, return_estimator=False))
         result = scores._scored(member, answering, fit_seconds)
         return member.result(model, self.task, result)
@@ -296,7 +296,7 @@ class _Work:
     # ------------------------------------------------------------ kernels
 
     def by_kernels(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that compute kernels themselves."""
+        """Positions and results; nothing for members that compute kernels themselves."""
         try:
             for member in members:
                 _validate(member.model)
@@ -309,7 +309,7 @@ class _Work:
     # ------------------------------------------------------------ the estimator's method
 
     def by_method(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that `__sklearn_multifit__` does not fit."""
+        """Positions and results of the members that `__sklearn_multifit__` fits."""
         started = time.perf_counter()
         try:
             found = self._found_by_method(members)
@@ -326,7 +326,7 @@ class _Work:
                 yield i, {**self._scored(member, fitted, seconds), "made": made}
 
     def _found_by_method(self, members):
-        """A model, or an error, of each member; nothing, and a reason, where the method refuses."""
+        """A model or an error for each member; empty, with a reason, if the method refuses."""
         model, X, y = clone(members[0].model), self.stage.X_train, self.stage.fold.y_train
         if self.task.out_of_bag:
             self.refusal = Refusal(f"cv='oob' does not use {type(model).__name__}.{METHOD}")
@@ -346,7 +346,7 @@ class _Work:
     # ------------------------------------------------------------ at once
 
     def at_once(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; none where the models can't be fitted at once."""
+        """Positions and results; nothing if the models cannot be fitted together."""
         stage, fit_params = self.stage, members[0].fit_params
         estimator = _together(clone(members[0].model), fit_params)
         names = estimator.multifit_params
@@ -372,7 +372,7 @@ class _Work:
 
             task = scored_as(self.task, members[0].model)
             scored = score_stack(stack, folds, score_one, task) if split else None
-            # Some fit a model where it is asked for, and may fail there.
+            # Some stacks fit a model in `pick`, which may fail.
             models = [model_of(c) for c in range(len(members))] if scored is None else []
         except Exception as error:
             self._refuse(error)
@@ -394,10 +394,10 @@ class _Work:
             yield c, {**result, "made": Made(ON_EACH_FOLD, 0 if c else stack.n_passes)}
 
     def _rows(self, fit_params):
-        """X, y and weights for `multifit`; held-out rows follow, with a split, if all are scored.
+        """X, y and weights for `multifit`, with held-out rows and a split if it can score them.
 
-        For that both have to be arrays of one kind, have weights or not, and training rows must not
-        be scored, because what `fit_transform` gives is not always what `transform` gives.
+        That needs arrays of one kind in both parts, with or without weights, and no scores of
+        training rows, because `fit_transform` and `transform` may differ.
         """
         fold, scored_with = self.stage.fold, self.stage.fold.test_score_params
         X, y = (self.stage.X_train, self.stage.seen.get("test")), (fold.y_train, fold.y_test)
@@ -417,7 +417,7 @@ class _Work:
 
 
 def _alike(pair):
-    """Whether two are arrays of one library, dtype and row shape."""
+    """Whether both are arrays of one library, dtype and row shape."""
     first, second = pair
     return (
         is_array(first)
