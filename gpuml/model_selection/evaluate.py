@@ -114,7 +114,7 @@ class Evaluator:
         return other
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
-        """Results in the form of scikit-learn's `_fit_and_score`, split after split per candidate."""
+        """Results as scikit-learn's `_fit_and_score` returns them, split after split of a candidate."""
         if not self.job.splits:
             return []
         job = self.job
