@@ -114,7 +114,7 @@ class Evaluator:
         return other
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
-        """Results as scikit-learn's `_fit_and_score` returns them, split after split of a candidate."""
+        """Results as scikit-learn's `_fit_and_score` returns them, by candidate and split."""
         if not self.job.splits:
             return []
         job = self.job

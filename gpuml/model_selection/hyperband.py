@@ -175,7 +175,7 @@ class HyperbandSearchCV(OnePassSearch):
         "error_score": [StrOptions({"raise"}), Real],
     }
 
-    # What scikit-learn's searches look at and users of this one have no say in.
+    # scikit-learn's searches read these; users of this search cannot choose them.
     refit = True
     cv = None
     return_train_score = False
@@ -217,7 +217,7 @@ class HyperbandSearchCV(OnePassSearch):
 
     @property
     def metadata(self) -> dict:
-        """What the search is going to do: models, calls of `partial_fit`, brackets."""
+        """What the search will do: models, calls of `partial_fit`, brackets."""
         return described(
             (b.number, b.n_models, b.n_calls, [calls for _, calls in b.rungs])
             for b in plan_brackets(self.max_iter, self.aggressiveness)
@@ -241,7 +241,7 @@ class HyperbandSearchCV(OnePassSearch):
         )
 
     def get_metadata_routing(self):
-        """Where parameters of `fit` and `score` go: see scikit-learn's user guide."""
+        """The metadata routing of `fit` and `score`; see scikit-learn's user guide."""
         scorer, _ = self._get_scorers()
         to_fit = "partial_fit" if self._resource() == CALLS else "fit"
         return (
@@ -282,12 +282,12 @@ class HyperbandSearchCV(OnePassSearch):
         return self
 
     def _bounds(self, X: Any) -> tuple[int, ...]:
-        """Where chunks of rows begin; a subclass may know of others."""
+        """The first rows of chunks; a subclass may use other bounds."""
         return even_bounds(_num_samples(X), self.chunk_size)
 
     def _task(self, scorer, params):
         routed = self._get_routed_params_for_fit(params)
-        # Without routing, parameters of fits are under this name, whatever gets them.
+        # Without routing, fit parameters have this name for every method.
         fit_params = routed.estimator.get(self._method()) or routed.estimator.get("fit") or {}
         return Task(
             scorer=scorer,
@@ -299,7 +299,7 @@ class HyperbandSearchCV(OnePassSearch):
         )
 
     def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Trainer:
-        """What trains models; a subclass may have its own."""
+        """The trainer of the models; a subclass may have its own."""
         estimator = clone(self.estimator)
         if self._resource() == CALLS:
             task = with_classes(estimator, y, task)
@@ -314,7 +314,7 @@ class HyperbandSearchCV(OnePassSearch):
         entries = [entry for run in runs for entry in run.entries]
         failures = [{"fit_error": entry.error} for entry in entries]
         _warn_or_raise_about_fit_failures(failures, self.error_score)
-        # Of equal ones that of the most adaptive bracket, which comes first.
+        # Of equal models, the one of the most adaptive bracket, which comes first.
         best = max((run.best for run in runs), key=lambda e: or_least(e.score))
         self.best_index_ = next(i for i, entry in enumerate(entries) if entry is best)
         self.best_params_ = dict(best.params)
@@ -334,7 +334,7 @@ class HyperbandSearchCV(OnePassSearch):
     # ------------------------------------------------------------ what parameters mean
 
     def _runs(self):
-        """The brackets with their candidates, and a seed for all else that is random."""
+        """The brackets with their candidates, and a seed for all other randomness."""
         patience = self._patience()
         first_seed = int(check_random_state(self.random_state).randint(2**31))
         runs = []
@@ -372,7 +372,7 @@ class HyperbandSearchCV(OnePassSearch):
         return min(0.2, 1 / n_blocks) if self.test_size is None else self.test_size
 
     def _patience(self):
-        """Calls without a rise after which a model stops; None for no such thing."""
+        """The number of calls without a rise after which a model stops; None for no limit."""
         enough = max(self.max_iter // self.aggressiveness, 1)
         if self.patience is True:
             return max(enough, 2)

@@ -1,4 +1,4 @@
-"""Rows that stay ready between questions: candidates are evaluated whenever they come up."""
+"""Sessions: rows stay prepared while candidates are evaluated one after another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -119,7 +119,7 @@ class Session:
             verbose=verbose,
         )
         self._open: Evaluator | None = Evaluator(job)
-        # Without what has a value for each row.
+        # Without values per row.
         self._task = replace(job.task, fit_params={}, score_params={})
         self.n_splits_ = len(job.splits)
 
@@ -131,7 +131,7 @@ class Session:
 
     @property
     def plan_(self) -> Plan:
-        """How many fits were done in how many passes, and where."""
+        """The number of fits and passes so far, and their place."""
         now = () if self._open is None else tuple(self._open.steps)
         return Plan(self._steps + now)
 
@@ -142,7 +142,7 @@ class Session:
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Tables of all candidates so far."""
+        """Result tables of all candidates so far."""
         return self._table(self._params, self._results)
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class Session:
         return self._table(candidates, self.results_of(candidates))
 
     def refit(self, params: Mapping[str, Any] | None = None, *, metric: str = "score") -> Any:
-        """The model of a candidate on all rows, of sums where they are known.
+        """Fit a candidate to all rows, from known sums where possible.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class Session:
         params: Mapping[str, Any] | None = None,
         test_fold: Any = None,
     ) -> Self:
-        """Put rows behind those there are; candidates evaluated from now on see them.
+        """Append rows; later evaluations include them.
 
         Second moments, which models of least squares are made of, are those there were and those
         of the new rows. All else (other sums, codes of a table, rows for models of iterations) is
@@ -305,7 +305,7 @@ class Session:
         return self
 
     def close(self) -> None:
-        """Let go of the rows and of all that is known of them; `cv_results_` stays."""
+        """Release the rows and their sums; `cv_results_` stays."""
         self._steps, self._open = self.plan_.steps, None
 
     def __enter__(self) -> Self:
@@ -320,7 +320,7 @@ class Session:
     def results_of(
         self, candidates: Sequence[Mapping[str, Any]], goes_on: GoesOn | None = None
     ) -> list[dict[str, Any]]:
-        """As `evaluate`: results of each candidate split after split, as `in_turn` has them."""
+        """Results of each candidate, split after split; see `evaluate` and `in_turn`."""
         evaluator, error_score = self._evaluator, self._task.error_score
         with small_arrays():
             out = in_turn(evaluator, candidates, goes_on)
