@@ -1,4 +1,4 @@
-"""Frozen records of what a solver is given: rows, and how splits divide them."""
+"""Frozen records for solvers: rows, and how splits divide them."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,9 @@ from gpuml.data.splits import AnySplit, LabelledSplit, Outside, Partition, Split
 
 
 class UnfittableSplits(ValueError):
-    """Some splits have no models, for `reasons` by their numbers; others have theirs.
+    """Some splits have no model, with `reasons` by their numbers; the others have one.
 
-    `together` says that it is only together with the others that they have none.
+    `together` says that these splits fail only in a fit together with others.
     """
 
     def __init__(self, reasons: Mapping[int, str], *, together: bool = False):
@@ -34,7 +34,7 @@ class UnfittableSplits(ValueError):
 
 @dataclass(frozen=True)
 class Absent:
-    """Stands for an array whose rows are in pieces elsewhere: its shape and its NumPy dtype."""
+    """A placeholder for an array whose rows are in pieces elsewhere: shape and NumPy dtype."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -45,25 +45,23 @@ class Absent:
 
 
 class Holders(Protocol):
-    """Pieces of rows that several holders have, in the order of the rows.
+    """Pieces of rows at several holders, in the order of the rows.
 
-    A piece is what the last `map` made of it. Functions are of a module, so that they can travel.
+    A piece is the result of the last `map`. Functions are defined in modules, so that they can be
+    pickled.
     """
 
     @property
     def place(self) -> Place:
-        """Where results come to, and where the caller goes on with them."""
+        """The place of results, where the caller continues to compute."""
 
     def __len__(self) -> int:
-        """Number of pieces."""
+        """The number of pieces."""
 
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "Holders":
-        """``function(piece, *args[, each_with[i]])`` of every piece; results stay where they are.
-
-        They are the pieces of what comes back.
-        """
+        """Holders of ``function(piece, *args[, each_with[i]])`` for every piece."""
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """``function(piece, *args)`` of every piece, at `place`, in the order of the pieces."""
@@ -74,7 +72,7 @@ class Holders(Protocol):
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """The same, combined in an order that depends on the number of pieces alone."""
+        """These results combined, in an order that depends only on the number of pieces."""
 
     def gathered(
         self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
@@ -83,7 +81,7 @@ class Holders(Protocol):
 
 
 class Aligned:
-    """Records whose arrays are `aligned` where they are unpickled: whole ones, so strides stay."""
+    """Records whose arrays are `aligned` when unpickled; whole arrays, so strides stay."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({name: aligned(value) for name, value in state.items()})
@@ -123,15 +121,15 @@ class Batch(Aligned):
 
     @property
     def dtype(self) -> Any:
-        """Dtype of the rows."""
+        """The dtype of the rows."""
         return self.X.dtype
 
     def rows(self, taken: Array) -> Any:
-        """Rows that were taken from X, as models see them: X may hold their numbers instead."""
+        """Rows taken from X, as models see them: X may hold row numbers instead."""
         return taken
 
     def answering(self, taken: Array) -> Any:
-        """As `rows`, for products with the coefficients of models alone."""
+        """As `rows`, if they are only multiplied with coefficients."""
         return self.rows(taken)
 
     @property
@@ -141,21 +139,21 @@ class Batch(Aligned):
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; 0 where the target is no label."""
+        """The number of classes; 0 if the target has no labels."""
         return 0 if self.classes is None else self.classes.shape[0]
 
     @cached_property
     def labels(self) -> np.ndarray | None:
-        """The classes in CPU memory; None where the target is no label."""
+        """The classes in CPU memory; None if the target has no labels."""
         return None if self.classes is None else to_host(self.classes)
 
     @property
     def is_divided(self) -> bool:
-        """Whether others hold the rows."""
+        """Whether other holders have the rows."""
         return self.holders is not None
 
     def must_be_here(self, why: str) -> None:
-        """Raise NeedsAllRows where others hold the rows."""
+        """Raise NeedsAllRows if other holders have the rows."""
         if self.is_divided:
             raise NeedsAllRows(why)
 
@@ -166,9 +164,9 @@ class Batch(Aligned):
         combine: Callable[[Any, Any], Any] = operator.add,
         here: "Folds | None" = None,
     ) -> Any:
-        """``function(folds, *args)``, which is a sum over rows, or something else to combine.
+        """``function(folds, *args)``, a sum over rows or another combination.
 
-        The folds are those of each shard where the rows are divided; else `here`, or all rows.
+        If the rows are divided, the folds are those of each shard; else `here`, or all rows.
         """
         if self.holders is None:
             return function(whole(self) if here is None else here, *args)
@@ -176,14 +174,14 @@ class Batch(Aligned):
 
 
 class Frame(Protocol):
-    """Coordinates in which models see the rows: an affine map fitted to each training part."""
+    """Coordinates in which models see the rows: an affine map for each training set."""
 
     @property
     def n_features(self) -> int:
-        """Of the images."""
+        """The number of features after the map."""
 
     def of(self, splits: slice | None) -> Any:
-        """Maps fitted to the training parts of some splits; None for the map of all rows."""
+        """Maps fitted to the training rows of some splits; None for the map of all rows."""
 
 
 @dataclass(frozen=True)
@@ -218,17 +216,17 @@ class Folds:
 
     @property
     def n_features(self) -> int:
-        """Features that models see."""
+        """The number of features that models see."""
         return self.batch.n_features if self.frame is None else self.frame.n_features
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
-        if "partitions" not in self.known:  # frames make other folds of the same splits
+        if "partitions" not in self.known:  # frames make other `Folds` of the same splits
             self.known["partitions"] = self.divide(self.batch, self.splits)
         return self.known["partitions"]
 
     def total(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(folds, *args)``, which is a sum over rows, of these or of each shard."""
+        """``function(folds, *args)``, a sum over rows, of these rows or of each shard."""
         return self.batch.total(function, *args, here=self)
 
 
@@ -255,12 +253,12 @@ def _one_atom(batch, splits):
 
 
 def atoms_here(folds: Folds, atoms: tuple[Rows, ...]) -> tuple[Rows, ...]:
-    """Atoms of a shard that go by names where its rows are not; others as they are."""
+    """Atoms of a shard: names are replaced by the shard's rows."""
     return tuple(rows_here(folds, atom) for atom in atoms)
 
 
 def rows_here(folds: Folds, rows: Rows) -> Rows:
-    """Rows of a shard that go by a name where the rows are not; others as they are."""
+    """Rows of a shard: a name is replaced by the shard's rows."""
     if not isinstance(rows, Elsewhere):
         return rows
     kind, *numbers = rows.name
@@ -271,7 +269,7 @@ def rows_here(folds: Folds, rows: Rows) -> Rows:
 
 
 def without_weights(folds: Folds) -> Folds:
-    """The same rows and splits, every row weighing 1; nothing is known of them."""
+    """The same rows and splits with weight 1 for every row, and no known sums."""
     batch = replace(folds.batch, weight=None)
     if batch.holders is not None:
         batch = replace(batch, holders=batch.holders.map(without_weights))
@@ -279,9 +277,9 @@ def without_weights(folds: Folds) -> Folds:
 
 
 def spaced_rows(batch: Batch, offset: int, step: int) -> tuple[Array | None, ...]:
-    """One row in `step` of all rows, from number `offset` on: X, y and weight, where they are.
+    """Every `step`-th row of all rows, from row `offset` on: X, y and weight, at their place.
 
-    Of divided rows the same ones, in the same order, where the caller works.
+    Divided rows give the same rows in the same order, at the caller's place.
     """
     if batch.holders is not None:
         pieces = batch.holders.each(_spaced_rows_of_piece, offset, step)
@@ -299,7 +297,7 @@ def _spaced_rows_of_piece(folds, offset, step):
 
 
 def split_weights(folds: Folds) -> Array | None:
-    """How often each row is in the training part of each split, (S, n) small integers at `work`.
+    """How often each row is in the training set of each split, (S, n) small integers at `work`.
 
     None for one split that trains on every row once.
     """
@@ -331,7 +329,7 @@ def _row_counts(rows, n_rows):
         return counts
     rows = to_host(rows)
     counts = np.zeros(n_rows, dtype=np.uint8)
-    counts[rows] = 1  # a fraction of the time of counting, for rows that come once
+    counts[rows] = 1  # much faster than counting, for rows that occur once
     if np.count_nonzero(counts) == rows.shape[0]:
         return counts
     counts = np.bincount(rows, minlength=n_rows)

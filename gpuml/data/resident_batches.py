@@ -1,4 +1,4 @@
-"""Batches of rows in memory, on the device where the settings want them."""
+"""Batches of rows in memory, on the device that the settings select."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def resident(
     y = y[:, None] if y_is_flat else y
     if work != home:
         size = sum(nbytes(a) for a in (X, y, weight) if a is not None)
-        # Copies of earlier rows give way.
+        # Copies of earlier rows are dropped to make room.
         if fits(size, work) or (device_copies.drop(work) and fits(size, work)):
             X, y, weight = (device_copies.moved(a, work) for a in (X, y, weight))
     return Batch(X, y, weight, work, home, y_is_flat)
@@ -47,7 +47,7 @@ def resident_rows(X: Array, setting: str) -> Batch:
 
 
 def resident_classes(X: Array, labels: Encoded, weight: Array | None, setting: str) -> Batch:
-    """A batch with classes: as `resident`, with codes of labels (n,) for y."""
+    """A batch with classes: as `resident`, with the codes of labels (n,) as y."""
     codes = move(labels.codes, place_of(X))
     batch = resident(X, codes, weight, setting)
     at_work = move(batch.y[:, 0], batch.work)
