@@ -54,7 +54,7 @@ class KMeansTogether(MultifitEstimator):
         return "sparse X" if is_sparse(as_array(X)) or is_cupyx_sparse(X) else None
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
+        """Check the rows of a search and move them to their compute device."""
         X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
         xp = namespace(X)
         weight = check_weight(sample_weight, X)

@@ -131,7 +131,7 @@ class DensityEstimator(Travels, MultifitEstimator):
         return "sparse X" if is_sparse(as_array(X)) else None
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X = as_array(X)
         if is_cupyx_sparse(X):
             raise TypeError(

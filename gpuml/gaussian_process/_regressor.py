@@ -200,7 +200,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
     # ------------------------------------------------------------ searches
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X, y, _ = check_fit(self, X, y)
         return resident(X, y, None, device_for(first_kernel(self)), 8 * X.shape[0] ** 2)
 

@@ -131,7 +131,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         return self._needs_sklearn(X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X, y, weight = check_fit(self, X, y, sample_weight)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             _check_square(X, X.shape[0])

@@ -16,14 +16,14 @@ FITS_AND_PREDICTIONS = (
     *("fit", "predict", "decision_function", "predict_proba", "predict_log_proba"),
     *("fit_transform", "transform", "partial_fit"),
 )
-# What a class has to define besides, and names that nobody has who does not mean it.
+# The members that a class must define, and name prefixes that show its intention.
 NEEDED = {MultifitEstimator: ("multifit", "multifit_batch"), AffineStep: ("multi_affine",)}
 MEANT = {MultifitEstimator: "multifit", AffineStep: "multi_affine"}
-# Packages whose classes mean what they say.
+# Packages whose classes are known to be consistent.
 KNOWN = ("gpuml", "sklearn")
 SCORE = "multifit_score"  # which any estimator may have
 PAGE = "see the page on extending gpuml"
-# Classes of scikit-learn's names that are fitted at once where they are gpuml's.
+# Models that gpuml's class fits together and scikit-learn's class of that name does not.
 MODELS = dict.fromkeys(
     (
         *(
@@ -98,7 +98,7 @@ LONGEST_NAME = 60
 
 
 def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
-    """Why an estimator is not fitted by a method of a base class; None where it is.
+    """The reason why a method of a base class does not fit an estimator; None if it does.
 
     A user's subclass with a `fit` or `predict` of its own inherits `multifit`, which knows nothing
     of it.
@@ -127,7 +127,7 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
 
 
 def meant(estimator: Any) -> str | None:
-    """What a class lacks that has members of a base class and does not derive from it."""
+    """The missing base class of a class that has its members, in words, if any."""
     kind = type(estimator)
     if is_known(estimator):
         return None
@@ -178,7 +178,7 @@ def own_map_words(step: Any) -> str | None:
 
 
 def is_known(estimator: Any) -> bool:
-    """Whether a class is of a package whose classes mean what they say."""
+    """Whether a class is from a package whose classes are consistent."""
     return type(estimator).__module__.partition(".")[0] in KNOWN
 
 
@@ -208,17 +208,17 @@ def class_of(name: str, table: Mapping[str, str]) -> Any:
 
 
 def model_words(estimator: Any) -> str | None:
-    """Why several models of a kind are not fitted at once; None where they are."""
+    """The reason why several models of a kind are not fitted together; None if they are."""
     return obstacle(estimator, MultifitEstimator, "multifit")
 
 
 def step_words(step: Any) -> str | None:
-    """Why a step does not join the pass of the model behind it; None where it does."""
+    """The reason why a step does not join the pass of the model after it; None if it does."""
     return obstacle(step, AffineStep, "multi_affine")
 
 
 def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
-    """Why these parameters and this kind of data are not fitted at once; None where they are."""
+    """The reason why these parameters and this data cannot be fitted together; None if they can."""
     why = estimator.multifit_obstacle(X)
     asks_more = type(estimator).multifit_ready is not MultifitEstimator.multifit_ready
     if why is None and asks_more and not estimator.multifit_ready(X):
@@ -229,14 +229,14 @@ def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
 
 
 def hint(why: str) -> str:
-    """What to change where a parameter is in the way; "" where it is something else."""
+    """What to change if a parameter is the obstacle; "" otherwise."""
     names = re.findall(r"(\w+)=", why)
     return f"; leave {' and '.join(names)} at the default" if names else ""
 
 
 def offers_multifit(estimator: Any) -> bool:
     """Whether `multifit` fits what an estimator's `fit` fits."""
-    # Of others nobody wants to read why not, which takes as long as a small fit.
+    # No text is needed for other estimators, and making it takes as long as a small fit.
     return isinstance(estimator, MultifitEstimator) and model_words(estimator) is None
 
 
