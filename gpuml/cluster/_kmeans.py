@@ -102,7 +102,7 @@ class KMeansTogether(MultifitEstimator):
 
 @dataclass(frozen=True)
 class _Fits:
-    """The best run of each candidate on some rows, of which `mean` (p,) was taken."""
+    """The best run of each candidate on some rows, which were centred by `mean` (p,)."""
 
     found: list[Clusters]
     mean: Array
@@ -260,7 +260,7 @@ def _best(ends: Sequence[Clusters], points: Points | DividedPoints) -> Clusters:
 
 
 def _are_same(one: Clusters, other: Clusters, points: Points | DividedPoints) -> bool:
-    """Whether labels are the same but for their order, as they may be at some other cost."""
+    """Whether labels are equal up to their order, as they may be at another cost."""
     if not np.array_equal(one.sizes, other.sizes):
         return False
     return points.n_pairs(one.centres, other.centres) == max(one.n_found, other.n_found)

@@ -95,7 +95,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         return super().fit(X, y)
 
     def transform(self, X, y=None, copy=True):
-        """Scores of rows, and of targets where those are given.
+        """Compute scores of rows, and of targets if given.
 
         Parameters
         ----------
