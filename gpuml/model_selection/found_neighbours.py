@@ -23,7 +23,7 @@ BOUNDARY = 1e-9
 
 
 def _on_all_cores(model: Any, ask: str, *args: Any) -> Any:
-    """What a model is asked, its trees by as many threads as brute force takes by itself.
+    """The result of a query, with as many threads for trees as brute force uses.
 
     Unchanged if distances are matrix products, which threads would divide differently.
     """

@@ -1,4 +1,4 @@
-"""Rounds of a search in a checkpoint: what is finished there, and what is added to it."""
+"""Rounds of a search in a checkpoint: finished parts, and new ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class Finished:
 
     @property
     def url(self) -> str:
-        """Where they are."""
+        """The address of the folder."""
         return "" if self._checkpoint is None else str(self._checkpoint.url)
 
     def group(self, group: Group) -> list[Results] | None:
@@ -43,11 +43,11 @@ class Finished:
         self._put("group", [group.shared, group.varying], flat)
 
     def family(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results | None:
-        """Results on a split of candidates that belong together; None if it is not finished."""
+        """Results on a split of candidates that stay together; None if they are not finished."""
         return self._get(f"split {split}", list(params))
 
     def put_family(self, split: int, params: Sequence[Mapping[str, Any]], results: Results) -> None:
-        """Add candidates that belong together, on a split."""
+        """Store candidates that stay together, on a split."""
         self._put(f"split {split}", list(params), results)
 
     def _get(self, kind, what):
@@ -76,7 +76,7 @@ class Checkpoints:
         self._n_rounds = 0
 
     def open(self, job: Job, candidates: Sequence[Mapping[str, Any]]) -> Finished:
-        """What is finished of the next round.
+        """The finished parts of the next round.
 
         Raises
         ------
@@ -108,7 +108,7 @@ def _content(x):
 
 
 def _scoring(scorer):
-    """A scorer without the estimator whose own score it is, which has a token of its own."""
+    """A scorer without the estimator inside, which has its own token."""
     if isinstance(scorer, _PassthroughScorer):
         return ["the estimator's", repr(getattr(scorer, "_metadata_request", None))]
     return scorer
