@@ -178,16 +178,13 @@ class LabelStack(ClassStack):
 
     # The estimators have no `decision_function`; labels and probabilities follow from `decision`.
     has_decisions = False
+    # For the distances of all rows.
+    n_passes = 1
 
     @property
     def n_candidates(self) -> int:
         """Candidates that it has models of."""
         return len(self.models)
-
-    @property
-    def n_passes(self) -> int:
-        """Readings of the rows: one, for what kernels are functions of."""
-        return 1
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""

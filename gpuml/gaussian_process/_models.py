@@ -54,15 +54,13 @@ class ProcessStack(RegressionStack):
     fits: Sequence[Sequence[Fit]]
     words: str
 
+    # For the distances of all rows.
+    n_passes = 1
+
     @property
     def n_candidates(self) -> int:
         """Candidates that it has models of."""
         return len(self.models)
-
-    @property
-    def n_passes(self) -> int:
-        """Readings of the rows: one, for what kernels are functions of."""
-        return 1
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t) of some candidates of one split for rows X (m, p)."""
