@@ -93,9 +93,9 @@ def bootstrap_score(
 
     Notes
     -----
-    A model of a resample has seen 63 % of the rows, so that scores are a little lower than those
-    of models of all rows. The interval is of scores of models fitted anew to data of this kind, not
-    of the score of one model.
+    A resample contains 63 % of the rows, so scores are a little lower than those of models of all
+    rows. The interval describes scores of models fitted to new data of this kind, not the score of
+    one model.
 
     References
     ----------

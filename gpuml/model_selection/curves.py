@@ -68,7 +68,7 @@ def validation_curve(
 ):
     """Scores of training and held-out parts for the values of a parameter, all fitted together.
 
-    The values are candidates of a search, and go the way that `GridSearchCV` takes with them.
+    The values are candidates, fitted and scored as by `GridSearchCV`.
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ def learning_curve(
 ):
     """Scores of training and held-out parts for numbers of training rows, all fitted together.
 
-    A number of rows is the first so many of a training part, so that a split for each number and
-    part is all that is needed: sums of rows that several of them share are made once.
+    A training size selects the first rows of a training set, so each pair of size and training set
+    is a split: sums over rows that several splits share are computed once.
 
     Parameters
     ----------

@@ -46,16 +46,16 @@ ROWS = "n_samples"
 class HyperbandSearchCV(OnePassSearch):
     r"""Search over candidates drawn from distributions, by Hyperband.
 
-    Successive halving has to know whether to try many candidates with little training each or few
-    with much. Hyperband runs one bracket of halving for each of :math:`\lfloor \log_\eta R \rfloor
-    + 1` answers, with about the same training for each, and keeps the best model of all; R is
-    `max_iter` and :math:`\eta` is `aggressiveness`. Scores are of rows that no model is trained on,
-    the same ones for all brackets.
+    Successive halving must choose between many candidates with little training each and few with
+    much. Hyperband runs one bracket of halving for each of :math:`\lfloor \log_\eta R \rfloor + 1`
+    choices, with about the same training in total for each, and keeps the best model of all; R is
+    `max_iter` and :math:`\eta` is `aggressiveness`. Scores are of held-out rows, the same ones for
+    all brackets.
 
-    Training is a number of calls of `partial_fit`, and a model that goes on to the next rung keeps
-    what it has learnt. For estimators without `partial_fit` it is a number of rows, or of what a
-    parameter counts; models are then fitted anew in each rung, all of a rung at once where they
-    can share a pass over the rows.
+    Training is measured in calls of `partial_fit`, and a model that is promoted to the next rung
+    continues its training. For estimators without `partial_fit` it is measured in rows, or by a
+    parameter; models are then fitted anew in each rung, together if they can share a pass over the
+    rows.
 
     Parameters
     ----------
@@ -106,13 +106,12 @@ class HyperbandSearchCV(OnePassSearch):
         (`bracket`) and the calls after which models are compared (`decisions`): as planned, and as
         they came about, which differ where models stop early.
     history_ : list of dicts
-        What was known each time that a model was scored, in that order: `model_id`, `params`,
-        `bracket`,
+        A record for each score of a model, in order: `model_id`, `params`, `bracket`,
         `partial_fit_calls`, `score`, `partial_fit_time`, `score_time`, `elapsed_wall_time`.
     model_history_ : dict of lists
         The same by `model_id`.
     best_estimator_ : estimator
-        As it was scored, where it learns call by call; else fitted anew to all rows.
+        The scored model, if it learns call by call; else a new fit to all rows.
     best_index_, best_score_, best_params_
         Of the best of the models that came to the last rung of their bracket.
     scorer_, n_splits_, multimetric_, classes_, n_features_in_, feature_names_in_
